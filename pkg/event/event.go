@@ -1,0 +1,131 @@
+// Package event holds the event, one of the two kinds of records that clients
+// put in and get out, and what a store of events must do.
+package event
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"sluice/pkg/record"
+)
+
+// Event is a record of something that happened. It never changes. Its JSON is
+// its shape on the wire.
+type Event struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	EntityID   OptionalID        `json:"entity_id"` // the entity it concerns, if any
+	OccurredAt record.Time       `json:"occurred_at"`
+	Attributes record.Attributes `json:"attributes"`
+	CreatedAt  record.Time       `json:"created_at"`
+}
+
+// OptionalID is an id, or "" for none, which is null in JSON.
+type OptionalID string
+
+// MarshalJSON writes null for "".
+func (id OptionalID) MarshalJSON() ([]byte, error) {
+	if id == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(id))
+}
+
+// Validate checks the fields that a client sets. The error is a
+// *record.Error of kind Invalid that names every wrong field.
+func (e Event) Validate() error {
+	var wrong record.Fields
+	wrong.Add("id", record.CheckID(e.ID))
+	if e.Name == "" {
+		wrong.Add("name", "is required: 1 to 128 characters")
+	} else {
+		wrong.Add("name", record.CheckName(e.Name))
+	}
+	if e.EntityID != "" {
+		wrong.Add("entity_id", record.CheckID(string(e.EntityID)))
+	}
+	return wrong.Err()
+}
+
+// Position is an event's place in a list: by OccurredAt, then by the bytes of ID.
+type Position struct {
+	OccurredAt record.Time
+	ID         string
+}
+
+// Position is where e stands in a list.
+func (e Event) Position() Position { return Position{OccurredAt: e.OccurredAt, ID: e.ID} }
+
+// Compare is -1, 0 or +1 as p stands before, at or after q in ascending order.
+func (p Position) Compare(q Position) int {
+	return cmp.Or(p.OccurredAt.Compare(q.OccurredAt), cmp.Compare(p.ID, q.ID))
+}
+
+// String is the position as text that sorts as positions do: the fixed-width
+// time, '#', the id. Stores use it as a sort key.
+func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
+
+// Query asks for a page of a workspace's events in order of Position.
+type Query struct {
+	Ascending bool      // oldest first; newest first by default
+	After     *Position // exclusive, in the direction of the list; nil starts at its beginning
+	Limit     int       // most events to return, at least 1
+}
+
+// Page is a part of a list.
+type Page struct {
+	Events []Event
+	More   bool // there are events after the last of these
+}
+
+// Store keeps events by workspace and id. Implementations are safe for
+// concurrent use. A workspace is a non-empty string without '#'.
+//
+// Every method may fail with a *record.Error of kind Unavailable.
+type Store interface {
+	// Create stores e unless the workspace has an event with its id. It
+	// returns the event that is stored afterwards and whether that is e.
+	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
+
+	// List returns the events that q asks for. The page may be shorter than
+	// q.Limit while More is true: a page's bytes are bounded too
+	// (record.MaxPageBytes).
+	List(ctx context.Context, workspace string, q Query) (Page, error)
+}
+
+// New is an event as a client describes it.
+type New struct {
+	Event
+	OccurredAtSet bool // the client gave OccurredAt; otherwise it becomes the time of creation
+}
+
+// Create validates e, stamps it with now and stores it. A repeat with the same
+// content changes nothing and returns the stored event with created false;
+// with other content it fails with kind Conflict. A repeat that leaves
+// OccurredAt to the service matches whatever it was set to.
+func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
+	if err := e.Validate(); err != nil {
+		return Event{}, false, err
+	}
+	e.CreatedAt = record.TimeOf(now)
+	if !e.OccurredAtSet {
+		e.OccurredAt = e.CreatedAt
+	}
+	stored, created, err = s.Create(ctx, workspace, e.Event)
+	if err != nil {
+		return Event{}, false, err
+	}
+	if !created && !e.describes(stored) {
+		return Event{}, false, record.ConflictError("event", e.ID)
+	}
+	return stored, created, nil
+}
+
+func (e New) describes(stored Event) bool {
+	return e.Name == stored.Name &&
+		e.EntityID == stored.EntityID &&
+		(!e.OccurredAtSet || e.OccurredAt == stored.OccurredAt) &&
+		record.SameAttributes(e.Attributes, stored.Attributes)
+}

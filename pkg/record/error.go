@@ -1,0 +1,79 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind says what went wrong with a record in a way that a caller can act on.
+type Kind int
+
+// The kinds.
+const (
+	Invalid     Kind = iota + 1 // a field breaks a rule; Fields says which; nothing was written
+	NotFound                    // no record of that id in the workspace
+	Conflict                    // a record of that id exists with other content; nothing was written
+	Unavailable                 // the store did not answer in time; a write may or may not have happened
+)
+
+// Error is the error of record rules and record stores. An error that a store
+// returns and that is not an *Error is a fault of the service.
+type Error struct {
+	Kind   Kind
+	Detail string       // one sentence for the client; never a cause
+	Fields []FieldError // of Invalid only
+	Err    error        // the cause, for logs; may be nil
+}
+
+// FieldError says what is wrong with one field of a record.
+type FieldError struct {
+	Field  string `json:"field"`  // the member's name, a JSON Pointer below it where needed: attributes/a/0
+	Detail string `json:"detail"` // what to change
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Detail)
+	for _, f := range e.Fields {
+		fmt.Fprintf(&b, "; %s %s", f.Field, f.Detail)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fields collects what is wrong with a record's fields.
+type Fields []FieldError
+
+// Add notes that field is wrong, unless detail is empty.
+func (f *Fields) Add(field, detail string) {
+	if detail != "" {
+		*f = append(*f, FieldError{Field: field, Detail: detail})
+	}
+}
+
+// Err is an Invalid error that names the fields, or nil when there are none.
+func (f Fields) Err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
+}
+
+// UnavailableError wraps the failure of a store to answer.
+func UnavailableError(op string, err error) error {
+	return &Error{Kind: Unavailable, Detail: "the record store did not answer", Err: fmt.Errorf("%s: %w", op, err)}
+}
+
+// NotFoundError says that there is no record of the id; noun is "entity" or "event".
+func NotFoundError(noun, id string) error {
+	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
+}
+
+// ConflictError says that the id is taken by other content.
+func ConflictError(noun, id string) error {
+	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
+}

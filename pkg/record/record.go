@@ -1,0 +1,151 @@
+// Package record holds what every record of the service has in common, whether
+// entity or event: identifiers, attributes, times, and the errors that record
+// stores and record rules report.
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of a record's fields. Both ends are allowed.
+const (
+	MaxIDLength   = 128 // characters of an id, at least 1
+	MaxNameLength = 128 // characters of a type or a name, at least 1
+	MaxDepth      = 32  // levels of nesting in attributes, the object itself being the first
+)
+
+// MaxPageBytes is about how many bytes of records one page may hold. A Lambda
+// may answer 6 MB (6,291,556 bytes, AWS Lambda quotas) after its body has been
+// written as a JSON string, which at worst doubles it.
+const MaxPageBytes = 2_500_000
+
+// PageFull reports whether a page that already holds count records of
+// pageBytes bytes ends before a further record of size bytes. A page always
+// holds at least one record.
+func PageFull(count, pageBytes, size int) bool {
+	return count > 0 && pageBytes+size > MaxPageBytes
+}
+
+const idDetail = "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+
+// CheckID says what is wrong with an id, or "" if it may be used.
+func CheckID(id string) string {
+	if id == "" || len(id) > MaxIDLength {
+		return idDetail
+	}
+	for i := range len(id) {
+		if c := id[i]; !isIDChar(c) {
+			return idDetail
+		}
+	}
+	return ""
+}
+
+func isIDChar(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return strings.IndexByte("._:-", c) >= 0
+}
+
+// CheckName says what is wrong with a type or a name, or "" if it may be used.
+func CheckName(name string) string {
+	n := utf8.RuneCountInString(name)
+	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
+		return fmt.Sprintf("must be 1 to %d characters", MaxNameLength)
+	}
+	return ""
+}
+
+// Attributes is the free part of a record: the bytes of one JSON object
+// without insignificant white space, otherwise as the client wrote them, so
+// that numbers keep their digits. The zero value is not valid; the empty
+// object is `{}`.
+type Attributes = json.RawMessage
+
+// SameAttributes reports whether a and b are the same JSON value: the order of
+// members does not matter, the digits of a number do (1 is not 1.0). Bytes
+// that are not JSON equal nothing but themselves.
+func SameAttributes(a, b Attributes) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	va, errA := decode(a)
+	vb, errB := decode(b)
+	return errA == nil && errB == nil && reflect.DeepEqual(va, vb)
+}
+
+func decode(a Attributes) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(a))
+	dec.UseNumber()
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// Time is an instant in UTC to the millisecond, in the years 0000 to 9999. Its
+// text is RFC 3339 of a fixed width, such as 2026-01-02T15:04:05.000Z, so that
+// texts sort as instants do. The zero value is the Unix epoch. Times compare
+// with ==.
+type Time struct{ unixMilli int64 }
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// Range of Time.
+var (
+	minTime = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	maxTime = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
+)
+
+// TimeOf cuts t down to the millisecond. It is meant for clock readings; use
+// ParseTime for what a client sent.
+func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
+
+// ParseTime reads an RFC 3339 date-time with any offset and any number of
+// decimals; what is finer than a millisecond is cut off. It fails when the
+// instant lies outside the years 0000 to 9999 in UTC.
+func ParseTime(s string) (Time, error) {
+	var t time.Time
+	// UnmarshalText is time's strict RFC 3339 parser; time.Parse also takes
+	// one-digit hours and decimal commas.
+	if err := t.UnmarshalText([]byte(s)); err != nil {
+		return Time{}, fmt.Errorf("not an RFC 3339 date-time such as 2026-01-02T15:04:05Z")
+	}
+	t = t.UTC()
+	if t.Before(minTime) || t.After(maxTime) {
+		return Time{}, fmt.Errorf("outside the years 0000 to 9999 in UTC")
+	}
+	return TimeOf(t), nil
+}
+
+// Time is the instant as the standard library has it, in UTC.
+func (t Time) Time() time.Time { return time.UnixMilli(t.unixMilli).UTC() }
+
+// Compare is -1, 0 or +1 as t is before, at or after u.
+func (t Time) Compare(u Time) int {
+	switch {
+	case t.unixMilli < u.unixMilli:
+		return -1
+	case t.unixMilli > u.unixMilli:
+		return +1
+	}
+	return 0
+}
+
+// String is the fixed-width RFC 3339 text.
+func (t Time) String() string { return t.Time().Format(timeLayout) }
+
+// MarshalText is String.
+func (t Time) MarshalText() ([]byte, error) { return t.Time().AppendFormat(nil, timeLayout), nil }
+
+// UnmarshalText is ParseTime.
+func (t *Time) UnmarshalText(text []byte) (err error) {
+	*t, err = ParseTime(string(text))
+	return err
+}
