@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"sluice/pkg/dynamotable"
+	entitybolt "sluice/pkg/entity/boltstore"
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	eventbolt "sluice/pkg/event/boltstore"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	counterdynamo "sluice/pkg/ratelimit/dynamostore"
+	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/template"
+)
+
+// backend is where the service keeps its data.
+type backend struct {
+	counters   ratelimit.Store
+	stores     httpapi.Stores
+	records    string // where, for people
+	countersIn string
+	close      func() error
+}
+
+// openEmbedded keeps records in a file in dir and counters in memory.
+func openEmbedded(dir string) (*backend, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	path := filepath.Join(dir, "sluice.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	// Writers that arrive within this time share one sync to disk.
+	db.MaxBatchDelay = 2 * time.Millisecond
+	b := &backend{counters: memstore.New(), records: path, countersIn: "memory", close: db.Close}
+	if b.stores.Entities, err = entitybolt.New(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if b.stores.Events, err = eventbolt.New(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return b, nil
+}
+
+// openDynamoDB keeps everything in the template's tables at a DynamoDB
+// endpoint, creating those that are missing. A table's name comes from its
+// environment variable, as in the deployment. The SDK's own variables hold;
+// region and credentials have defaults, since a local engine takes any.
+func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, tmpl *template.Template) (*backend, error) {
+	var opts []func(*config.LoadOptions) error
+	if getenv("AWS_REGION") == "" {
+		opts = append(opts, config.WithRegion("us-east-1"))
+	}
+	if getenv("AWS_ACCESS_KEY_ID") == "" && getenv("AWS_PROFILE") == "" {
+		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	}
+	sdk, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	client := dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) })
+	names := make(map[string]string)
+	for _, table := range tmpl.Tables {
+		name := cmp.Or(getenv(table.EnvVar()), "sluice-"+table.LogicalID)
+		names[table.LogicalID] = name
+		if err := dynamotable.Create(ctx, client, table, name); err != nil {
+			return nil, fmt.Errorf("use %s: %w", endpoint, err)
+		}
+	}
+	b := &backend{records: endpoint, countersIn: endpoint, close: func() error { return nil }}
+	if b.counters, err = counterdynamo.New(client, names["CountersTable"]); err != nil {
+		return nil, err
+	}
+	if b.stores.Entities, err = entitydynamo.New(client, names["EntitiesTable"]); err != nil {
+		return nil, err
+	}
+	if b.stores.Events, err = eventdynamo.New(client, names["EventsTable"]); err != nil {
+		return nil, err
+	}
+	return b, nil
+}

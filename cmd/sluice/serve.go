@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice"
+	"sluice/pkg/gateway"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/template"
+)
+
+// drainTimeout bounds the wait for requests under way when serve is stopped.
+const drainTimeout = 10 * time.Second
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	addr     string
+	dataDir  string
+	dynamodb string
+	verbose  bool
+}
+
+func serveCommand(getenv func(string) string) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service on this machine",
+		Long: `Run the service on this machine: every route of template.yaml behind a
+stand-in for API Gateway, without AWS and without other programs. Records live
+in a file in the data directory and outlive a restart; rate limit counters live
+in memory. With --dynamodb both live in DynamoDB tables at that endpoint, such
+as DynamoDB Local; the tables are created when they are missing.
+
+The limits are the deployment's and are set the same way: LIMIT_RECORDS,
+LIMIT_IMPORTS and LIMIT_REQUESTS, each a second and 200 by default.`,
+		Example: `  sluice serve
+  ADDR=127.0.0.1:8080 DATA_DIR=/var/lib/sluice sluice serve
+  sluice serve --dynamodb http://127.0.0.1:8000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), getenv, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&o.addr, "addr", cmp.Or(getenv("ADDR"), "127.0.0.1:3000"), "address to listen on, as host:port (env ADDR)")
+	cmd.Flags().StringVar(&o.dataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), ".sluice"), "directory for the records (env DATA_DIR)")
+	cmd.Flags().StringVar(&o.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint to use in place of the embedded store")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
+	return cmd
+}
+
+// serve runs the service until ctx is done, then answers the requests under
+// way and closes the stores.
+func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdout, stderr io.Writer) (err error) {
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelInfo
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+
+	cfg, err := httpapi.LoadConfig(getenv)
+	if err != nil {
+		return err
+	}
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		return err
+	}
+	var b *backend
+	if o.dynamodb != "" {
+		b, err = openDynamoDB(ctx, getenv, o.dynamodb, tmpl)
+	} else {
+		b, err = openEmbedded(o.dataDir)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+
+	handler, err := newGateway(tmpl, cfg, b, logger)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.addr)
+	if err != nil {
+		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
+	}
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	greet(stdout, listener.Addr(), b, cfg.Limits)
+
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	fmt.Fprintln(stdout, "\nStopping: answering the requests under way.")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("requests were still under way after %s: %w", drainTimeout, err)
+	}
+	fmt.Fprintln(stdout, "Stopped.")
+	return nil
+}
+
+// newGateway makes the handlers of the template's functions and routes
+// requests to them as the template says.
+func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger *slog.Logger) (*gateway.Gateway, error) {
+	limiter, err := ratelimit.New(b.counters, ratelimit.Config{Limits: cfg.Limits})
+	if err != nil {
+		return nil, err
+	}
+	functions := make(map[string]gateway.Function)
+	for _, f := range tmpl.Functions {
+		h, err := httpapi.NewHandler(f.Name, limiter, b.stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, Logger: logger})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range f.Routes {
+			functions[r.Key()] = h.Invoke
+		}
+	}
+	return gateway.New(functions, logger)
+}
+
+// greet says where the service is and what to try.
+func greet(w io.Writer, addr net.Addr, b *backend, limits ratelimit.Limits) {
+	url := "http://" + addr.String()
+	fmt.Fprintf(w, `Sluice listens on %[1]s
+  records in %[2]s, rate limit counters in %[3]s
+  limits per address and second: %[4]d records, %[5]d imports, %[6]d requests a route
+  access keys are off: whoever reaches this address can read and write
+
+Try:
+  curl -i %[1]s/create_entity -H 'Content-Type: application/json' -d '{"id":"ada","type":"person","attributes":{"born":1815}}'
+  curl -i %[1]s/entity/ada
+  curl -i '%[1]s/entity?limit=50'
+  curl -i %[1]s/create_event -H 'Content-Type: application/json' -d '{"name":"signed_up","entity_id":"ada"}'
+  curl -i %[1]s/event
+
+Ctrl-C stops it.
+`, url, b.records, b.countersIn, limits.Records, limits.Imports, limits.Requests)
+	if host, err := netip.ParseAddrPort(addr.String()); err == nil && !host.Addr().IsLoopback() {
+		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and access keys are off.\n", addr)
+	}
+}

@@ -1,0 +1,318 @@
+// Package functions_test runs the functions' real binaries in processes of
+// their own against DynamoDB Local.
+package functions_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+	"sluice/pkg/ratelimit"
+)
+
+// deployment is a set of fresh tables and the environment that names them.
+type deployment struct {
+	counters, entities, events string
+	env                        []string
+}
+
+func deploy(t *testing.T, endpoint string) deployment {
+	t.Helper()
+	d := deployment{
+		counters: dynamolocal.Table(t, "CountersTable"),
+		entities: dynamolocal.Table(t, "EntitiesTable"),
+		events:   dynamolocal.Table(t, "EventsTable"),
+	}
+	d.env = []string{
+		"AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+		"COUNTERS_TABLE=" + d.counters, "ENTITIES_TABLE=" + d.entities, "EVENTS_TABLE=" + d.events,
+	}
+	return d
+}
+
+// start starts n instances of a function.
+func (d deployment) start(t *testing.T, function string, n int) []*lambdatest.Instance {
+	t.Helper()
+	binary := lambdatest.Build(t, function)
+	instances := make([]*lambdatest.Instance, n)
+	for i := range instances {
+		instances[i] = lambdatest.Start(t, binary, d.env...)
+	}
+	return instances
+}
+
+func invoke(t *testing.T, i *lambdatest.Instance, ev events.APIGatewayV2HTTPRequest, wantStatus int) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	resp, err := i.Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != wantStatus {
+		t.Fatalf("%s %s: status %d, want %d: %s", ev.RequestContext.HTTP.Method, ev.RawPath, resp.StatusCode, wantStatus, resp.Body)
+	}
+	return resp
+}
+
+// window is what became of the demand of one second.
+type window struct {
+	admitted, refused int
+	cost              int64
+}
+
+// flood invokes all instances at once, each one event after the other, until
+// full windows of which each refused something have passed, and counts the
+// outcomes by window. cost tells what an admitted response cost.
+func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64) map[ratelimit.Window]window {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	windows := make(map[ratelimit.Window]window)
+	var mu sync.Mutex
+	note := func(resp events.APIGatewayV2HTTPResponse) {
+		reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
+		if err != nil {
+			t.Errorf("X-RateLimit-Reset: %v", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		w := windows[ratelimit.Window(reset-1)]
+		switch resp.StatusCode {
+		case http.StatusOK, http.StatusCreated:
+			w.admitted++
+			w.cost += cost(resp)
+		case http.StatusTooManyRequests:
+			w.refused++
+		default:
+			t.Errorf("status %d: %s", resp.StatusCode, resp.Body)
+			cancel()
+		}
+		windows[ratelimit.Window(reset-1)] = w
+		// The first and the last window may be partial.
+		if busy(windows) >= full+2 {
+			cancel()
+		}
+	}
+	var wg sync.WaitGroup
+	for worker, instance := range instances {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				// An event under way when the flood ends is still counted.
+				resp, err := instance.Invoke(context.WithoutCancel(ctx), event(worker, n))
+				if err != nil {
+					t.Error(err)
+					cancel()
+					return
+				}
+				note(resp)
+			}
+		})
+	}
+	wg.Wait()
+	if n := busy(windows); n < full+2 && !t.Failed() {
+		t.Fatalf("only %d windows in a minute saw more demand than the limit; the machine is too slow for this test", n)
+	}
+	return windows
+}
+
+// busy counts the windows that refused something.
+func busy(windows map[ratelimit.Window]window) (n int) {
+	for _, w := range windows {
+		if w.refused > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// counter reads a counter of an address from the table.
+func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 {
+	t.Helper()
+	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &d.counters, ConsistentRead: aws.Bool(true),
+		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, ok := out.Item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
+	v, err := strconv.ParseInt(n.Value, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// count is the number of items in a table.
+func count(t *testing.T, table string) (n int) {
+	t.Helper()
+	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, Select: types.SelectCount, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int(page.Count)
+	}
+	return n
+}
+
+// A window that refused anything has admitted all that fits, whatever the
+// machine's speed: a refusal shows that the limit was reached, and counters
+// never shrink.
+func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
+	const address, processes, windowsWanted = "198.51.100.7", 8, 5
+	d := deploy(t, dynamolocal.Endpoint(t))
+	windows := flood(t, d.start(t, "create-event", processes), windowsWanted,
+		func(worker, n int) events.APIGatewayV2HTTPRequest {
+			return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
+		},
+		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
+	total := 0
+	for w, got := range windows {
+		t.Logf("window %d: %d admitted, %d refused", w, got.admitted, got.refused)
+		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
+			t.Errorf("window %d: %d admitted with %d refused, want 200", w, got.admitted, got.refused)
+		}
+		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Import, Window: w}, "imports")
+		if stored != int64(got.admitted) {
+			t.Errorf("window %d: the counter holds %d after %d admitted", w, stored, got.admitted)
+		}
+		total += got.admitted
+	}
+	if n := count(t, d.events); n != total {
+		t.Errorf("%d events are stored after %d were admitted", n, total)
+	}
+}
+
+func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
+	const address, processes, windowsWanted, page = "198.51.100.7", 4, 5, 7
+	d := deploy(t, dynamolocal.Endpoint(t))
+	create := d.start(t, "create-entity", 1)[0]
+	for n := range 2 * page {
+		invoke(t, create, lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%d"}`, n)), http.StatusCreated)
+	}
+	windows := flood(t, d.start(t, "list-entity", processes), windowsWanted,
+		func(int, int) events.APIGatewayV2HTTPRequest {
+			return lambdatest.Event("GET", fmt.Sprintf("/entity?limit=%d", page), address, "")
+		},
+		func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) })
+	for w, got := range windows {
+		t.Logf("window %d: %d records in %d pages admitted, %d refused", w, got.cost, got.admitted, got.refused)
+		if got.cost > 196 || got.refused > 0 && got.cost != 196 {
+			t.Errorf("window %d: %d records admitted with %d pages refused, want 196", w, got.cost, got.refused)
+		}
+		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Export, Window: w}, "records")
+		if stored != got.cost {
+			t.Errorf("window %d: the counter holds %d after %d records were admitted", w, stored, got.cost)
+		}
+	}
+}
+
+func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
+	const calls = 25
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	create := d.start(t, "create-event", 1)[0]
+	list := d.start(t, "list-event", 1)[0]
+	for n := range calls {
+		invoke(t, create, lambdatest.Event("POST", "/create_event", "192.0.2.1", fmt.Sprintf(`{"id":"%d","name":"n"}`, n)), http.StatusCreated)
+		invoke(t, list, lambdatest.Event("GET", "/event?limit=1", "192.0.2.1", ""), http.StatusOK)
+	}
+	usage := proxy.Usage()
+	charges := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}]
+	if charges.Calls != 2*calls || charges.Units != 2*calls {
+		t.Errorf("%d requests of two rules each were charged in %d calls and %v write units, want one each", 2*calls, charges.Calls, charges.Units)
+	}
+	if n := usage[dynamoproxy.Call{Operation: "PutItem", Table: d.events}].Calls; n != calls {
+		t.Errorf("%d events were written in %d calls", calls, n)
+	}
+	if n := usage[dynamoproxy.Call{Operation: "Query", Table: d.events}].Calls; n != calls {
+		t.Errorf("%d lists were read in %d calls", calls, n)
+	}
+	if len(usage) != 3 {
+		t.Errorf("the functions made other calls as well: %v", usage)
+	}
+}
+
+func TestEveryFunctionAnswers(t *testing.T) {
+	d := deploy(t, dynamolocal.Endpoint(t))
+	steps := []struct {
+		function, method, path, body string
+		status                       int
+		want                         string
+	}{
+		{"create-entity", "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"n":12345678901234567890.10}}`, 201, `"n":12345678901234567890.10`},
+		{"create-entity", "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"n":12345678901234567890.10}}`, 200, `"id":"ada"`},
+		{"create-entity", "POST", "/create_entity", `{"id":"ada","type":"robot"}`, 409, `"code":"conflict"`},
+		{"get-entity", "GET", "/entity/ada", "", 200, `"type":"person"`},
+		{"get-entity", "GET", "/entity/bob", "", 404, `"code":"not_found"`},
+		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
+		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
+		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
+		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
+		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
+		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
+	}
+	instances := make(map[string]*lambdatest.Instance)
+	for _, s := range steps {
+		instance := instances[s.function]
+		if instance == nil {
+			instance = d.start(t, s.function, 1)[0]
+			instances[s.function] = instance
+		}
+		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
+		if id, ok := strings.CutPrefix(s.path, "/entity/"); ok {
+			ev.PathParameters = map[string]string{"id": id}
+		}
+		resp := invoke(t, instance, ev, s.status)
+		if !strings.Contains(resp.Body, s.want) {
+			t.Errorf("%s %s: the body lacks %s: %s", s.method, s.path, s.want, resp.Body)
+		}
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"} {
+			if resp.Headers[name] == "" {
+				t.Errorf("%s %s: no header %s", s.method, s.path, name)
+			}
+		}
+		if !json.Valid([]byte(resp.Body)) {
+			t.Errorf("%s %s: the body is not JSON", s.method, s.path)
+		}
+	}
+}
+
+func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last one holds
+	for function, ev := range map[string]events.APIGatewayV2HTTPRequest{
+		"create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`),
+		"list-entity":  lambdatest.Event("GET", "/entity", "192.0.2.1", ""),
+		"not-found":    lambdatest.Event("GET", "/nowhere", "192.0.2.1", ""),
+	} {
+		resp := invoke(t, d.start(t, function, 1)[0], ev, http.StatusServiceUnavailable)
+		if resp.Headers["Retry-After"] != "1" || resp.Headers["X-RateLimit-Remaining"] != "0" || !strings.HasPrefix(resp.Headers["Content-Type"], "application/problem+json") {
+			t.Errorf("%s: headers %v", function, resp.Headers)
+		}
+		if strings.Contains(resp.Body, "127.0.0.1") {
+			t.Errorf("%s: the body tells the cause: %s", function, resp.Body)
+		}
+	}
+	if n := count(t, d.events); n != 0 {
+		t.Errorf("%d events were written", n)
+	}
+}

@@ -1,0 +1,188 @@
+// Package lambdatest runs the real function binaries as Lambda does: each
+// instance is a process that polls a Runtime API of its own and serves one
+// event at a time.
+package lambdatest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// timeout is what template.yaml gives a function for one event.
+const timeout = 10 * time.Second
+
+// Build builds the function's binary with the flags of the deployment and
+// returns its path.
+func Build(t testing.TB, function string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bootstrap")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", path, "sluice/functions/"+function)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", function, err, out)
+	}
+	return path
+}
+
+// Instance is a running function instance. It ends with the test.
+type Instance struct {
+	mu      sync.Mutex // one event at a time
+	events  chan []byte
+	answers chan answer
+	exited  chan struct{}
+	log     lockedBuffer
+}
+
+type answer struct {
+	body   []byte
+	failed bool // the function reported an error in place of a response
+}
+
+// Start starts a binary with the environment env ("NAME=value") and nothing
+// else of this process's own but credentials of no worth.
+func Start(t testing.TB, binary string, env ...string) *Instance {
+	t.Helper()
+	i := &Instance{events: make(chan []byte), answers: make(chan answer), exited: make(chan struct{})}
+	api := httptest.NewServer(i.runtimeAPI())
+	cmd := exec.Command(binary)
+	cmd.Env = append([]string{
+		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"),
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+	}, env...)
+	cmd.Stdout, cmd.Stderr = &i.log, &i.log
+	if err := cmd.Start(); err != nil {
+		api.Close()
+		t.Fatalf("start %s: %v", binary, err)
+	}
+	go func() {
+		cmd.Wait() //nolint:errcheck // it is killed at the end
+		close(i.exited)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-i.exited
+		api.CloseClientConnections()
+		api.Close()
+	})
+	return i
+}
+
+// runtimeAPI is the part of the Lambda Runtime API (version 2018-06-01) that
+// a function uses.
+func (i *Instance) runtimeAPI() http.Handler {
+	mux := http.NewServeMux()
+	var invocations int // next is asked for by one process, one at a time
+	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case ev := <-i.events:
+			invocations++
+			w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))
+			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(timeout).UnixMilli(), 10))
+			w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
+			w.Write(ev) //nolint:errcheck // the process may have been killed
+		case <-r.Context().Done():
+		}
+	})
+	take := func(failed bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				body, failed = []byte(err.Error()), true
+			}
+			w.WriteHeader(http.StatusAccepted)
+			select {
+			case i.answers <- answer{body: body, failed: failed}:
+			case <-r.Context().Done():
+			}
+		}
+	}
+	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", take(false))
+	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", take(true))
+	return mux
+}
+
+// Invoke hands the event to the instance and waits for its response. Calls
+// wait for each other. It fails when the function reports an error, exits or
+// exceeds its timeout.
+func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
+	payload, err := json.Marshal(ev)
+	if err != nil {
+		return resp, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case i.events <- payload:
+	case <-i.exited:
+		return resp, fmt.Errorf("the function has exited: %s", i.Log())
+	case <-ctx.Done():
+		return resp, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
+	}
+	select {
+	case a := <-i.answers:
+		if a.failed {
+			return resp, fmt.Errorf("the function failed: %s", a.body)
+		}
+		return resp, json.Unmarshal(a.body, &resp)
+	case <-i.exited:
+		return resp, fmt.Errorf("the function has exited: %s", i.Log())
+	case <-ctx.Done():
+		return resp, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
+	}
+}
+
+// Log is what the process has written so far.
+func (i *Instance) Log() string { return i.log.String() }
+
+// Event is the event of a request as API Gateway would send it. target is the
+// path with its query; body, if not empty, is sent as JSON.
+func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {
+	path, query, _ := strings.Cut(target, "?")
+	ev := events.APIGatewayV2HTTPRequest{
+		Version: "2.0", RawPath: path, RawQueryString: query, Body: body,
+		Headers: map[string]string{"host": "api.example.com"},
+		RequestContext: events.APIGatewayV2HTTPRequestContext{
+			Stage: "$default", RequestID: "request-id", DomainName: "api.example.com",
+			HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: method, Path: path, Protocol: "HTTP/1.1", SourceIP: sourceIP},
+		},
+	}
+	if body != "" {
+		ev.Headers["content-type"] = "application/json"
+	}
+	return ev
+}
+
+// lockedBuffer is a bytes.Buffer for one writer and other readers.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

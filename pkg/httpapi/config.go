@@ -1,0 +1,46 @@
+package httpapi
+
+import (
+	"fmt"
+	"strconv"
+
+	"sluice/pkg/ratelimit"
+)
+
+// Config is what an operator sets for every route alike.
+type Config struct {
+	Limits     ratelimit.Limits // LIMIT_RECORDS, LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 1,000,000 each, 200 by default
+	IPv6Prefix int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
+}
+
+// LoadConfig reads a Config from environment variables. A variable that is
+// empty takes its default; one out of its range is an error that names it.
+func LoadConfig(getenv func(string) string) (Config, error) {
+	const maxLimit = 1_000_000
+	var c Config
+	var prefix int64
+	for _, v := range []struct {
+		name      string
+		dst       *int64
+		otherwise int64
+		most      int64
+	}{
+		{"LIMIT_RECORDS", &c.Limits.Records, ratelimit.DefaultLimit, maxLimit},
+		{"LIMIT_IMPORTS", &c.Limits.Imports, ratelimit.DefaultLimit, maxLimit},
+		{"LIMIT_REQUESTS", &c.Limits.Requests, ratelimit.DefaultLimit, maxLimit},
+		{"CLIENT_IPV6_PREFIX", &prefix, ratelimit.DefaultIPv6Prefix, 128},
+	} {
+		*v.dst = v.otherwise
+		text := getenv(v.name)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 || n > v.most {
+			return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", v.name, text, v.most)
+		}
+		*v.dst = n
+	}
+	c.IPv6Prefix = int(prefix)
+	return c, nil
+}

@@ -1,0 +1,261 @@
+// Package httpapi is the service's HTTP API: the table of its routes and, for
+// each, a handler of API Gateway HTTP API events (payload format 2.0) that
+// limits, decodes, calls the domain and encodes. Every response, errors
+// included, carries the rate limit headers.
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/ratelimit"
+)
+
+// storeTimeout bounds all that a request does with the record stores.
+const storeTimeout = 5 * time.Second
+
+// DefaultWorkspace owns every record while access keys are off.
+const DefaultWorkspace = "default"
+
+// Stores are the record stores that routes work on. A handler needs only
+// those of its route.
+type Stores struct {
+	Entities entity.Store
+	Events   event.Store
+}
+
+// Options tune a Handler. The zero value is ready to use.
+type Options struct {
+	IPv6Prefix int              // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
+	Logger     *slog.Logger     // one line a request; slog.Default by default
+	Now        func() time.Time // the clock of record times; time.Now by default
+}
+
+// Handler answers the requests of one route. It is safe for concurrent use.
+type Handler struct {
+	route   Route
+	limiter *ratelimit.Limiter
+	stores  Stores
+	opts    Options
+	adapter *httpadapter.HandlerAdapterV2
+}
+
+// NewHandler makes the handler of the route with that name. It fails when
+// there is no such route or when a store that the route needs is missing.
+func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*Handler, error) {
+	r, ok := routeNamed(route)
+	if !ok {
+		return nil, fmt.Errorf("httpapi: there is no route %q", route)
+	}
+	if limiter == nil {
+		return nil, errors.New("httpapi: a limiter is required")
+	}
+	if !r.served(stores) {
+		return nil, fmt.Errorf("httpapi: the route %s lacks a store", route)
+	}
+	if opts.IPv6Prefix == 0 {
+		opts.IPv6Prefix = ratelimit.DefaultIPv6Prefix
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	h := &Handler{route: r, limiter: limiter, stores: stores, opts: opts}
+	h.adapter = httpadapter.NewV2(h)
+	return h, nil
+}
+
+// invocation is what an event says beyond the HTTP request.
+type invocation struct {
+	requestID      string
+	sourceIP       string
+	pathParameters map[string]string
+	malformed      bool // the event could not be made an HTTP request
+}
+
+type invocationKey struct{}
+
+// Invoke answers an API Gateway event. It is the function to give to
+// lambda.Start. The error is always nil: whatever goes wrong is an HTTP
+// response.
+func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+	inv := invocation{
+		requestID:      ev.RequestContext.RequestID,
+		sourceIP:       ev.RequestContext.HTTP.SourceIP,
+		pathParameters: ev.PathParameters,
+	}
+	// API Gateway hands over the path decoded; the adapter parses it as a URL.
+	ev.RawPath = escapePath(trimStage(ev))
+	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	if err == nil {
+		return resp, nil
+	}
+	inv.malformed = true
+	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", RequestContext: ev.RequestContext}
+	ev.RequestContext.DomainName = ""
+	ev.RequestContext.HTTP.Method = http.MethodGet
+	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+}
+
+// request is what an action works on.
+type request struct {
+	*http.Request
+	invocation
+	workspace string
+}
+
+// reply is what an action answers.
+type reply struct {
+	status  int
+	header  http.Header // beyond the headers of every response; may be nil
+	body    any         // JSON
+	records int         // how many records the body shows
+	encoded []byte      // body as bytes, by encode
+}
+
+// encode writes body as JSON. Strings and numbers of attributes come out as
+// they were stored.
+func (out *reply) encode() (err error) {
+	if out.encoded, err = json.Marshal(out.body, jsontext.PreserveRawStrings(true)); err != nil {
+		return fmt.Errorf("encode response: %w", err)
+	}
+	out.encoded = append(out.encoded, '\n')
+	return nil
+}
+
+// action does what a route is for, without regard to limits. Its error is an
+// *apiError, a *record.Error, or a fault of the service.
+type action func(h *Handler, r *request) (reply, error)
+
+// ServeHTTP implements http.Handler for requests that Invoke made.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	start := time.Now()
+	inv, _ := hr.Context().Value(invocationKey{}).(invocation)
+	r := &request{Request: hr, invocation: inv, workspace: DefaultWorkspace}
+	out, decision, err := h.serve(r)
+	if err != nil {
+		out = h.problem(r, err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	maps.Copy(header, out.header)
+	decision.SetHeaders(header)
+	w.WriteHeader(out.status)
+	w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
+	h.opts.Logger.LogAttrs(hr.Context(), slog.LevelInfo, "request",
+		slog.String("request_id", inv.requestID),
+		slog.String("route", h.route.Name),
+		slog.String("address", inv.sourceIP),
+		slog.Int("status", out.status),
+		slog.Int("records", out.records),
+		slog.Int64("remaining", decision.Remaining()),
+		slog.Duration("duration", time.Since(start)))
+}
+
+// serve charges r and runs the route's action. Exports run first, since their
+// cost is the number of records they found; their reply is dropped when the
+// charge does not go through.
+func (h *Handler) serve(r *request) (reply, ratelimit.Decision, error) {
+	charge := ratelimit.Request{Class: h.route.Class, Route: h.route.Name}
+	address, err := ratelimit.ParseAddress(r.sourceIP, h.opts.IPv6Prefix)
+	if err != nil {
+		return reply{}, h.limiter.Uncharged(charge), badRequest("invalid_client_address", "the source IP address of the connection is not an IP address")
+	}
+	charge.Address = address
+
+	var out reply
+	var actionErr error
+	if h.route.Class == ratelimit.Export {
+		if out, actionErr = h.act(r); actionErr == nil {
+			charge.Records = int64(out.records)
+		}
+	}
+	decision, err := h.limiter.Charge(r.Context(), charge)
+	switch {
+	case err != nil:
+		return reply{}, decision, countersUnavailable(err)
+	case !decision.Allowed:
+		return reply{}, decision, tooManyRequests(decision)
+	}
+	if h.route.Class != ratelimit.Export {
+		out, actionErr = h.act(r)
+	}
+	return out, decision, actionErr
+}
+
+// act runs the route's action within storeTimeout. A panic becomes an error.
+func (h *Handler) act(r *request) (out reply, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	if r.malformed {
+		return reply{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
+	defer cancel()
+	r.Request = r.WithContext(ctx)
+	if out, err = h.route.action(h, r); err == nil {
+		err = out.encode()
+	}
+	return out, err
+}
+
+// newID makes the id of a record whose client gave none: a UUIDv7, so that
+// ids sort by creation (RFC 9562, section 5.7).
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	return id.String(), err
+}
+
+// maxPage is the longest page: more records could never pass the records rule.
+func (h *Handler) maxPage() int {
+	return int(min(maxPageLength, h.limiter.Limits().Records))
+}
+
+// pageOf is the reply that shows a page of a list.
+func pageOf[T any](h *Handler, r *request, records []T, more bool, next cursor) (reply, error) {
+	body := listBody[T]{Data: records}
+	if body.Data == nil {
+		body.Data = []T{}
+	}
+	out := reply{status: http.StatusOK, records: len(records)}
+	if more {
+		next.Route, next.Workspace = h.route.Name, r.workspace
+		text, err := next.encode()
+		if err != nil {
+			return reply{}, err
+		}
+		body.NextCursor = &text
+		query := r.URL.Query()
+		query.Set("cursor", text)
+		out.header = http.Header{"Link": {fmt.Sprintf("<%s?%s>; rel=\"next\"", r.URL.EscapedPath(), query.Encode())}}
+	}
+	out.body = body
+	return out, nil
+}
+
+// listBody is the JSON of a list.
+type listBody[T any] struct {
+	Data       []T     `json:"data"`
+	NextCursor *string `json:"next_cursor"` // null on the last page
+}

@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
+)
+
+// Problem is the JSON of every error response (RFC 9457).
+type Problem struct {
+	Type             string              `json:"type"`   // "about:blank", or the problem type's URI
+	Title            string              `json:"title"`  // the same for every occurrence
+	Status           int                 `json:"status"` // the HTTP status
+	Detail           string              `json:"detail"` // what to change
+	Instance         string              `json:"instance,omitzero"`
+	Code             string              `json:"code"`                        // stable, snake_case: for programs
+	Errors           []record.FieldError `json:"errors,omitempty"`            // the fields or parameters that are wrong
+	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // of a 429
+}
+
+// quotaExceeded is the registered problem type of a 429.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// apiError is an error that already knows its response.
+type apiError struct {
+	status     int
+	code       string
+	detail     string
+	fields     []record.FieldError
+	violated   []string
+	allow      []string // of a 405
+	retryAfter bool
+	cause      error // for the log
+}
+
+func (e *apiError) Error() string {
+	if e.cause != nil {
+		return e.detail + ": " + e.cause.Error()
+	}
+	return e.detail
+}
+
+func (e *apiError) Unwrap() error { return e.cause }
+
+func badRequest(code, detail string) error {
+	return &apiError{status: http.StatusBadRequest, code: code, detail: detail}
+}
+
+func badParameters(fields record.Fields) error {
+	return &apiError{status: http.StatusBadRequest, code: "invalid_parameter", detail: "a query parameter cannot be accepted: " + sentence(fields), fields: fields}
+}
+
+func noSuchRoute(method, path string) error {
+	return &apiError{status: http.StatusNotFound, code: "no_such_route", detail: fmt.Sprintf("there is no route %s %s; check the path", method, path)}
+}
+
+func methodNotAllowed(method, path string, allow []string) error {
+	return &apiError{
+		status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allow,
+		detail: fmt.Sprintf("%s does not take %s; use %s", path, method, strings.Join(allow, " or ")),
+	}
+}
+
+func tooManyRequests(d ratelimit.Decision) error {
+	violated := d.Violated()
+	return &apiError{
+		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated, retryAfter: true,
+		detail: fmt.Sprintf("the limit of %s a second is reached; wait for the window to reset at %d (Unix time), then go on", strings.Join(violated, " and "), d.Window.Reset()),
+	}
+}
+
+func countersUnavailable(cause error) error {
+	return &apiError{
+		status: http.StatusServiceUnavailable, code: "rate_limiter_unavailable", retryAfter: true, cause: cause,
+		detail: "the rate limit could not be checked, so nothing was done; try again",
+	}
+}
+
+// kinds is the one table from a record error's kind to its response.
+var kinds = map[record.Kind]apiError{
+	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
+	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
+	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
+	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable", retryAfter: true},
+}
+
+// asAPIError finds the response of an error. What is not known is a fault of
+// the service: 500, without its cause.
+func asAPIError(err error) *apiError {
+	var known *apiError
+	if errors.As(err, &known) {
+		return known
+	}
+	var re *record.Error
+	if errors.As(err, &re) {
+		if e, ok := kinds[re.Kind]; ok {
+			e.detail, e.fields, e.cause = re.Detail, re.Fields, re.Err
+			if len(re.Fields) > 0 {
+				e.detail += ": " + sentence(re.Fields)
+			}
+			return &e
+		}
+	}
+	return &apiError{status: http.StatusInternalServerError, code: "internal_error", cause: err,
+		detail: "the service failed; repeat the request later, and report its request id if it goes on"}
+}
+
+// sentence is what is wrong with the fields as text.
+func sentence(fields []record.FieldError) string {
+	parts := make([]string, len(fields))
+	for i, f := range fields {
+		parts[i] = f.Field + " " + f.Detail
+	}
+	return strings.Join(parts, "; ")
+}
+
+// problem is the reply for an error; what the client is not told is logged.
+func (h *Handler) problem(r *request, err error) reply {
+	e := asAPIError(err)
+	if e.status >= http.StatusInternalServerError {
+		h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "request failed",
+			slog.String("request_id", r.requestID), slog.String("route", h.route.Name),
+			slog.Int("status", e.status), slog.String("error", err.Error()))
+	}
+	p := Problem{
+		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
+		Instance: r.requestID, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated,
+	}
+	if e.status == http.StatusTooManyRequests {
+		p.Type, p.Title = quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded"
+	}
+	out := reply{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: p}
+	if len(e.allow) > 0 {
+		out.header.Set("Allow", strings.Join(e.allow, ", "))
+	}
+	if e.retryAfter {
+		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
+	}
+	if err := out.encode(); err != nil {
+		panic(err) // a Problem is strings and numbers
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/pkg/record"
+)
+
+// Page lengths of lists.
+const (
+	defaultPageLength = 50
+	maxPageLength     = 200
+)
+
+// parameters reads a request's query, noting everything that is wrong with it.
+type parameters struct {
+	values url.Values
+	wrong  record.Fields
+}
+
+// parseQuery reads the query, which may hold the known parameters once each.
+func parseQuery(r *request, known ...string) *parameters {
+	p := &parameters{}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
+		return p
+	}
+	p.values = values
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case !slices.Contains(known, name):
+			p.wrong.Add(name, "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
+		case len(values[name]) > 1:
+			p.wrong.Add(name, "is given more than once")
+		}
+	}
+	return p
+}
+
+// limit reads the page length, from 1 to most.
+func (p *parameters) limit(most int) int {
+	if !p.values.Has("limit") {
+		return min(defaultPageLength, most)
+	}
+	n, err := strconv.ParseUint(p.values.Get("limit"), 10, 32)
+	if err != nil || n < 1 || n > uint64(most) {
+		p.wrong.Add("limit", fmt.Sprintf("must be a whole number from 1 to %d", most))
+		return 0
+	}
+	return int(n)
+}
+
+// err is a 400 that names what is wrong, or nil.
+func (p *parameters) err() error {
+	if len(p.wrong) == 0 {
+		return nil
+	}
+	return badParameters(p.wrong)
+}
+
+// cursor is a place in a list. It holds all there is to know about where the
+// next page begins, so it never expires; it is good only for the list it came
+// from.
+type cursor struct {
+	Route      string       `json:"r"`
+	Workspace  string       `json:"w"`
+	ID         string       `json:"i"`          // of the last record shown
+	OccurredAt *record.Time `json:"t,omitzero"` // of the last event shown
+}
+
+// encode is the cursor as clients see it: base64url of JSON.
+func (c cursor) encode() (string, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode cursor: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// cursor reads the place where the page begins; the zero cursor when none is
+// given. timed says whether this list's cursors hold a time. Only what encode
+// writes for the same route and workspace is accepted.
+func (p *parameters) cursor(h *Handler, r *request, timed bool) cursor {
+	if !p.values.Has("cursor") {
+		return cursor{}
+	}
+	text := p.values.Get("cursor")
+	c, ok := decodeCursor(text)
+	if !ok || c.Route != h.route.Name || c.Workspace != r.workspace || (c.OccurredAt != nil) != timed {
+		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before, or leave it out to start over")
+		return cursor{}
+	}
+	return c
+}
+
+func decodeCursor(text string) (c cursor, ok bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return cursor{}, false
+	}
+	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || record.CheckID(c.ID) != "" {
+		return cursor{}, false
+	}
+	again, err := json.Marshal(c)
+	return c, err == nil && bytes.Equal(again, b)
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/pkg/ratelimit"
+)
+
+// Route is a row of the route table.
+type Route struct {
+	Name   string // of the function's folder, and of its counter
+	Method string // "" for the default route
+	Path   string // in API Gateway's terms: /entity/{id}, or $default
+	Class  ratelimit.Class
+
+	action action
+	served func(Stores) bool // the stores it needs are there
+}
+
+// Key is API Gateway's name of the route, such as "GET /entity".
+func (r Route) Key() string {
+	if r.Method == "" {
+		return r.Path
+	}
+	return r.Method + " " + r.Path
+}
+
+// Routes is the route table: what template.yaml deploys, and nothing else.
+func Routes() []Route {
+	entities := func(s Stores) bool { return s.Entities != nil }
+	events := func(s Stores) bool { return s.Events != nil }
+	nothing := func(Stores) bool { return true }
+	return []Route{
+		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, listEntity, entities},
+		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, getEntity, entities},
+		{"list-event", http.MethodGet, "/event", ratelimit.Export, listEvent, events},
+		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, createEntity, entities},
+		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, createEvent, events},
+		{"not-found", "", "$default", ratelimit.General, notFound, nothing},
+	}
+}
+
+func routeNamed(name string) (Route, bool) {
+	routes := Routes()
+	i := slices.IndexFunc(routes, func(r Route) bool { return r.Name == name })
+	if i < 0 {
+		return Route{}, false
+	}
+	return routes[i], true
+}
+
+// notFound answers what no route matches: 405 where the path has a route of
+// another method, 404 elsewhere.
+func notFound(_ *Handler, r *request) (reply, error) {
+	var allow []string
+	for _, route := range Routes() {
+		if route.Method != "" && matchPath(route.Path, r.URL.Path) {
+			allow = append(allow, route.Method)
+		}
+	}
+	if len(allow) > 0 {
+		return reply{}, methodNotAllowed(r.Method, r.URL.Path, allow)
+	}
+	return reply{}, noSuchRoute(r.Method, r.URL.Path)
+}
+
+// matchPath reports whether path is one that a route's path stands for: equal
+// segment by segment, {name} for any segment that is not empty.
+func matchPath(pattern, path string) bool {
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		if strings.HasPrefix(want[i], "{") {
+			if got[i] == "" {
+				return false
+			}
+		} else if want[i] != got[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// pathParameter is a segment of the path. API Gateway hands it over as the
+// client escaped it. A segment with a bad escape comes back as it is: no id
+// has a '%'.
+func (r *request) pathParameter(name string) string {
+	v := r.pathParameters[name]
+	if u, err := url.PathUnescape(v); err == nil {
+		return u
+	}
+	return v
+}
+
+// trimStage is the event's path without the name of its stage, which API
+// Gateway leaves in front of it for every stage but $default.
+func trimStage(ev events.APIGatewayV2HTTPRequest) string {
+	stage := ev.RequestContext.Stage
+	if stage == "" || stage == "$default" {
+		return ev.RawPath
+	}
+	if rest, ok := strings.CutPrefix(ev.RawPath, "/"+stage); ok && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	return ev.RawPath
+}
+
+func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }

@@ -1,0 +1,134 @@
+// Package dynamostore keeps rate limit counters in a DynamoDB table that any
+// number of processes share.
+//
+// The table's partition key is pk (S): address, class and window, as
+// ratelimit.Key writes them. Each counter is a number attribute of its own
+// name, and expires_at (N, Unix seconds) is for the table's time to live,
+// which only cleans up: a key is never used again once its window is over.
+//
+// A charge is one UpdateItem: it adds all costs on the condition that all of
+// them fit. DynamoDB applies it whole or not at all, one after the other for
+// each item, so concurrent processes cannot pass a limit together. A
+// transaction would cost twice the write units and fail on conflicts where
+// this waits its turn; a read before the write would race.
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/ratelimit"
+)
+
+// retention is how long an item outlives its window: long enough for an
+// overview of the last minute.
+const retention = 5 * time.Minute
+
+// Client is the part of *dynamodb.Client that a Store uses.
+type Client interface {
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// Store is a ratelimit.Store. It is safe for concurrent use.
+type Store struct {
+	client Client
+	table  string
+}
+
+// New makes a Store over the table of that name.
+func New(client Client, table string) (*Store, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
+	}
+	return &Store{client: client, table: table}, nil
+}
+
+// Charge implements ratelimit.Store with one UpdateItem of one write unit. A
+// cost above its limit is refused without a call: the condition below lets an
+// absent counter pass whatever is added to it.
+func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool, err error) {
+	for _, c := range counters {
+		if c.Cost > c.Limit {
+			return false, nil
+		}
+	}
+	out, err := s.client.UpdateItem(ctx, s.update(key, counters), once)
+	var refused *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &refused):
+		return false, readUsed(refused.Item, counters)
+	case err != nil:
+		return false, fmt.Errorf("update counters: %w", err)
+	}
+	return true, readUsed(out.Attributes, counters)
+}
+
+// once keeps the SDK from repeating a charge: one whose answer was lost may
+// have been applied, and a repeat would count it twice.
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// update writes the charge as an UpdateItem.
+func (s *Store) update(key ratelimit.Key, counters []ratelimit.Counter) *dynamodb.UpdateItemInput {
+	names := map[string]string{"#expires_at": "expires_at"}
+	values := map[string]types.AttributeValue{
+		":expires_at": number(key.Window.Reset() + int64(retention/time.Second)),
+	}
+	var add, condition []string
+	for i, c := range counters {
+		if c.Cost == 0 {
+			continue // always fits, adds nothing; ALL_NEW and ALL_OLD show its value all the same
+		}
+		n := strconv.Itoa(i)
+		names["#c"+n] = c.Name
+		values[":cost"+n] = number(c.Cost)
+		values[":room"+n] = number(c.Limit - c.Cost)
+		add = append(add, "#c"+n+" :cost"+n)
+		condition = append(condition, "(attribute_not_exists(#c"+n+") OR #c"+n+" <= :room"+n+")")
+	}
+	in := &dynamodb.UpdateItemInput{
+		TableName:                           &s.table,
+		Key:                                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}},
+		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	if len(add) > 0 {
+		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
+		in.ConditionExpression = aws.String(strings.Join(condition, " AND "))
+	}
+	return in
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// readUsed sets Used of each counter from an item; an absent attribute is 0.
+func readUsed(item map[string]types.AttributeValue, counters []ratelimit.Counter) error {
+	for i := range counters {
+		c := &counters[i]
+		c.Used = 0
+		switch v := item[c.Name].(type) {
+		case nil:
+		case *types.AttributeValueMemberN:
+			n, err := strconv.ParseInt(v.Value, 10, 64)
+			if err != nil {
+				return fmt.Errorf("read counter %s: %w", c.Name, err)
+			}
+			c.Used = n
+		default:
+			return fmt.Errorf("read counter %s: it is a %T, not a number", c.Name, v)
+		}
+	}
+	return nil
+}

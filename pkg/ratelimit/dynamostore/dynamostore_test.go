@@ -1,0 +1,88 @@
+package dynamostore_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/dynamostore"
+	"sluice/pkg/ratelimit/storetest"
+)
+
+func open(t *testing.T) ratelimit.Store {
+	s, err := dynamostore.New(dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, open) }
+
+// meter asks for the capacity that each update consumes and adds it up.
+type meter struct {
+	client *dynamodb.Client
+	calls  atomic.Int64
+	units  float64
+}
+
+func (m *meter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	m.calls.Add(1)
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.client.UpdateItem(ctx, in, opts...)
+	if err == nil {
+		m.units += *out.ConsumedCapacity.CapacityUnits
+	}
+	return out, err
+}
+
+func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
+	m := &meter{client: dynamolocal.Client(t)}
+	s, err := dynamostore.New(m, dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Class: ratelimit.General, Window: 1_800_000_000}
+	// An address that calls every route there could be: the item stays within
+	// the 1 KB that one write unit covers.
+	for i := range 20 {
+		counters := []ratelimit.Counter{
+			{Name: "records", Limit: 200, Cost: 1},
+			{Name: "r_create_export_job_" + string(rune('a'+i)), Limit: 200, Cost: 1},
+			{Name: "imports", Limit: 200, Cost: 1},
+		}
+		if ok, err := s.Charge(t.Context(), key, counters); !ok || err != nil {
+			t.Fatalf("admitted %v, error %v", ok, err)
+		}
+	}
+	if m.calls.Load() != 20 || m.units != 20 {
+		t.Errorf("20 charges of three rules took %d calls and %v write units, want 20 and 20", m.calls.Load(), m.units)
+	}
+}
+
+func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
+	m := &meter{client: dynamolocal.Client(t)}
+	s, err := dynamostore.New(m, "no-such-table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 2}})
+	if ok || err != nil || m.calls.Load() != 0 {
+		t.Errorf("admitted %v, error %v, %d calls", ok, err, m.calls.Load())
+	}
+}
+
+func TestAMissingTableIsAnError(t *testing.T) {
+	s, err := dynamostore.New(dynamolocal.Client(t), "no-such-table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 1}}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,87 @@
+// Package memstore keeps rate limit counters in the memory of one process.
+package memstore
+
+import (
+	"context"
+	"sync"
+
+	"sluice/pkg/ratelimit"
+)
+
+// retainedWindows is how many windows before the newest keep their counters:
+// enough for an overview of the last minute.
+const retainedWindows = 60
+
+// Store is a ratelimit.Store. Its memory is bounded by the addresses seen in
+// the last minute. It is safe for concurrent use.
+type Store struct {
+	mu      sync.Mutex
+	newest  ratelimit.Window
+	windows map[ratelimit.Window]map[item]map[string]int64 // counters by name
+}
+
+// item is a ratelimit.Key within its window.
+type item struct {
+	address string
+	class   ratelimit.Class
+}
+
+// New makes an empty Store.
+func New() *Store {
+	return &Store{windows: make(map[ratelimit.Window]map[item]map[string]int64)}
+}
+
+// Charge implements ratelimit.Store. It fails only when ctx is done.
+func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := s.counters(key)
+	admitted = true
+	for i := range counters {
+		c := &counters[i]
+		c.Used = used[c.Name]
+		admitted = admitted && c.Fits()
+	}
+	if !admitted {
+		return false, nil
+	}
+	for i := range counters {
+		c := &counters[i]
+		c.Used += c.Cost
+		used[c.Name] = c.Used
+	}
+	return true, nil
+}
+
+// counters are the key's counters by name, made if there are none. s.mu is held.
+func (s *Store) counters(key ratelimit.Key) map[string]int64 {
+	window := s.windows[key.Window]
+	if window == nil {
+		window = make(map[item]map[string]int64)
+		s.windows[key.Window] = window
+		s.expire(key.Window)
+	}
+	it := item{address: key.Address, class: key.Class}
+	used := window[it]
+	if used == nil {
+		used = make(map[string]int64, 2)
+		window[it] = used
+	}
+	return used
+}
+
+// expire drops the windows that w, if it is the newest, leaves too far behind.
+func (s *Store) expire(w ratelimit.Window) {
+	if w <= s.newest {
+		return
+	}
+	s.newest = w
+	for old := range s.windows {
+		if old < w-retainedWindows {
+			delete(s.windows, old)
+		}
+	}
+}

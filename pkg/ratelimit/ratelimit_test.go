@@ -1,0 +1,213 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// clock is a clock that tests move.
+type clock struct{ t time.Time }
+
+func (c *clock) now() time.Time { return c.t }
+
+func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (*ratelimit.Limiter, *clock) {
+	t.Helper()
+	c := &clock{time.Unix(1_800_000_000, 0)}
+	l, err := ratelimit.New(store, ratelimit.Config{Limits: limits, Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, c
+}
+
+func list(route string, records int64) ratelimit.Request {
+	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.Export, Route: route, Records: records}
+}
+
+func create(route string) ratelimit.Request {
+	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.Import, Route: route}
+}
+
+func general(route string) ratelimit.Request {
+	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.General, Route: route}
+}
+
+func repeat(n int, r ratelimit.Request) []ratelimit.Request {
+	return slices.Repeat([]ratelimit.Request{r}, n)
+}
+
+func TestRules(t *testing.T) {
+	tests := []struct {
+		name     string
+		pass     []ratelimit.Request // all are allowed, in one window
+		refused  ratelimit.Request   // the next one is not
+		violated []string
+	}{
+		{"one request of 200 records", repeat(1, list("list-entity", 200)), list("list-entity", 1), []string{"records"}},
+		{"200 requests of one record", repeat(200, list("list-entity", 1)), list("list-entity", 1), []string{"records", "requests"}},
+		{"4 requests of 50 records", repeat(4, list("list-entity", 50)), list("list-entity", 1), []string{"records"}},
+		{"3 requests of 60 records leave 20", repeat(3, list("list-entity", 60)), list("list-entity", 30), []string{"records"}},
+		{"records add up over routes", append(repeat(2, list("list-entity", 50)), repeat(2, list("list-event", 50))...), list("get-entity", 1), []string{"records"}},
+		{"imports add up over routes", append(repeat(100, create("create-entity")), repeat(100, create("create-event"))...), create("create-events"), []string{"imports"}},
+		{"requests of one import route", repeat(200, create("create-event")), create("create-event"), []string{"imports", "requests"}},
+		{"requests of a general route", repeat(200, general("usage")), general("usage"), []string{"requests"}},
+		{"requests without records", repeat(200, list("list-entity", 0)), list("list-entity", 0), []string{"requests"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l, c := newLimiter(t, memstore.New(), ratelimit.Limits{})
+			for i, r := range tt.pass {
+				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
+					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
+				}
+			}
+			for range 2 { // a refusal changes nothing
+				d, err := l.Charge(t.Context(), tt.refused)
+				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
+					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
+				}
+				if d.Remaining() != 0 {
+					t.Errorf("a refusal leaves %d", d.Remaining())
+				}
+			}
+			c.t = c.t.Add(time.Second - 1)
+			if d, _ := l.Charge(t.Context(), tt.refused); d.Allowed {
+				t.Error("allowed in the last nanosecond of the window")
+			}
+			c.t = c.t.Add(1)
+			if d, _ := l.Charge(t.Context(), tt.refused); !d.Allowed {
+				t.Error("refused in the next window")
+			}
+		})
+	}
+}
+
+func TestWhatIsLeftPasses(t *testing.T) {
+	l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
+	for _, step := range []struct {
+		records int64
+		allowed bool
+	}{{60, true}, {60, true}, {60, true}, {30, false}, {20, true}, {1, false}, {0, true}} {
+		d, err := l.Charge(t.Context(), list("list-entity", step.records))
+		if err != nil || d.Allowed != step.allowed {
+			t.Fatalf("%d records: allowed %v, error %v", step.records, d.Allowed, err)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	tests := []struct {
+		name     string
+		limits   ratelimit.Limits
+		requests []ratelimit.Request // the last one's decision is checked
+		want     map[string]string
+	}{
+		{"an export", ratelimit.Limits{}, repeat(1, list("list-entity", 50)), map[string]string{
+			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "1800000001",
+			"RateLimit-Policy": `"records";q=200;w=1, "requests";q=200;w=1`,
+			"RateLimit":        `"records";r=150;t=1, "requests";r=199;t=1`,
+		}},
+		{"an import", ratelimit.Limits{}, append(repeat(9, create("create-entity")), create("create-event")), map[string]string{
+			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "190", "X-RateLimit-Reset": "1800000001",
+			"RateLimit-Policy": `"imports";q=200;w=1, "requests";q=200;w=1`,
+			"RateLimit":        `"imports";r=190;t=1, "requests";r=199;t=1`,
+		}},
+		{"a general route", ratelimit.Limits{}, repeat(1, general("usage")), map[string]string{
+			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "199", "X-RateLimit-Reset": "1800000001",
+			"RateLimit-Policy": `"requests";q=200;w=1`,
+			"RateLimit":        `"requests";r=199;t=1`,
+		}},
+		{"a refusal keeps the true remainders", ratelimit.Limits{}, append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), map[string]string{
+			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000001",
+			"RateLimit": `"records";r=20;t=1, "requests";r=197;t=1`,
+		}},
+		{"the limit is the tightest rule's", ratelimit.Limits{Imports: 1000, Requests: 10}, repeat(1, create("create-event")), map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9",
+			"RateLimit-Policy": `"imports";q=1000;w=1, "requests";q=10;w=1`,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l, _ := newLimiter(t, memstore.New(), tt.limits)
+			var d ratelimit.Decision
+			for _, r := range tt.requests {
+				d, _ = l.Charge(t.Context(), r)
+			}
+			h := http.Header{}
+			d.SetHeaders(h)
+			for name, want := range tt.want {
+				if got := h[name]; len(got) != 1 || got[0] != want {
+					t.Errorf("%s: %q, want %q", name, got, want)
+				}
+			}
+			if len(h) != 5 {
+				t.Errorf("headers %v", h)
+			}
+		})
+	}
+}
+
+// brokenStore fails as a store does that cannot be reached in time.
+type brokenStore struct{ deadline bool }
+
+func (s *brokenStore) Charge(ctx context.Context, _ ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+	_, s.deadline = ctx.Deadline()
+	return true, errors.New("unreachable")
+}
+
+func TestAStoreThatFailsRefusesWithNothingLeft(t *testing.T) {
+	store := &brokenStore{}
+	l, _ := newLimiter(t, store, ratelimit.Limits{})
+	d, err := l.Charge(t.Context(), list("list-entity", 1))
+	if err == nil || d.Allowed || d.Remaining() != 0 {
+		t.Errorf("allowed %v, %d left, error %v", d.Allowed, d.Remaining(), err)
+	}
+	if !store.deadline {
+		t.Error("the store was called without a deadline")
+	}
+}
+
+func TestNewRefusesNegativeLimits(t *testing.T) {
+	for _, limits := range []ratelimit.Limits{{Records: -1}, {Imports: -1}, {Requests: -1}} {
+		if _, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits}); err == nil {
+			t.Errorf("%+v: no error", limits)
+		}
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	for _, tt := range []struct {
+		in     string
+		prefix int
+		want   string // "" for an error
+	}{
+		{"192.0.2.1", 64, "192.0.2.1"},
+		{"::ffff:192.0.2.1", 64, "192.0.2.1"},
+		{"::ffff:c000:201", 64, "192.0.2.1"},
+		{"2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:ffff::1", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:3::1", 64, "2001:db8:1:3::/64"},
+		{"2001:DB8:1:2::1", 128, "2001:db8:1:2::1/128"},
+		{"2001:db8:1:2::1", 56, "2001:db8:1::/56"},
+		{"fe80::1%eth0", 64, "fe80::/64"},
+		{"", 64, ""},
+		{"192.0.2.1:80", 64, ""},
+		{"192.0.2.256", 64, ""},
+		{"192.0.2.01", 64, ""},
+		{"192.0.2.1, 192.0.2.2", 64, ""},
+		{"localhost", 64, ""},
+		{"2001:db8::1", 129, ""},
+	} {
+		got, err := ratelimit.ParseAddress(tt.in, tt.prefix)
+		if got != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("%q/%d: %q, %v; want %q", tt.in, tt.prefix, got, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// Package storetest is the suite that every ratelimit.Store passes.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice/pkg/ratelimit"
+)
+
+// cost is a counter as a step of a test names it.
+func cost(name string, limit, cost int64) ratelimit.Counter {
+	return ratelimit.Counter{Policy: name, Name: name, Limit: limit, Cost: cost}
+}
+
+// step is one charge and what it must lead to.
+type step struct {
+	key      ratelimit.Key
+	counters []ratelimit.Counter
+	admitted bool
+	used     []int64 // nil: not checked
+}
+
+var (
+	here = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Export, Window: 1_800_000_000}
+
+	otherAddress = ratelimit.Key{Address: "192.0.2.2", Class: ratelimit.Export, Window: 1_800_000_000}
+	otherClass   = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000}
+	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Export, Window: 1_800_000_001}
+)
+
+// Run checks that the stores that open returns keep the contract of
+// ratelimit.Store. Each call of open must return a store without counters.
+func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{"fills to the limit and no further", []step{
+			{here, []ratelimit.Counter{cost("a", 3, 1)}, true, []int64{1}},
+			{here, []ratelimit.Counter{cost("a", 3, 2)}, true, []int64{3}},
+			{here, []ratelimit.Counter{cost("a", 3, 1)}, false, []int64{3}},
+		}},
+		{"takes the whole limit at once", []step{
+			{here, []ratelimit.Counter{cost("a", 200, 200)}, true, []int64{200}},
+			{here, []ratelimit.Counter{cost("a", 200, 1)}, false, []int64{200}},
+		}},
+		{"a cost above the limit is refused on a fresh counter", []step{
+			{here, []ratelimit.Counter{cost("a", 200, 201)}, false, nil},
+			{here, []ratelimit.Counter{cost("a", 200, 200)}, true, []int64{200}},
+		}},
+		{"a cost above the limit is refused beside one that fits", []step{
+			{here, []ratelimit.Counter{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
+			{here, []ratelimit.Counter{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
+		}},
+		{"three sixties leave room for twenty, not for thirty", []step{
+			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{60}},
+			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{120}},
+			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{180}},
+			{here, []ratelimit.Counter{cost("a", 200, 30)}, false, []int64{180}},
+			{here, []ratelimit.Counter{cost("a", 200, 20)}, true, []int64{200}},
+		}},
+		{"all rules are charged or none", []step{
+			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
+			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
+			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},
+			{here, []ratelimit.Counter{cost("a", 10, 8), cost("c", 2, 1)}, true, []int64{10, 1}},
+			{here, []ratelimit.Counter{cost("a", 10, 1), cost("c", 2, 1)}, false, []int64{10, 1}},
+			{here, []ratelimit.Counter{cost("c", 2, 1)}, true, []int64{2}},
+		}},
+		{"a cost of zero passes a full counter and shows it", []step{
+			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{0, 1}},
+			{here, []ratelimit.Counter{cost("a", 5, 5), cost("b", 9, 1)}, true, []int64{5, 2}},
+			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
+			{here, []ratelimit.Counter{cost("a", 5, 0)}, true, []int64{5}},
+		}},
+		{"three rules at once", []step{
+			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 3)}, true, []int64{1, 2, 3}},
+			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 3)}, false, []int64{1, 2, 3}},
+			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 2)}, true, []int64{2, 4, 5}},
+		}},
+		{"a limit that was lowered refuses what is already above it", []step{
+			{here, []ratelimit.Counter{cost("a", 10, 8)}, true, []int64{8}},
+			{here, []ratelimit.Counter{cost("a", 5, 1)}, false, []int64{8}},
+		}},
+		{"addresses, classes and windows are counted apart", []step{
+			{here, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
+			{otherAddress, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
+			{otherClass, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
+			{nextWindow, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
+			{here, []ratelimit.Counter{cost("a", 1, 1)}, false, []int64{1}},
+		}},
+		{"an earlier window still counts after a later one began", []step{
+			{nextWindow, []ratelimit.Counter{cost("a", 2, 1)}, true, []int64{1}},
+			{here, []ratelimit.Counter{cost("a", 2, 2)}, true, []int64{2}},
+			{here, []ratelimit.Counter{cost("a", 2, 1)}, false, []int64{2}},
+			{nextWindow, []ratelimit.Counter{cost("a", 2, 1)}, true, []int64{2}},
+		}},
+		{"names that DynamoDB reserves are counters like any other", []step{
+			{here, []ratelimit.Counter{cost("count", 1, 1), cost("ttl", 1, 1)}, true, []int64{1, 1}},
+			{here, []ratelimit.Counter{cost("count", 1, 1), cost("ttl", 1, 0)}, false, []int64{1, 1}},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			for i, st := range tt.steps {
+				counters := slices.Clone(st.counters)
+				admitted, err := s.Charge(t.Context(), st.key, counters)
+				if err != nil {
+					t.Fatalf("step %d: %v", i, err)
+				}
+				if admitted != st.admitted {
+					t.Fatalf("step %d: admitted %v, want %v (counters %+v)", i, admitted, st.admitted, counters)
+				}
+				for j, want := range st.used {
+					if counters[j].Used != want {
+						t.Errorf("step %d: used %d of %s, want %d", i, counters[j].Used, counters[j].Name, want)
+					}
+				}
+			}
+		})
+	}
+
+	t.Run("concurrent charges admit exactly the limit", func(t *testing.T) {
+		t.Parallel()
+		const workers, each, limit = 16, 40, 200
+		for _, size := range []int64{1, 7} {
+			t.Run(fmt.Sprintf("cost %d", size), func(t *testing.T) {
+				t.Parallel()
+				s := open(t)
+				var admitted, failed atomic.Int64
+				var wg sync.WaitGroup
+				for range workers {
+					wg.Go(func() {
+						for range each {
+							ok, err := s.Charge(t.Context(), here, []ratelimit.Counter{cost("a", limit, size), cost("b", workers*each, 1)})
+							if err != nil {
+								failed.Add(1)
+								t.Error(err)
+							} else if ok {
+								admitted.Add(1)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				if want := int64(limit) / size; admitted.Load() != want {
+					t.Errorf("admitted %d charges of %d, want %d", admitted.Load(), size, want)
+				}
+				counters := []ratelimit.Counter{cost("a", limit, 0), cost("b", workers*each, 0)}
+				if _, err := s.Charge(t.Context(), here, counters); err != nil {
+					t.Fatal(err)
+				}
+				if counters[0].Used != admitted.Load()*size || counters[1].Used != admitted.Load() {
+					t.Errorf("counters hold %d and %d after %d admitted charges of %d", counters[0].Used, counters[1].Used, admitted.Load(), size)
+				}
+			})
+		}
+	})
+
+	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) {
+		t.Parallel()
+		s := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Charge(ctx, here, []ratelimit.Counter{cost("a", 1, 1)}); err == nil {
+			t.Error("no error")
+		}
+		if ok, err := s.Charge(t.Context(), here, []ratelimit.Counter{cost("a", 1, 1)}); !ok || err != nil {
+			t.Errorf("the next charge: admitted %v, error %v", ok, err)
+		}
+	})
+}
