@@ -39,7 +39,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	program = filepath.Join(dir, "sluice")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", program, ".")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
@@ -172,23 +172,32 @@ func (c *client) want(t *testing.T, status int, method, target, body string) res
 // seed creates n entities e0000… and n events v0000….
 func seed(t *testing.T, s *server, n int) {
 	t.Helper()
-	entities, events := s.client(t), s.client(t)
-	var wg sync.WaitGroup
-	for _, c := range []struct {
-		client *client
-		path   string
-		body   string
-	}{
-		{entities, "/create_entity", `{"id":"e%04d"}`},
-		{events, "/create_event", `{"id":"v%04d","name":"n"}`},
-	} {
-		wg.Go(func() {
-			for i := range n {
-				c.client.want(t, http.StatusCreated, "POST", c.path, fmt.Sprintf(c.body, i))
-			}
-		})
+	c := s.client(t)
+	for i := range n {
+		c.create(t, "/create_entity", fmt.Sprintf(`{"id":"e%04d"}`, i))
+		c.create(t, "/create_event", fmt.Sprintf(`{"id":"v%04d","name":"n"}`, i))
 	}
-	wg.Wait()
+}
+
+// create creates a record as a good client does: it waits when it is told to.
+func (c *client) create(t *testing.T, target, body string) {
+	t.Helper()
+	for range 10 {
+		r := c.do(t, "POST", target, body)
+		switch r.status {
+		case http.StatusCreated, http.StatusOK:
+			return
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
+			if err != nil {
+				t.Fatalf("Retry-After: %v", err)
+			}
+			<-time.After(time.Duration(seconds) * time.Second)
+		default:
+			t.Fatalf("POST %s: status %d: %s", target, r.status, r.body)
+		}
+	}
+	t.Fatalf("POST %s: no success in ten tries", target)
 }
 
 // oneWindow runs play with fresh clients, each time from the beginning of a
@@ -481,8 +490,7 @@ func TestPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if len(args) > 0 {
-				engine := dynamolocal.Start(t)
-				args = append(args, engine.Endpoint)
+				args = append(args, dynamolocal.Endpoint(t))
 			}
 			s := start(t, t.TempDir(), args...)
 			seed(t, s, 40)

@@ -213,8 +213,9 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
-	r.Request = r.WithContext(ctx)
-	if out, err = h.route.action(h, r); err == nil {
+	within := *r
+	within.Request = r.WithContext(ctx)
+	if out, err = h.route.action(h, &within); err == nil {
 		err = out.encode()
 	}
 	return out, err

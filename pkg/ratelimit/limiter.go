@@ -11,7 +11,7 @@ import (
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
 	Limits  Limits
-	Timeout time.Duration    // longest wait for the store; 1 second by default
+	Timeout time.Duration    // longest wait for the store; 2 seconds by default
 	Now     func() time.Time // the clock that places a charge in a window; time.Now by default
 }
 
@@ -39,7 +39,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 		}
 	}
 	if l.timeout == 0 {
-		l.timeout = time.Second
+		l.timeout = 2 * time.Second
 	}
 	if l.now == nil {
 		l.now = time.Now

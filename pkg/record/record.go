@@ -6,6 +6,7 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -111,17 +112,30 @@ func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
 // decimals; what is finer than a millisecond is cut off. It fails when the
 // instant lies outside the years 0000 to 9999 in UTC.
 func ParseTime(s string) (Time, error) {
-	var t time.Time
-	// UnmarshalText is time's strict RFC 3339 parser; time.Parse also takes
-	// one-digit hours and decimal commas.
-	if err := t.UnmarshalText([]byte(s)); err != nil {
-		return Time{}, fmt.Errorf("not an RFC 3339 date-time such as 2026-01-02T15:04:05Z")
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || !strictRFC3339(s) {
+		return Time{}, errors.New("not an RFC 3339 date-time such as 2026-01-02T15:04:05Z")
 	}
 	t = t.UTC()
 	if t.Before(minTime) || t.After(maxTime) {
-		return Time{}, fmt.Errorf("outside the years 0000 to 9999 in UTC")
+		return Time{}, errors.New("outside the years 0000 to 9999 in UTC")
 	}
 	return TimeOf(t), nil
+}
+
+// strictRFC3339 tells what time.Parse takes for RFC 3339 from what the RFC
+// allows (go.dev/issue/54580): it also takes one-digit hours, decimal commas
+// and offsets of 24 hours or 60 minutes.
+func strictRFC3339(s string) bool {
+	const dateTime = len("2006-01-02T15:04:05")
+	if s[len("2006-01-02T15")] != ':' || s[dateTime] == ',' {
+		return false
+	}
+	if strings.HasSuffix(s, "Z") {
+		return true
+	}
+	offset := s[len(s)-len("07:00"):]
+	return offset[:2] < "24" && offset[3:] < "60"
 }
 
 // Time is the instant as the standard library has it, in UTC.

@@ -1,0 +1,214 @@
+package dynamolocal_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+)
+
+// put writes an item to the table of the counters, which name names.
+func put(t *testing.T, client *dynamodb.Client, name string) error {
+	t.Helper()
+	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
+		TableName: &name,
+		Item:      map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}},
+	})
+	return err
+}
+
+func TestTableIsFreshAndDeletedWithItsTest(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	var names []string
+	t.Run("two tables", func(t *testing.T) {
+		names = []string{dynamolocal.Table(t, "CountersTable"), dynamolocal.Table(t, "CountersTable")}
+		if names[0] == names[1] {
+			t.Fatalf("both are called %s", names[0])
+		}
+		if err := put(t, client, names[0]); err != nil {
+			t.Fatal(err)
+		}
+		out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &names[1]})
+		if err != nil || out.Count != 0 {
+			t.Errorf("the other table holds %+v, %v", out, err)
+		}
+	})
+	for _, name := range names {
+		_, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+		if gone := new(types.ResourceNotFoundException); !errors.As(err, &gone) {
+			t.Errorf("%s after its test: got %v, want none", name, err)
+		}
+	}
+}
+
+func TestEngineIsShared(t *testing.T) {
+	t.Parallel()
+	endpoint := dynamolocal.Endpoint(t)
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			if got := dynamolocal.Endpoint(t); got != endpoint {
+				t.Errorf("got %s, want %s", got, endpoint)
+			}
+		})
+	}
+}
+
+// The engine must decide conditions on one item one by one and hand out the
+// item that a condition refused: the rate limits rest on both.
+func TestConditionsAreAtomicAndReturnTheItem(t *testing.T) {
+	t.Parallel()
+	client, name := dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable")
+	const limit, workers, each = 50, 8, 20
+
+	var mu sync.Mutex
+	passed, refused := 0, 0
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+					TableName:           &name,
+					Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}},
+					UpdateExpression:    aws.String("ADD used :one"),
+					ConditionExpression: aws.String("attribute_not_exists(used) OR used < :limit"),
+					ExpressionAttributeValues: map[string]types.AttributeValue{
+						":one":   &types.AttributeValueMemberN{Value: "1"},
+						":limit": &types.AttributeValueMemberN{Value: fmt.Sprint(limit)},
+					},
+					ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+				})
+				full := new(types.ConditionalCheckFailedException)
+				mu.Lock()
+				switch {
+				case err == nil:
+					passed++
+				case errors.As(err, &full):
+					refused++
+					if used, ok := full.Item["used"].(*types.AttributeValueMemberN); !ok || used.Value != fmt.Sprint(limit) {
+						t.Errorf("a refusal shows %+v", full.Item)
+					}
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if passed != limit || refused != workers*each-limit {
+		t.Errorf("%d passed and %d were refused, want %d and %d", passed, refused, limit, workers*each-limit)
+	}
+}
+
+func TestStopAndRestart(t *testing.T) {
+	t.Parallel()
+	e := dynamolocal.Start(t)
+	if e.Endpoint == dynamolocal.Endpoint(t) {
+		t.Fatalf("%s is the shared engine's", e.Endpoint)
+	}
+	once := e.Client(func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	before := e.Table(t, "CountersTable")
+	if err := put(t, once, before); err != nil {
+		t.Fatal(err)
+	}
+
+	e.Stop()
+	e.Stop() // stopping what is stopped does nothing
+	if err := put(t, once, before); err == nil {
+		t.Error("a stopped engine answers")
+	}
+	if conn, err := net.Dial("tcp", strings.TrimPrefix(e.Endpoint, "http://")); err == nil {
+		conn.Close()
+		t.Error("something listens on the port of a stopped engine")
+	}
+
+	e.Restart(t)
+	gone := new(types.ResourceNotFoundException)
+	if err := put(t, once, before); !errors.As(err, &gone) {
+		t.Errorf("got %v, want the table gone", err)
+	}
+	if err := put(t, once, e.Table(t, "CountersTable")); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(e.Log(), "InMemory:\ttrue") {
+		t.Errorf("the log does not show the engine's start: %q", e.Log())
+	}
+}
+
+// childVariable makes the test below run as the process that is killed.
+const childVariable = "DYNAMOLOCAL_TEST_CHILD"
+
+func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		fmt.Printf("endpoint %s\n", dynamolocal.Start(t).Endpoint)
+		select {} // until killed
+	}
+	t.Parallel()
+	dynamolocal.Endpoint(t) // skips where there is none
+
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	child.Env = append(os.Environ(), childVariable+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var address string
+	for lines := bufio.NewScanner(out); address == "" && lines.Scan(); {
+		address, _ = strings.CutPrefix(lines.Text(), "endpoint http://")
+		if address == lines.Text() {
+			address = ""
+		}
+	}
+	if address == "" {
+		t.Fatalf("the process named no endpoint: %v", child.Wait())
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait() // killed, as just said
+	// The engine never speaks first, so that the read ends only with it.
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the engine still holds its connection: %v", err)
+	}
+}
+
+func TestMissingEngineSkipsButFailsInCI(t *testing.T) {
+	for name, c := range map[string]struct{ ci, want string }{
+		"laptop": {"", "--- SKIP"},
+		"CI":     {"true", "--- FAIL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			child := exec.Command(os.Args[0], "-test.run=^TestEngineIsShared$", "-test.v")
+			child.Env = append(os.Environ(), "CI="+c.ci, "DYNAMODB_LOCAL="+t.TempDir())
+			out, _ := child.CombinedOutput() // the exit code says no more than the output
+			if !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "make dynamodb-local") {
+				t.Errorf("got %s\nwant %s and the command that helps", out, c.want)
+			}
+		})
+	}
+}

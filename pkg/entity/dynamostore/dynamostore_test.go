@@ -1,0 +1,124 @@
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/dynamolocal"
+	"sluice/pkg/entity"
+	"sluice/pkg/entity/dynamostore"
+	"sluice/pkg/entity/storetest"
+	"sluice/pkg/record"
+)
+
+func open(t *testing.T, client dynamostore.Client, table string) *dynamostore.Store {
+	t.Helper()
+	s, err := dynamostore.New(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) entity.Store {
+		return open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
+	})
+}
+
+// log notes the calls of a store.
+type log struct {
+	*dynamodb.Client
+	calls []string
+}
+
+func (l *log) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	l.calls = append(l.calls, "put")
+	return l.Client.PutItem(ctx, in, opts...)
+}
+
+func (l *log) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	l.calls = append(l.calls, fmt.Sprintf("get, consistent %v", aws.ToBool(in.ConsistentRead)))
+	return l.Client.GetItem(ctx, in, opts...)
+}
+
+func (l *log) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := l.Client.Query(ctx, in, opts...)
+	if err == nil {
+		l.calls = append(l.calls, fmt.Sprintf("query, consistent %v, read %d", aws.ToBool(in.ConsistentRead), out.ScannedCount))
+	}
+	return out, err
+}
+
+func TestEachMethodIsOneCall(t *testing.T) {
+	t.Parallel()
+	l := &log{Client: dynamolocal.Client(t)}
+	s := open(t, l, dynamolocal.Table(t, "EntitiesTable"))
+	for _, id := range []string{"a", "a", "b", "c", "d"} {
+		if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Get(t.Context(), "default", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.List(t.Context(), "default", entity.Query{Limit: 2}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"put", "put", "put", "put", "put", "get, consistent true", "query, consistent false, read 3"}
+	if !slices.Equal(l.calls, want) {
+		t.Errorf("calls %q, want %q", l.calls, want)
+	}
+}
+
+// losesFirst sends requests on, but fails the first as if its answer had been
+// lost on the way.
+type losesFirst struct {
+	next aws.HTTPClient
+	sent atomic.Int64
+}
+
+func (c *losesFirst) Do(r *http.Request) (*http.Response, error) {
+	response, err := c.next.Do(r)
+	if c.sent.Add(1) > 1 || err != nil {
+		return response, err
+	}
+	_ = response.Body.Close()
+	return nil, errors.New("connection reset by peer")
+}
+
+func TestACreateWhoseAnswerWasLostIsRepeatedAndFindsItself(t *testing.T) {
+	t.Parallel()
+	network := &losesFirst{}
+	options := dynamolocal.Client(t).Options()
+	network.next, options.HTTPClient = options.HTTPClient, network
+	s := open(t, dynamodb.New(options), dynamolocal.Table(t, "EntitiesTable"))
+
+	want := entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}
+	stored, created, err := s.Create(t.Context(), "default", want)
+	if created || err != nil || !reflect.DeepEqual(stored, want) {
+		t.Errorf("created %v, error %v, stored %+v", created, err, stored)
+	}
+	if network.sent.Load() != 2 {
+		t.Errorf("%d requests were sent, want 2", network.sent.Load())
+	}
+}
+
+func TestNewNeedsAClientAndATable(t *testing.T) {
+	t.Parallel()
+	if _, err := dynamostore.New(nil, "entities"); err == nil {
+		t.Error("no error without a client")
+	}
+	if _, err := dynamostore.New(&dynamodb.Client{}, ""); err == nil {
+		t.Error("no error without a table")
+	}
+}

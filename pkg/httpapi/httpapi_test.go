@@ -1,0 +1,254 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/entity"
+	entitybolt "sluice/pkg/entity/boltstore"
+	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/record"
+)
+
+func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
+
+var options = httpapi.Options{Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+
+// api is a service over embedded stores.
+type api struct {
+	stores  httpapi.Stores
+	limiter *ratelimit.Limiter
+}
+
+func newAPI(t *testing.T) api {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
+	var a api
+	if a.stores.Entities, err = entitybolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if a.stores.Events, err = eventbolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a api) invoke(t *testing.T, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	h, err := httpapi.NewHandler(route, a.limiter, a.stores, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := h.Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// sample reads one of the sample events that `sam local invoke` takes.
+func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../events", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &ev); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+func TestSampleEvents(t *testing.T) {
+	a := newAPI(t)
+	const ada = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","born":1815},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	const signedUp = `{"id":"evt-1","name":"signed_up","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"plan":"free"},"created_at":"2026-01-02T15:04:05.678Z"}`
+	for _, step := range []struct {
+		route  string
+		status int
+		body   string
+	}{
+		{"get-entity", 404, ""},
+		{"create-entity", 201, ada},
+		{"create-entity", 200, ada},
+		{"get-entity", 200, ada},
+		{"list-entity", 200, `{"data":[` + ada + `],"next_cursor":null}`},
+		{"list-event", 200, `{"data":[],"next_cursor":null}`},
+		{"create-event", 201, signedUp},
+		{"create-event", 200, signedUp},
+		{"list-event", 200, `{"data":[` + signedUp + `],"next_cursor":null}`},
+		{"not-found", 404, ""},
+	} {
+		resp := a.invoke(t, step.route, sample(t, step.route))
+		if resp.StatusCode != step.status || step.body != "" && resp.Body != step.body+"\n" {
+			t.Errorf("%s: %d %s, want %d %s", step.route, resp.StatusCode, resp.Body, step.status, step.body)
+		}
+		if resp.Headers["X-RateLimit-Reset"] == "" {
+			t.Errorf("%s: headers %v", step.route, resp.Headers)
+		}
+	}
+}
+
+func TestARecordWithoutAnIDGetsOne(t *testing.T) {
+	a := newAPI(t)
+	ev := sample(t, "create-event")
+	ev.Body = `{"name":"n"}`
+	var first, second struct {
+		ID         string  `json:"id"`
+		EntityID   *string `json:"entity_id"`
+		OccurredAt string  `json:"occurred_at"`
+	}
+	for _, dst := range []any{&first, &second} {
+		resp := a.invoke(t, "create-event", ev)
+		if resp.StatusCode != 201 {
+			t.Fatalf("%d %s", resp.StatusCode, resp.Body)
+		}
+		if err := json.Unmarshal([]byte(resp.Body), dst); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(first.ID) != 36 || first.ID[14] != '7' || first.ID >= second.ID {
+		t.Errorf("ids %s and %s, want UUIDv7s in order", first.ID, second.ID)
+	}
+	if first.EntityID != nil || first.OccurredAt != "2026-01-02T15:04:05.678Z" {
+		t.Errorf("defaults %+v", first)
+	}
+}
+
+func TestPathsOfANamedStage(t *testing.T) {
+	a := newAPI(t)
+	ev := sample(t, "not-found")
+	ev.RequestContext.Stage = "v1"
+	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 404, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
+		ev.RawPath = path
+		ev.RequestContext.HTTP.Method = "PATCH"
+		if resp := a.invoke(t, "not-found", ev); resp.StatusCode != status {
+			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, resp.Body, status)
+		}
+	}
+}
+
+func TestEventsThatAreNoRequestsAnswer400(t *testing.T) {
+	a := newAPI(t)
+	for name, change := range map[string]func(ev *events.APIGatewayV2HTTPRequest){
+		"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
+		"a host that is none":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
+		"no source address":         func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.HTTP.SourceIP = "" },
+		"a control character":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RawQueryString = "limit=\x01" },
+	} {
+		ev := sample(t, "create-event")
+		change(&ev)
+		resp := a.invoke(t, "create-event", ev)
+		if resp.StatusCode != 400 || resp.Headers["X-RateLimit-Limit"] == "" {
+			t.Errorf("%s: %d %s %v", name, resp.StatusCode, resp.Body, resp.Headers)
+		}
+	}
+}
+
+// failingStore fails in every way that a store can.
+type failingStore struct {
+	entity.Store
+	err error
+}
+
+func (s failingStore) Get(context.Context, string, string) (entity.Entity, error) {
+	if s.err == nil {
+		panic("secret")
+	}
+	return entity.Entity{}, s.err
+}
+
+func TestFaultsOfTheServiceTellNoCause(t *testing.T) {
+	a := newAPI(t)
+	for _, tt := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{errors.New("secret"), 500, "internal_error"},
+		{nil, 500, "internal_error"},
+		{record.UnavailableError("get", errors.New("secret")), 503, "store_unavailable"},
+	} {
+		a.stores.Entities = failingStore{err: tt.err}
+		resp := a.invoke(t, "get-entity", sample(t, "get-entity"))
+		if resp.StatusCode != tt.status || !strings.Contains(resp.Body, tt.code) || strings.Contains(resp.Body, "secret") {
+			t.Errorf("%v: %d %s", tt.err, resp.StatusCode, resp.Body)
+		}
+		if resp.Headers["X-RateLimit-Remaining"] == "" || (resp.Headers["Retry-After"] == "1") != (tt.status == 503) {
+			t.Errorf("%v: headers %v", tt.err, resp.Headers)
+		}
+	}
+}
+
+func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
+	a := newAPI(t)
+	for _, r := range httpapi.Routes() {
+		_, err := httpapi.NewHandler(r.Name, a.limiter, httpapi.Stores{}, options)
+		if (err == nil) != (r.Name == "not-found") {
+			t.Errorf("%s: error %v", r.Name, err)
+		}
+	}
+	if _, err := httpapi.NewHandler("nowhere", a.limiter, a.stores, options); err == nil {
+		t.Error("an unknown route: no error")
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	env := map[string]string{}
+	get := func(name string) string { return env[name] }
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 200, Imports: 200, Requests: 200}) || c.IPv6Prefix != 64 {
+		t.Errorf("defaults %+v, %v", c, err)
+	}
+	for name, values := range map[string][]string{
+		"LIMIT_RECORDS":      {"0", "-1", "1000001", "x", "1.5", " 1"},
+		"CLIENT_IPV6_PREFIX": {"0", "129"},
+	} {
+		for _, v := range values {
+			env = map[string]string{name: v}
+			if _, err := httpapi.LoadConfig(get); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s=%s: %v", name, v, err)
+			}
+		}
+	}
+	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "1000000", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128"}
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 1_000_000, Requests: 7}) || c.IPv6Prefix != 128 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A page is never longer than the records rule admits, or it could never pass.
+func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
+	a := newAPI(t)
+	var err error
+	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
+		t.Fatal(err)
+	}
+	ev := sample(t, "list-entity")
+	for query, status := range map[string]int{"": 200, "limit=10": 200, "limit=11": 400} {
+		ev.RawQueryString, ev.QueryStringParameters = query, nil
+		if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != status {
+			t.Errorf("%q: %d %s", query, resp.StatusCode, resp.Body)
+		}
+	}
+}

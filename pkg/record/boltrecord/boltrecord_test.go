@@ -1,0 +1,125 @@
+package boltrecord_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/record/boltrecord"
+)
+
+// open opens the database at path until the test or close ends it.
+func open(t *testing.T, path string) (w *boltrecord.Workspaces, close func()) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close = func() { _ = db.Close() }
+	t.Cleanup(close)
+	w, err = boltrecord.Open(db, "records")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, close
+}
+
+func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "records.db") }
+
+func TestRecordsOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	w, close := open(t, path)
+	err := w.Update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
+		_, _, err := boltrecord.Create(b, "a", "<record>")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close()
+	w, _ = open(t, path)
+	var got string
+	err = w.View(t.Context(), "get record", "default", func(b *bbolt.Bucket) (err error) {
+		got, err = boltrecord.Decode[string](b.Get([]byte("a")))
+		return err
+	})
+	if got != "<record>" || err != nil {
+		t.Errorf("got %q, error %v", got, err)
+	}
+}
+
+func TestAScanBeginsBeyondAKeyInEitherDirection(t *testing.T) {
+	t.Parallel()
+	w, _ := open(t, newFile(t))
+	for _, keys := range [][]string{nil, {"b", "d", "f"}} {
+		err := w.Update(t.Context(), "fill", "default", func(b *bbolt.Bucket) error {
+			for _, k := range keys {
+				if _, _, err := boltrecord.Create(b, k, k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, after := range []string{"", "a", "b", "c", "d", "e", "f", "g"} {
+			for _, ascending := range []bool{true, false} {
+				var want, got []string
+				for _, k := range keys {
+					if after == "" || ascending && k > after || !ascending && k < after {
+						want = append(want, k)
+					}
+				}
+				if !ascending {
+					slices.Reverse(want)
+				}
+				err := w.View(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
+					for k := range boltrecord.Scan(b, after, ascending) {
+						got = append(got, string(k))
+					}
+					return nil
+				})
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("keys %v after %q, ascending %v: got %v, error %v, want %v", keys, after, ascending, got, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAnUpdateThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := open(t, newFile(t))
+	broken := errors.New("broken")
+	err := w.Update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
+		if _, _, err := boltrecord.Create(b, "a", "a"); err != nil {
+			return err
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	err = w.View(t.Context(), "get record", "default", func(b *bbolt.Bucket) error {
+		t.Errorf("the workspace is there, with %q under a", b.Get([]byte("a")))
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
+	t.Parallel()
+	if _, err := boltrecord.Decode[struct{ ID string }]([]byte("{")); err == nil {
+		t.Error("no error")
+	}
+	if _, err := boltrecord.Decode[struct{ ID string }](nil); err == nil {
+		t.Error("no error for a value that is missing")
+	}
+}

@@ -1,0 +1,198 @@
+package dynamorecord_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
+)
+
+// clientOf is a client of the SDK, which tries once, for a server at url.
+func clientOf(url string) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		BaseEndpoint: &url,
+		Region:       "us-east-1",
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}, nil
+		}),
+		Retryer: aws.NopRetryer{},
+	})
+}
+
+func put(ctx context.Context, client *dynamodb.Client) error {
+	_, _, err := dynamorecord.Create(ctx, client, "records", "id", dynamorecord.Item{"id": dynamorecord.Text("a")})
+	return dynamorecord.Error("create record", err)
+}
+
+func isUnavailable(err error) bool {
+	var failure *record.Error
+	return errors.As(err, &failure) && failure.Kind == record.Unavailable
+}
+
+func TestWhatAnErrorOfDynamoDBMeans(t *testing.T) {
+	t.Parallel()
+	const dynamodbError, coralError = "com.amazonaws.dynamodb.v20120810#", "com.amazon.coral.service#"
+	for _, tt := range []struct {
+		status      int
+		code        string // __type of the body
+		unavailable bool
+	}{
+		{400, coralError + "ValidationException", false},
+		{400, coralError + "SerializationException", false},
+		{400, coralError + "AccessDeniedException", false},
+		{400, coralError + "UnrecognizedClientException", false},
+		{400, coralError + "ExpiredTokenException", false},
+		{400, dynamodbError + "ResourceNotFoundException", false},
+		{400, dynamodbError + "ItemCollectionSizeLimitExceededException", false},
+		{400, dynamodbError + "ProvisionedThroughputExceededException", true},
+		{400, dynamodbError + "ThrottlingException", true},
+		{400, coralError + "ThrottlingException", true},
+		{400, dynamodbError + "RequestLimitExceeded", true},
+		{400, dynamodbError + "LimitExceededException", true},
+		{500, dynamodbError + "InternalServerError", true},
+		{503, coralError + "ServiceUnavailableException", true},
+	} {
+		t.Run(tt.code, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, `{"__type":"`+tt.code+`","message":"because"}`)
+			}))
+			t.Cleanup(server.Close)
+			err := put(t.Context(), clientOf(server.URL))
+			if isUnavailable(err) != tt.unavailable {
+				t.Errorf("unavailable %v, want %v: %v", !tt.unavailable, tt.unavailable, err)
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The server sees that the client is gone once it has the whole body.
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	client := clientOf(server.URL)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := put(ctx, client); !isUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("at the deadline: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if err := put(ctx, client); !isUnavailable(err) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	server.Close()
+	if err := put(t.Context(), client); !isUnavailable(err) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+func TestAnAnswerThatIsNotDynamoDBsIsUnavailable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<html>captive portal</html>")
+	}))
+	t.Cleanup(server.Close)
+	if err := put(t.Context(), clientOf(server.URL)); !isUnavailable(err) {
+		t.Error(err)
+	}
+}
+
+// answers is a Querier that gives one answer after the other and notes what it
+// was asked for.
+type answers struct {
+	outputs []dynamodb.QueryOutput
+	limits  []int32
+	starts  []dynamorecord.Item
+}
+
+func (a *answers) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	a.limits = append(a.limits, *in.Limit)
+	a.starts = append(a.starts, in.ExclusiveStartKey)
+	if len(a.outputs) == 0 {
+		return nil, errors.New("no answer left")
+	}
+	out := a.outputs[0]
+	a.outputs = a.outputs[1:]
+	return &out, nil
+}
+
+func item(id string) dynamorecord.Item { return dynamorecord.Item{"id": dynamorecord.Text(id)} }
+
+func TestAPageGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{
+		{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")},
+		{LastEvaluatedKey: item("x")}, // DynamoDB may cut off before the first item
+		{Items: []dynamorecord.Item{item("y"), item("z")}, LastEvaluatedKey: item("z")},
+		{},
+	}}
+	items, more, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3)
+	if want := []dynamorecord.Item{item("a"), item("y"), item("z")}; err != nil || more || !reflect.DeepEqual(items, want) {
+		t.Errorf("got %v, more %v, error %v; want %v and no more", items, more, err, want)
+	}
+	if want := []int32{4, 3, 3, 1}; !reflect.DeepEqual(client.limits, want) {
+		t.Errorf("asked for %v items, want %v", client.limits, want)
+	}
+	if want := []dynamorecord.Item{nil, item("a"), item("x"), item("z")}; !reflect.DeepEqual(client.starts, want) {
+		t.Errorf("started after %v, want %v", client.starts, want)
+	}
+}
+
+func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
+	if items, _, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3); err == nil {
+		t.Errorf("no error, items %v", items)
+	}
+}
+
+func TestAReaderKeepsTheFirstError(t *testing.T) {
+	t.Parallel()
+	whole := dynamorecord.Item{
+		"text": dynamorecord.Text("a"), "empty": dynamorecord.Text(""),
+		"time":   dynamorecord.Text("2026-01-02T15:04:05.000Z"),
+		"number": &types.AttributeValueMemberN{Value: "1"},
+	}
+	r := dynamorecord.Read(whole)
+	got := []string{r.Text("text"), r.Text("empty"), r.OptionalText("absent"), r.Time("time").String()}
+	if want := []string{"a", "", "", "2026-01-02T15:04:05.000Z"}; !reflect.DeepEqual(got, want) || r.Err() != nil {
+		t.Errorf("got %q, error %v; want %q", got, r.Err(), want)
+	}
+
+	for _, tt := range []struct {
+		read func(r *dynamorecord.Reader)
+		want string
+	}{
+		{func(r *dynamorecord.Reader) { r.Text("absent") }, "attribute absent is missing"},
+		{func(r *dynamorecord.Reader) { r.Time("absent") }, "attribute absent is missing"},
+		{func(r *dynamorecord.Reader) { r.Text("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
+		{func(r *dynamorecord.Reader) { r.OptionalText("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
+		{func(r *dynamorecord.Reader) { r.Time("text") }, "attribute text is not an RFC 3339 date-time such as 2026-01-02T15:04:05Z"},
+	} {
+		r := dynamorecord.Read(whole)
+		tt.read(r)
+		r.Text("absent too")
+		if r.Err() == nil || r.Err().Error() != tt.want {
+			t.Errorf("error %v, want %s", r.Err(), tt.want)
+		}
+	}
+}

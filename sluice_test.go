@@ -1,0 +1,148 @@
+package sluice_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/template"
+)
+
+// The template, the function folders, the sample events and the route table
+// name the same functions and routes.
+func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes, deployed []string
+	for _, r := range httpapi.Routes() {
+		routes = append(routes, r.Name+" "+r.Key())
+	}
+	for _, f := range tmpl.Functions {
+		for _, r := range f.Routes {
+			deployed = append(deployed, f.Name+" "+r.Key())
+		}
+	}
+	same(t, "route table", routes, "template.yaml", deployed)
+
+	var names []string
+	for _, f := range tmpl.Functions {
+		names = append(names, f.Name)
+	}
+	same(t, "template.yaml", names, "functions", list(t, "functions/*/main.go", func(path string) string { return filepath.Base(filepath.Dir(path)) }))
+	same(t, "template.yaml", names, "events", list(t, "events/*.json", func(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }))
+}
+
+// A table and the variable that names it agree: EntitiesTable, ENTITIES_TABLE.
+func TestTablesAndVariablesAgree(t *testing.T) {
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := make(map[string]string)
+	for _, table := range tmpl.Tables {
+		variables[table.EnvVar()] = table.LogicalID
+	}
+	for _, f := range tmpl.Functions {
+		if f.Tables["COUNTERS_TABLE"] == "" {
+			t.Errorf("%s has no COUNTERS_TABLE", f.LogicalID)
+		}
+		for variable, table := range f.Tables {
+			if variables[variable] != table {
+				t.Errorf("%s: %s names %s", f.LogicalID, variable, table)
+			}
+		}
+	}
+}
+
+func list(t *testing.T, pattern string, name func(path string) string) (names []string) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		names = append(names, name(p))
+	}
+	return names
+}
+
+func same(t *testing.T, aName string, a []string, bName string, b []string) {
+	t.Helper()
+	for _, s := range a {
+		if !slices.Contains(b, s) {
+			t.Errorf("%s has %q, %s has not", aName, s, bName)
+		}
+	}
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			t.Errorf("%s has %q, %s has not", bName, s, aName)
+		}
+	}
+}
+
+// imports lists package paths by `go list` with the template -f format.
+func imports(t *testing.T, format string, patterns ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-f", format}, patterns...)...).Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", patterns, err)
+	}
+	return strings.Fields(string(out))
+}
+
+// No function carries an embedded store, a test helper or the command line.
+func TestFunctionsLinkOnlyWhatTheyUse(t *testing.T) {
+	deps := imports(t, "{{join .Deps \" \"}}", "./functions/...")
+	for _, dep := range deps {
+		for _, unwanted := range []string{"go.etcd.io/bbolt", "/boltstore", "/boltrecord", "/memstore", "spf13/cobra", "sluice/internal/", "sluice/cmd/", "sluice/pkg/gateway", "sluice/pkg/template", "go.yaml.in/"} {
+			if strings.Contains(dep, unwanted) {
+				t.Errorf("a function links %s", dep)
+			}
+		}
+	}
+	if !slices.Contains(deps, "sluice/pkg/ratelimit/dynamostore") {
+		t.Error("the functions do not link the DynamoDB counters, so this test reads the wrong thing")
+	}
+}
+
+// Who imports whom: mains import everything below, stores their parent, and
+// the domain nothing but the standard library and the records.
+func TestImportsPointDownwards(t *testing.T) {
+	for _, line := range strings.Split(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
+		from, to, _ := strings.Cut(line, ">")
+		if !mayImport(from, to) {
+			t.Errorf("%s imports %s", from, to)
+		}
+	}
+}
+
+func mayImport(from, to string) bool {
+	ownOrStandard := strings.HasPrefix(to, "sluice/") || !strings.Contains(strings.Split(to, "/")[0], ".")
+	base := filepath.Base(from)
+	switch {
+	case strings.HasPrefix(to, "sluice/cmd") || strings.HasPrefix(to, "sluice/functions"):
+		return false
+	case strings.HasPrefix(to, "sluice/internal"):
+		return base == "storetest"
+	case strings.Contains(to, "aws-sdk-go-v2") || strings.Contains(to, "aws/smithy-go"):
+		return strings.HasPrefix(base, "dynamo")
+	case strings.Contains(to, "bbolt"):
+		return strings.HasPrefix(base, "bolt")
+	case from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
+		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
+	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":
+		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")
+	case base == "dynamostore" || base == "boltstore" || base == "memstore" || base == "storetest":
+		if !strings.HasPrefix(to, "sluice/") {
+			return true
+		}
+		return to == filepath.Dir(from) || strings.HasPrefix(to, "sluice/pkg/record")
+	}
+	return true
+}
