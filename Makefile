@@ -1,0 +1,82 @@
+# Tools that are not in go.mod, each at one version.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
+SAM_CLI     := 1.170.0
+CFN_LINT    := 1.58.0
+
+# Present when .cache/sam holds these versions, whole.
+SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
+# It wants a region to check against, and the make that it runs none of this one's flags.
+SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
+
+# Says what is left out. That fails where CI is set.
+without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check template dynamodb-local clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+
+run: ## serve the API on this machine
+	go run ./cmd/sluice serve
+
+# On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
+# The test runner comes last, so that its counts are the last line.
+test: ## run everything that must pass: check, template and the Go tests
+	@$(MAKE) --no-print-directory check
+	@if $(MAKE) --no-print-directory $(SAM_READY); then $(MAKE) --no-print-directory template; \
+	else $(call without,the checks of template.yaml; they need python3 with venv and its package index); fi
+	@$(MAKE) --no-print-directory dynamodb-local || \
+		$(call without,the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped)
+	@java -version >/dev/null 2>&1 || \
+		$(call without,the tests that use DynamoDB Local; they need Java 17)
+	@race=-race; \
+	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null; then \
+		race=; $(call without,the search for data races; it needs a C compiler); \
+	fi && \
+	go run $(GOTESTSUM) --format pkgname -- $$race -shuffle=on -count=1 -timeout 15m ./...
+
+check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
+	@unformatted=$$(find . -path './.?*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
+		{ [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go mod tidy -diff
+
+template: $(SAM_READY) ## lint template.yaml and build every function for AWS
+	.cache/sam/bin/cfn-lint template.yaml
+	$(SAM) validate --lint
+	$(SAM) build
+	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
+		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build made no bootstrap of $$f"; exit 1; }; \
+	done
+
+$(SAM_READY):
+	@echo "Installing SAM CLI $(SAM_CLI) and cfn-lint $(CFN_LINT) into .cache/sam"
+	@rm -rf .cache/sam
+	python3 -m venv .cache/sam
+	.cache/sam/bin/pip install --quiet --disable-pip-version-check aws-sam-cli==$(SAM_CLI) cfn-lint==$(CFN_LINT)
+	@touch $@
+
+dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use
+
+# Fetched beside its place and then moved, so that nothing half is ever there.
+.cache/dynamodb-local/pom.xml: internal/dynamolocal/pom.xml
+	@echo "Fetching DynamoDB Local into .cache/dynamodb-local"
+	@rm -rf .cache/dynamodb-local.part
+	mvn -B -q -f $< dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$(CURDIR)/.cache/dynamodb-local.part"
+	@cp $< .cache/dynamodb-local.part/pom.xml
+	@rm -rf .cache/dynamodb-local
+	@mv .cache/dynamodb-local.part .cache/dynamodb-local
+
+# sam build calls these, one for each function of template.yaml:
+# build-ListEntityFunction builds functions/list-entity.
+build-%Function:
+	@test -n "$(ARTIFACTS_DIR)" || { echo "$@ is for sam build, which sets ARTIFACTS_DIR"; exit 1; }
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
+
+clean: ## remove what was built and fetched; the local server's data stays
+	rm -rf .aws-sam .cache bin
