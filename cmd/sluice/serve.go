@@ -18,6 +18,7 @@ import (
 	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/template"
 )
 
@@ -125,13 +126,13 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 // newGateway makes the handlers of the template's functions and routes
 // requests to them as the template says.
 func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger *slog.Logger) (*gateway.Gateway, error) {
-	limiter, err := ratelimit.New(b.counters, ratelimit.Config{Limits: cfg.Limits})
+	limiter, err := cfg.Limiter(b.counters, memstore.New())
 	if err != nil {
 		return nil, err
 	}
 	functions := make(map[string]gateway.Function)
 	for _, f := range tmpl.Functions {
-		h, err := httpapi.NewHandler(f.Name, limiter, b.stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, Logger: logger})
+		h, err := httpapi.NewHandler(f.Name, limiter, b.stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger})
 		if err != nil {
 			return nil, err
 		}

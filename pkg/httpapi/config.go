@@ -9,15 +9,17 @@ import (
 
 // Config is what an operator sets for every route alike.
 type Config struct {
-	Limits     ratelimit.Limits // LIMIT_RECORDS, LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 1,000,000 each, 200 by default
-	IPv6Prefix int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
+	Limits         ratelimit.Limits // LIMIT_RECORDS, LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 1,000,000 each, 200 by default
+	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
+	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
+	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
 // empty takes its default; one out of its range is an error that names it.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
-	var c Config
+	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER")}
 	var prefix int64
 	for _, v := range []struct {
 		name      string
@@ -42,5 +44,22 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		*v.dst = n
 	}
 	c.IPv6Prefix = int(prefix)
+	switch mode := getenv("FAILURE_MODE"); mode {
+	case "", "closed":
+	case "open":
+		c.FailOpen = true
+	default:
+		return Config{}, fmt.Errorf("FAILURE_MODE=%q must be closed or open", mode)
+	}
 	return c, nil
+}
+
+// Limiter makes the limiter of an instance over store. fallback is the count
+// of the instance's own that decides in its place where FailOpen says so.
+func (c Config) Limiter(store, fallback ratelimit.Store) (*ratelimit.Limiter, error) {
+	cfg := ratelimit.Config{Limits: c.Limits}
+	if c.FailOpen {
+		cfg.Fallback = fallback
+	}
+	return ratelimit.New(store, cfg)
 }

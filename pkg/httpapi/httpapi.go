@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -40,9 +41,11 @@ type Stores struct {
 
 // Options tune a Handler. The zero value is ready to use.
 type Options struct {
-	IPv6Prefix int              // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
-	Logger     *slog.Logger     // one line a request; slog.Default by default
-	Now        func() time.Time // the clock of record times; time.Now by default
+	IPv6Prefix     int              // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
+	ClientIPHeader string           // the header that names the client, where a proxy of one's own sets it; "" for the source address
+	Logger         *slog.Logger     // one line a request; slog.Default by default
+	Metrics        bool             // that line holds metrics in the embedded metric format
+	Now            func() time.Time // the clock of record times; time.Now by default
 }
 
 // Handler answers the requests of one route. It is safe for concurrent use.
@@ -84,7 +87,7 @@ func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Op
 // invocation is what an event says beyond the HTTP request.
 type invocation struct {
 	requestID      string
-	sourceIP       string
+	address        string // of the client, as the connection or the trusted header has it
 	pathParameters map[string]string
 	malformed      bool // the event could not be made an HTTP request
 }
@@ -97,7 +100,7 @@ type invocationKey struct{}
 func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	inv := invocation{
 		requestID:      ev.RequestContext.RequestID,
-		sourceIP:       ev.RequestContext.HTTP.SourceIP,
+		address:        clientAddress(ev, h.opts.ClientIPHeader),
 		pathParameters: ev.PathParameters,
 	}
 	// API Gateway hands over the path decoded; the adapter parses it as a URL.
@@ -148,7 +151,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	start := time.Now()
 	inv, _ := hr.Context().Value(invocationKey{}).(invocation)
 	r := &request{Request: hr, invocation: inv, workspace: DefaultWorkspace}
-	out, decision, err := h.serve(r)
+	c, out, err := h.serve(r)
 	if err != nil {
 		out = h.problem(r, err)
 	}
@@ -157,48 +160,91 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	maps.Copy(header, out.header)
-	decision.SetHeaders(header)
+	c.decision.SetHeaders(header)
 	w.WriteHeader(out.status)
 	w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
-	h.opts.Logger.LogAttrs(hr.Context(), slog.LevelInfo, "request",
-		slog.String("request_id", inv.requestID),
-		slog.String("route", h.route.Name),
-		slog.String("address", inv.sourceIP),
-		slog.Int("status", out.status),
-		slog.Int("records", out.records),
-		slog.Int64("remaining", decision.Remaining()),
-		slog.Duration("duration", time.Since(start)))
+	h.log(r, c, out, err, time.Since(start))
+}
+
+// charge is what became of a request's charge.
+type charge struct {
+	decision ratelimit.Decision
+	made     bool          // the store was asked
+	latency  time.Duration // of the store, if it was asked
+	err      error         // the store could not tell
 }
 
 // serve charges r and runs the route's action. Exports run first, since their
 // cost is the number of records they found; their reply is dropped when the
-// charge does not go through.
-func (h *Handler) serve(r *request) (reply, ratelimit.Decision, error) {
-	charge := ratelimit.Request{Class: h.route.Class, Route: h.route.Name}
-	address, err := ratelimit.ParseAddress(r.sourceIP, h.opts.IPv6Prefix)
+// charge does not go through. What is known to be refused is refused unread.
+func (h *Handler) serve(r *request) (charge, reply, error) {
+	cost := ratelimit.Request{Class: h.route.Class, Route: h.route.Name}
+	address, err := ratelimit.ParseAddress(r.address, h.opts.IPv6Prefix)
 	if err != nil {
-		return reply{}, h.limiter.Uncharged(charge), badRequest("invalid_client_address", "the source IP address of the connection is not an IP address")
+		return charge{decision: h.limiter.Uncharged(cost)}, reply{}, h.badAddress()
 	}
-	charge.Address = address
+	cost.Address = address
 
 	var out reply
 	var actionErr error
 	if h.route.Class == ratelimit.Export {
+		cost.Asked = h.asked(r)
+		if d, refused := h.limiter.Precheck(cost); refused {
+			return charge{decision: d}, reply{}, tooManyRequests(d)
+		}
 		if out, actionErr = h.act(r); actionErr == nil {
-			charge.Records = int64(out.records)
+			cost.Records = int64(out.records)
 		}
 	}
-	decision, err := h.limiter.Charge(r.Context(), charge)
-	switch {
-	case err != nil:
-		return reply{}, decision, countersUnavailable(err)
-	case !decision.Allowed:
-		return reply{}, decision, tooManyRequests(decision)
+	c := h.charge(r.Context(), cost)
+	if !c.decision.Allowed {
+		if c.err != nil {
+			return c, reply{}, countersUnavailable(c.err)
+		}
+		return c, reply{}, tooManyRequests(c.decision)
 	}
 	if h.route.Class != ratelimit.Export {
 		out, actionErr = h.act(r)
 	}
-	return out, decision, actionErr
+	return c, out, actionErr
+}
+
+func (h *Handler) charge(ctx context.Context, cost ratelimit.Request) charge {
+	start := time.Now()
+	d, err := h.limiter.Charge(ctx, cost)
+	return charge{decision: d, made: !d.Local, latency: time.Since(start), err: err}
+}
+
+// asked is the most records that the reply to an export can show: 1 for a
+// record by id, the page length for a list, 0 if that cannot be read.
+func (h *Handler) asked(r *request) int64 {
+	if strings.Contains(h.route.Path, "{") {
+		return 1
+	}
+	p := parameters{values: r.URL.Query()}
+	return int64(p.limit(h.maxPage()))
+}
+
+// clientAddress is the address of the client: that of the connection, or, where
+// a header is trusted, the last one in it, which the nearest proxy has set.
+func clientAddress(ev events.APIGatewayV2HTTPRequest, header string) string {
+	if header == "" {
+		return ev.RequestContext.HTTP.SourceIP
+	}
+	for name, value := range ev.Headers {
+		if strings.EqualFold(name, header) {
+			return strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:])
+		}
+	}
+	return ""
+}
+
+// badAddress is a 400, and never a charge to an address that strangers share.
+func (h *Handler) badAddress() error {
+	if h.opts.ClientIPHeader != "" {
+		return badRequest("invalid_client_address", "the header "+h.opts.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
+	}
+	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
 }
 
 // act runs the route's action within storeTimeout. A panic becomes an error.

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -121,14 +119,9 @@ func sentence(fields []record.FieldError) string {
 	return strings.Join(parts, "; ")
 }
 
-// problem is the reply for an error; what the client is not told is logged.
+// problem is the reply for an error.
 func (h *Handler) problem(r *request, err error) reply {
 	e := asAPIError(err)
-	if e.status >= http.StatusInternalServerError {
-		h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "request failed",
-			slog.String("request_id", r.requestID), slog.String("route", h.route.Name),
-			slog.Int("status", e.status), slog.String("error", err.Error()))
-	}
 	p := Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
 		Instance: r.requestID, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated,

@@ -11,6 +11,15 @@ type Decision struct {
 	Allowed  bool
 	Window   Window
 	Counters []Counter // the request's rules, at least one
+	Local    bool      // refused by what was known, without asking the store; Used is as last seen
+	Degraded bool      // decided by the fallback, since the store could not tell
+}
+
+// exhaust shows every counter as used up.
+func (d *Decision) exhaust() {
+	for i := range d.Counters {
+		d.Counters[i].Used = d.Counters[i].Limit
+	}
 }
 
 // RetryAfter is how many whole seconds to wait for a new window, rounded up:

@@ -11,17 +11,26 @@ import (
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
 	Limits  Limits
-	Timeout time.Duration    // longest wait for the store; 2 seconds by default
-	Now     func() time.Time // the clock that places a charge in a window; time.Now by default
+	Timeout time.Duration // longest wait for the store; 2 seconds by default
+
+	// Fallback decides what the store cannot, by counters of its own: a store
+	// in memory admits up to the limit per process. Nil, the default, refuses
+	// instead.
+	Fallback Store
+
+	Now func() time.Time // the clock that places a charge in a window; time.Now by default
 }
 
-// Limiter charges requests by the service's three rules. It is safe for
-// concurrent use.
+// Limiter charges requests by the service's three rules. It remembers what the
+// store has refused in the running second, and refuses what that excludes
+// without asking again. It is safe for concurrent use.
 type Limiter struct {
-	store   Store
-	limits  Limits
-	timeout time.Duration
-	now     func() time.Time
+	store    Store
+	fallback Store
+	limits   Limits
+	timeout  time.Duration
+	now      func() time.Time
+	known    known
 }
 
 // New makes a Limiter over store. It fails when a limit is negative.
@@ -29,7 +38,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
 	}
-	l := &Limiter{store: store, limits: cfg.Limits, timeout: cfg.Timeout, now: cfg.Now}
+	l := &Limiter{store: store, fallback: cfg.Fallback, limits: cfg.Limits, timeout: cfg.Timeout, now: cfg.Now}
 	for _, limit := range []*int64{&l.limits.Records, &l.limits.Imports, &l.limits.Requests} {
 		if *limit < 0 {
 			return nil, fmt.Errorf("ratelimit: a limit of %d admits nothing; it must be at least 1", *limit)
@@ -52,32 +61,74 @@ func (l *Limiter) Limits() Limits { return l.limits }
 
 // Charge charges r in the window of the present moment.
 //
-// An error means that the store could not tell. The Decision is then a refusal
-// whose counters show nothing left, so that its headers tell clients to wait;
-// the charge may have been counted.
+// An error means that the store could not tell. With a fallback, the Decision
+// is the fallback's, and marked Degraded. Otherwise it is a refusal whose
+// counters show nothing left, so that its headers tell clients to wait. Either
+// way the store may have counted the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
-	d := Decision{Window: WindowAt(l.now()), Counters: l.counters(r)}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	d, key := l.decision(r)
+	route := routeCounter(r.Route)
+	if l.known.refuses(key, d.Counters, "", 0) {
+		d.Local = true
+		return d, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	admitted, err := l.store.Charge(ctx, Key{Address: r.Address, Class: r.Class, Window: d.Window}, d.Counters)
+	admitted, err := l.store.Charge(bounded, key, d.Counters)
 	if err != nil {
-		for i := range d.Counters {
-			d.Counters[i].Used = d.Counters[i].Limit
+		err = fmt.Errorf("charge: %w", err)
+		if l.fallback == nil {
+			d.exhaust()
+			return d, err
 		}
-		return d, fmt.Errorf("charge: %w", err)
+		d.Degraded = true
+		var fallbackErr error
+		if d.Allowed, fallbackErr = l.fallback.Charge(ctx, key, d.Counters); fallbackErr != nil {
+			d.exhaust()
+			d.Allowed = false
+			err = errors.Join(err, fallbackErr)
+		}
+		return d, err
 	}
 	d.Allowed = admitted
+	l.known.note(key, d.Counters, admitted, route, r.Asked)
 	return d, nil
+}
+
+// Precheck refuses an export before its records are read, if it is known that
+// it cannot pass: its request no longer fits, or in this window the address was
+// refused as many records as r.Asked or fewer on the same route. It charges
+// nothing and asks no store. r.Records is not regarded.
+//
+// A request that asks for much and would find little may thus be refused
+// although what it finds would fit; it passes in the next window.
+func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
+	r.Records = 0
+	d, key := l.decision(r)
+	if !l.known.refuses(key, d.Counters, routeCounter(r.Route), r.Asked) {
+		return d, false
+	}
+	d.Local = true
+	for i := range d.Counters {
+		if d.Counters[i].Policy == PolicyRecords {
+			d.Counters[i].Cost = r.Asked
+		}
+	}
+	return d, true
 }
 
 // Uncharged is the Decision for a request that cannot be charged, because no
 // address can be made out: a refusal with nothing left.
 func (l *Limiter) Uncharged(r Request) Decision {
-	d := Decision{Window: WindowAt(l.now()), Counters: l.counters(r)}
-	for i := range d.Counters {
-		d.Counters[i].Used = d.Counters[i].Limit
-	}
+	d, _ := l.decision(r)
+	d.exhaust()
 	return d
+}
+
+// decision is a refusal of r in the present window, with the rules that apply.
+func (l *Limiter) decision(r Request) (Decision, Key) {
+	d := Decision{Window: WindowAt(l.now()), Counters: l.counters(r)}
+	return d, Key{Address: r.Address, Class: r.Class, Window: d.Window}
 }
 
 // counters are the rules that apply to r, each with its cost.

@@ -104,4 +104,5 @@ type Request struct {
 	Class   Class
 	Route   string // the route's name, such as list-entity
 	Records int64  // records that the answer shows; counts for Export only
+	Asked   int64  // most records that the client asked for; Export only, 0 if unknown
 }

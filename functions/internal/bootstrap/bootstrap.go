@@ -14,6 +14,7 @@ import (
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/dynamostore"
+	"sluice/pkg/ratelimit/memstore"
 )
 
 // Instance is one function instance.
@@ -41,7 +42,7 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
-	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: cfg.Limits})
+	limiter, err := cfg.Limiter(counters, memstore.New())
 	if err != nil {
 		return nil, err
 	}
@@ -51,5 +52,7 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 
 // Handler makes the handler of a route, whose Invoke goes to lambda.Start.
 func (i *Instance) Handler(route string, stores httpapi.Stores) (*httpapi.Handler, error) {
-	return httpapi.NewHandler(route, i.limiter, stores, httpapi.Options{IPv6Prefix: i.config.IPv6Prefix, Logger: i.logger})
+	return httpapi.NewHandler(route, i.limiter, stores, httpapi.Options{
+		IPv6Prefix: i.config.IPv6Prefix, ClientIPHeader: i.config.ClientIPHeader, Logger: i.logger, Metrics: true,
+	})
 }

@@ -17,11 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsratelimit "github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -39,8 +42,9 @@ type Client interface {
 
 // Store is a ratelimit.Store. It is safe for concurrent use.
 type Store struct {
-	client Client
-	table  string
+	client  Client
+	table   string
+	retryer aws.Retryer
 }
 
 // New makes a Store over the table of that name.
@@ -48,7 +52,29 @@ func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
 	}
-	return &Store{client: client, table: table}, nil
+	return &Store{client: client, table: table, retryer: newRetryer()}, nil
+}
+
+// newRetryer repeats a charge once if it cannot have been applied: DynamoDB
+// throttled it, or no connection was made. Any other failure may hide a charge
+// that was applied, and a repeat would count it twice, as the SDK's own
+// retryer would.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = 2
+		o.MaxBackoff = 50 * time.Millisecond
+		o.RateLimiter = awsratelimit.None
+		o.Retryables = []retry.IsErrorRetryable{
+			retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes},
+			retry.IsErrorRetryableFunc(notConnected),
+		}
+	})
+}
+
+// notConnected reports whether err is a failure to connect.
+func notConnected(err error) aws.Ternary {
+	var op *net.OpError
+	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
 // Charge implements ratelimit.Store with one UpdateItem of one write unit. A
@@ -60,7 +86,7 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []rateli
 			return false, nil
 		}
 	}
-	out, err := s.client.UpdateItem(ctx, s.update(key, counters), once)
+	out, err := s.client.UpdateItem(ctx, s.update(key, counters), func(o *dynamodb.Options) { o.Retryer = s.retryer })
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):
@@ -70,10 +96,6 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []rateli
 	}
 	return true, readUsed(out.Attributes, counters)
 }
-
-// once keeps the SDK from repeating a charge: one whose answer was lost may
-// have been applied, and a repeat would count it twice.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // update writes the charge as an UpdateItem.
 func (s *Store) update(key ratelimit.Key, counters []ratelimit.Counter) *dynamodb.UpdateItemInput {

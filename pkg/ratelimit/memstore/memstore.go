@@ -8,12 +8,14 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// retainedWindows is how many windows before the newest keep their counters:
-// enough for an overview of the last minute.
-const retainedWindows = 60
+// retainedWindows is how many windows before the newest keep their counters. A
+// charge that is under way as its window ends still finds them: a Limiter
+// gives it up before they are dropped, unless its Timeout is raised.
+const retainedWindows = 3
 
-// Store is a ratelimit.Store. Its memory is bounded by the addresses seen in
-// the last minute. It is safe for concurrent use.
+// Store is a ratelimit.Store. Its memory is bounded by the addresses that one
+// process sees in four seconds, at about 200 bytes each. It is safe for
+// concurrent use.
 type Store struct {
 	mu      sync.Mutex
 	newest  ratelimit.Window
