@@ -32,16 +32,17 @@ type deployment struct {
 
 func deploy(t *testing.T, endpoint string) deployment {
 	t.Helper()
-	d := deployment{
-		counters: dynamolocal.Table(t, "CountersTable"),
-		entities: dynamolocal.Table(t, "EntitiesTable"),
-		events:   dynamolocal.Table(t, "EventsTable"),
+	return deployTables(endpoint, dynamolocal.Table(t, "CountersTable"), dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EventsTable"))
+}
+
+func deployTables(endpoint, counters, entities, events string) deployment {
+	return deployment{
+		counters: counters, entities: entities, events: events,
+		env: []string{
+			"AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+			"COUNTERS_TABLE=" + counters, "ENTITIES_TABLE=" + entities, "EVENTS_TABLE=" + events,
+		},
 	}
-	d.env = []string{
-		"AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
-		"COUNTERS_TABLE=" + d.counters, "ENTITIES_TABLE=" + d.entities, "EVENTS_TABLE=" + d.events,
-	}
-	return d
 }
 
 // start starts n instances of a function.

@@ -18,7 +18,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	events, err := dynamostore.New(instance.DynamoDB, os.Getenv("EVENTS_TABLE"))
+	events, err := dynamostore.Open(instance.DynamoDB, os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,7 +42,7 @@ var shared struct {
 func Shared(t testing.TB) *Engine {
 	t.Helper()
 	install := locate(t)
-	shared.once.Do(func() { shared.engine, shared.err = start(install) })
+	shared.once.Do(func() { shared.engine, shared.err = start(install, "") })
 	if shared.err != nil {
 		t.Fatalf("start DynamoDB Local: %v", shared.err)
 	}
@@ -73,7 +73,19 @@ func Table(t testing.TB, logicalID string) string {
 // ends, if not before.
 func Start(t testing.TB) *Engine {
 	t.Helper()
-	e, err := start(locate(t))
+	return startIn(t, "")
+}
+
+// StartDurable is Start for an engine that keeps its tables in a file, so that
+// they are there again after Restart.
+func StartDurable(t testing.TB) *Engine {
+	t.Helper()
+	return startIn(t, t.TempDir())
+}
+
+func startIn(t testing.TB, dir string) *Engine {
+	t.Helper()
+	e, err := start(locate(t), dir)
 	if err != nil {
 		t.Fatalf("start DynamoDB Local: %v", err)
 	}
@@ -82,7 +94,7 @@ func Start(t testing.TB) *Engine {
 }
 
 // Restart stops the engine, if it runs, and starts it on the same Endpoint. Its
-// tables are gone.
+// tables are gone, unless it is durable.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()

@@ -41,6 +41,7 @@ type Engine struct {
 	Endpoint string // its URL, http://127.0.0.1:PORT, also while it is stopped
 
 	install     installation
+	dir         string // where it keeps its tables; "" for memory
 	port        int
 	reservation net.Listener // keeps other test processes from the port
 
@@ -100,14 +101,16 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// start runs an engine on a free port.
-func start(install installation) (*Engine, error) {
+// start runs an engine on a free port, with its tables in dir or, if that is
+// empty, in memory.
+func start(install installation, dir string) (*Engine, error) {
 	var errs []error
 	for range 5 {
 		e, err := reserve(install)
 		if err != nil {
 			return nil, err
 		}
+		e.dir = dir
 		if err = e.run(); err == nil {
 			return e, nil
 		}
@@ -167,12 +170,16 @@ var errExited = errors.New("the engine ended")
 func (e *Engine) run() error {
 	// On two cores, with an empty code cache, the quick compiler and the serial
 	// collector start in two thirds of the time and answer as fast.
-	cmd := exec.Command(e.install.sh, "-c", script, "dynamodb-local",
+	storage := []string{"-inMemory"}
+	if e.dir != "" {
+		storage = []string{"-dbPath", e.dir}
+	}
+	cmd := exec.Command(e.install.sh, append([]string{"-c", script, "dynamodb-local",
 		e.install.java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Dsqlite4java.library.path="+e.install.dir,
+		"-Dsqlite4java.library.path=" + e.install.dir,
 		"-cp", filepath.Join(e.install.dir, "*"),
 		"software.amazon.dynamodb.services.local.main.ServerRunner",
-		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(e.port))
+		"-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(e.port)}, storage...)...)
 	p := &process{exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
 	stdin, err := cmd.StdinPipe()
@@ -221,7 +228,7 @@ func (e *Engine) answers(p *process) error {
 }
 
 // Stop ends the engine, if it runs, as a crash would: its connections break,
-// its tables are gone. When Stop returns, nothing listens on its port.
+// and its tables are gone if it keeps them in memory. When Stop returns, nothing listens on its port.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	p := e.process

@@ -1,20 +1,22 @@
-// Package dynamoproxy stands between a function and a DynamoDB engine in tests
-// and counts what passes.
+// Package dynamoproxy stands between a function and a DynamoDB engine in tests,
+// counts what passes and does to it what networks and engines do.
 package dynamoproxy
 
 import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log"
 	"maps"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Call is an operation on a table, such as UpdateItem on the counters.
@@ -28,12 +30,19 @@ type Usage struct {
 	Units float64 // capacity units that the engine says they consumed
 }
 
-// Proxy counts the calls that go through it.
+// Proxy counts the calls that go through it. It is safe for concurrent use.
 type Proxy struct {
-	URL string
+	URL string // also while refusing
 
-	mu    sync.Mutex
-	usage map[Call]Usage
+	t       testing.TB
+	address string
+	reverse *httputil.ReverseProxy
+
+	mu     sync.Mutex
+	usage  map[Call]Usage
+	fault  func(Call) Fault
+	watch  func(call Call, pk string)
+	server *http.Server // nil while refusing
 }
 
 // Start starts a proxy in front of endpoint. It ends with the test.
@@ -43,21 +52,63 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{usage: make(map[Call]Usage)}
-	reverse := &httputil.ReverseProxy{
+	p := &Proxy{t: t, usage: make(map[Call]Usage), address: "127.0.0.1:0"}
+	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: p.meter,
 		Transport:      &http.Transport{MaxIdleConnsPerHost: 100},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			// The engine is away or the client gave up: no answer is what it would see.
+			hangUp(w)
+		},
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := p.count(r); err != nil {
-			t.Errorf("proxy: %v", err)
-		}
-		reverse.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	p.URL = server.URL
+	p.Accept()
+	t.Cleanup(p.Refuse)
+	p.URL = "http://" + p.address
 	return p
+}
+
+// Refuse ends all connections and refuses new ones until Accept.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		p.server.Close() //nolint:errcheck // it serves nothing that must be saved
+		p.server = nil
+	}
+}
+
+// Accept takes connections again, at the same address.
+func (p *Proxy) Accept() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		return
+	}
+	listener, err := net.Listen("tcp", p.address)
+	if err != nil {
+		p.t.Fatalf("proxy: %v", err)
+	}
+	p.address = listener.Addr().String()
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	go p.server.Serve(listener) //nolint:errcheck // it ends with Refuse
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	call, err := p.count(r)
+	if err != nil {
+		hangUp(w) // the client gave up
+		return
+	}
+	p.mu.Lock()
+	fault := p.fault
+	p.mu.Unlock()
+	if fault != nil {
+		fault(call).apply(w, r, p.reverse)
+		return
+	}
+	p.reverse.ServeHTTP(w, r)
 }
 
 // callOf tells what a request does from its X-Amz-Target header and its body.
@@ -69,21 +120,24 @@ func callOf(r *http.Request, body map[string]any) Call {
 
 // count notes the call and asks the engine what it will consume; a local
 // engine does not mind that the signature no longer fits.
-func (p *Proxy) count(r *http.Request) error {
+func (p *Proxy) count(r *http.Request) (Call, error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return err
+		return Call{}, err
 	}
 	call := callOf(r, body)
 	p.add(call, Usage{Calls: 1})
+	if watch := p.watcher(); watch != nil {
+		watch(call, pkOf(body))
+	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
 	b, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return call, err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
-	return nil
+	return call, nil
 }
 
 // meter notes what the engine says a call consumed, and lets the answer pass
@@ -107,6 +161,27 @@ func (p *Proxy) meter(resp *http.Response) error {
 		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits})
 	}
 	return nil
+}
+
+// Observe has watch told of each call, with the value of the key attribute pk
+// if it names one. It may be called by several goroutines at once.
+func (p *Proxy) Observe(watch func(call Call, pk string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = watch
+}
+
+func (p *Proxy) watcher() func(Call, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.watch
+}
+
+func pkOf(body map[string]any) string {
+	key, _ := body["Key"].(map[string]any)
+	pk, _ := key["pk"].(map[string]any)
+	s, _ := pk["S"].(string)
+	return s
 }
 
 func (p *Proxy) add(call Call, u Usage) {

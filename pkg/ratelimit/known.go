@@ -69,9 +69,9 @@ func (k *known) refuses(key Key, counters []Counter, route string, asked int64) 
 	return refused
 }
 
-// note remembers the outcome of a charge that the store decided. asked is how
-// many records a refused export asked for on the route of that counter name, 0
-// for other charges.
+// note remembers the outcome of a charge that the store, or what was known of
+// it, decided. asked is how many records a refused export asked for on the
+// route of that counter name, 0 for other charges.
 func (k *known) note(key Key, counters []Counter, admitted bool, route string, asked int64) {
 	if admitted && !anyExhausted(counters) {
 		return

@@ -70,6 +70,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	route := routeCounter(r.Route)
 	if l.known.refuses(key, d.Counters, "", 0) {
 		d.Local = true
+		l.known.note(key, d.Counters, false, route, r.Asked)
 		return d, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.timeout)

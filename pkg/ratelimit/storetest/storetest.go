@@ -164,6 +164,11 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		}
 	})
 
+	t.Run("properties", func(t *testing.T) {
+		t.Parallel()
+		runProperties(t, open)
+	})
+
 	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)

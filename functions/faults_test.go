@@ -1,0 +1,300 @@
+package functions_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+	"sluice/pkg/ratelimit"
+)
+
+// faultSeconds is how long each fault lasts: 4 seconds, or FAULT_SECONDS.
+func faultSeconds(t *testing.T) time.Duration {
+	text := os.Getenv("FAULT_SECONDS")
+	if text == "" {
+		return 4 * time.Second
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("FAULT_SECONDS=%q must be a whole number of seconds", text)
+	}
+	return time.Duration(n) * time.Second
+}
+
+// scenario is something that goes wrong between the functions and the engine.
+type scenario struct {
+	name  string
+	begin func()
+	end   func() // returns when calls pass again
+}
+
+func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engine) []scenario {
+	share := func(percent int, f dynamoproxy.Fault) func() {
+		return func() {
+			proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
+				if rand.IntN(100) < percent {
+					return f
+				}
+				return dynamoproxy.Fault{}
+			})
+		}
+	}
+	pass := func() { proxy.SetFault(nil) }
+	return []scenario{
+		{"5 % of answers dropped", share(5, dynamoproxy.Fault{Drop: true}), pass},
+		{"5 % answered 500, applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError}), pass},
+		{"5 % answered 500, not applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError, Skip: true}), pass},
+		{"throttling bursts", func() {
+			proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
+				if time.Now().UnixMilli()%1000 < 300 {
+					return dynamoproxy.Fault{Error: dynamoproxy.Throttled, Skip: true}
+				}
+				return dynamoproxy.Fault{}
+			})
+		}, pass},
+		{"2 s delays for 10 %", share(10, dynamoproxy.Fault{Delay: 2 * time.Second}), pass},
+		{"refused connections", proxy.Refuse, proxy.Accept},
+		{"restart of the engine", engine.Stop, func() { engine.Restart(t) }},
+		{"none", func() {}, func() {}},
+	}
+}
+
+// storm is demand from one address on instances of two functions, and what
+// came of it.
+type storm struct {
+	t       *testing.T
+	address string
+
+	mu           sync.Mutex
+	statuses     map[int]int
+	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost
+	acknowledged []string                                       // ids of events that were answered 201
+	longest      time.Duration
+	firstPass    time.Time // of a request that passed, since it was last reset
+}
+
+func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
+	ev := lambdatest.Event("GET", "/entity?limit=7", s.address, "")
+	if class == ratelimit.Import {
+		ev = lambdatest.Event("POST", "/create_event", s.address, `{"id":"`+id+`","name":"n"}`)
+	}
+	start := time.Now()
+	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
+	if err != nil {
+		s.t.Error(err) // above all: no answer within the function's timeout
+		return
+	}
+	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
+	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
+		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.longest = max(s.longest, time.Since(start))
+	s.statuses[resp.StatusCode]++
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		s.acknowledged = append(s.acknowledged, id)
+		s.windows[class][ratelimit.Window(reset-1)]++
+	case http.StatusOK:
+		cost := int64(7)
+		if class == ratelimit.Import {
+			s.acknowledged = append(s.acknowledged, id) // the SDK repeated a put
+			cost = 1
+		}
+		s.windows[class][ratelimit.Window(reset-1)] += cost
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return
+	default:
+		s.t.Errorf("status %d: %s", resp.StatusCode, resp.Body)
+		return
+	}
+	if s.firstPass.IsZero() {
+		s.firstPass = time.Now()
+	}
+}
+
+func TestFaults(t *testing.T) {
+	engine := dynamolocal.StartDurable(t)
+	proxy := dynamoproxy.Start(t, engine.Endpoint)
+	d := deployOn(t, engine, proxy.URL)
+	seedEntities(t, d, 14)
+	imports, exports := d.start(t, "create-event", 8), d.start(t, "list-entity", 4)
+
+	t.Logf("%-30s %8s %8s %8s %8s %8s %9s %12s", "fault", "requests", "passed", "429", "503", "over", "longest", "resumed in")
+	for n, fault := range scenarios(t, proxy, engine) {
+		s := &storm{
+			t: t, address: fmt.Sprintf("198.51.100.%d", n+1), statuses: make(map[int]int),
+			windows: map[ratelimit.Class]map[ratelimit.Window]int64{ratelimit.Import: {}, ratelimit.Export: {}},
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		run := func(instances []*lambdatest.Instance, class ratelimit.Class) {
+			for w, instance := range instances {
+				wg.Go(func() {
+					for i := 0; ; i++ {
+						select {
+						case <-stop:
+							return
+						default:
+							s.invoke(instance, class, fmt.Sprintf("%d-%d-%d", n, w, i))
+						}
+					}
+				})
+			}
+		}
+		fault.begin()
+		run(imports, ratelimit.Import)
+		run(exports, ratelimit.Export)
+		<-time.After(faultSeconds(t))
+		s.mu.Lock()
+		s.firstPass = time.Time{}
+		s.mu.Unlock()
+		fault.end()
+		ended := time.Now()
+		<-time.After(2 * time.Second)
+		close(stop)
+		wg.Wait()
+
+		over := 0
+		for class, windows := range s.windows {
+			for w, admitted := range windows {
+				if admitted > 200 {
+					over++
+					t.Errorf("%s: %d admitted to %s in window %d", fault.name, admitted, class, w)
+				}
+			}
+		}
+		resumed := "never"
+		if s.firstPass.IsZero() {
+			t.Errorf("%s: nothing passed once it was over", fault.name)
+		} else {
+			resumed = max(0, s.firstPass.Sub(ended)).Round(time.Millisecond).String()
+		}
+		total := 0
+		for _, n := range s.statuses {
+			total += n
+		}
+		t.Logf("%-30s %8d %8d %8d %8d %8d %9s %12s", fault.name, total, s.statuses[200]+s.statuses[201], s.statuses[429], s.statuses[503], over,
+			s.longest.Round(time.Millisecond), resumed)
+		stored := eventIDs(t, engine, d.events)
+		for _, id := range s.acknowledged {
+			if stored[id] != 1 {
+				t.Errorf("%s: the acknowledged event %s is stored %d times", fault.name, id, stored[id])
+			}
+		}
+	}
+}
+
+// deployOn is deploy on an engine of the test's own.
+func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
+	t.Helper()
+	return deployTables(endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
+}
+
+func seedEntities(t *testing.T, d deployment, n int) {
+	t.Helper()
+	create := d.start(t, "create-entity", 1)[0]
+	for i := range n {
+		invoke(t, create, lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%d"}`, i)), http.StatusCreated)
+	}
+}
+
+// eventIDs counts the events of a table by id.
+func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
+	t.Helper()
+	ids := make(map[string]int)
+	pages := dynamodb.NewScanPaginator(engine.Client(), &dynamodb.ScanInput{TableName: &table})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			if id, ok := item["id"].(*types.AttributeValueMemberS); ok {
+				ids[id.Value]++
+			}
+		}
+	}
+	return ids
+}
+
+// An address at full speed costs the table at most what its limit admits and
+// one call for each instance and window.
+func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
+	const processes, fullWindows, address = 8, 5, "198.51.100.7"
+	for _, tt := range []struct {
+		function string
+		event    func(worker, n int) events.APIGatewayV2HTTPRequest
+		cost     int64
+		reads    bool // records are read before the charge
+	}{
+		{"create-event", func(worker, n int) events.APIGatewayV2HTTPRequest {
+			return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
+		}, 1, false},
+		{"list-entity", func(int, int) events.APIGatewayV2HTTPRequest {
+			return lambdatest.Event("GET", "/entity?limit=50", address, "")
+		}, 50, true},
+	} {
+		t.Run(tt.function, func(t *testing.T) {
+			proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+			d := deploy(t, dynamolocal.Endpoint(t))
+			seedEntities(t, d, 50)
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+			var mu sync.Mutex
+			charges, reads := make(map[ratelimit.Window]int), 0
+			proxy.Observe(func(call dynamoproxy.Call, key string) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case call.Table == d.counters:
+					charges[windowOf(t, key)]++
+				case call.Operation == "Query":
+					reads++
+				}
+			})
+			windows := flood(t, d.start(t, tt.function, processes), fullWindows, tt.event, func(events.APIGatewayV2HTTPResponse) int64 { return tt.cost })
+			mostReads := 0
+			for w, n := range charges {
+				got := windows[w]
+				t.Logf("window %d: %d charge calls; %d admitted, %d refused", w, n, got.admitted, got.refused)
+				if n > got.admitted+processes {
+					t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
+				}
+				if got.cost > 200 || got.refused > 0 && got.cost != 200 {
+					t.Errorf("window %d: a cost of %d admitted with %d refused, want 200", w, got.cost, got.refused)
+				}
+				if tt.reads {
+					mostReads += got.admitted + processes
+				}
+			}
+			// An instance reads in vain once in a window; then it knows.
+			if reads > mostReads {
+				t.Errorf("%d reads, want at most %d", reads, mostReads)
+			}
+		})
+	}
+}
+
+// windowOf is the window in a counter's key.
+func windowOf(t *testing.T, key string) ratelimit.Window {
+	n, err := strconv.ParseInt(key[strings.LastIndexByte(key, '#')+1:], 10, 64)
+	if err != nil {
+		t.Errorf("the key %q has no window", key)
+	}
+	return ratelimit.Window(n)
+}
