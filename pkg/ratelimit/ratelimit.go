@@ -79,8 +79,9 @@ type Counter struct {
 	Used   int64  // set by the store: what has been used of Limit, this charge included if it was admitted
 }
 
-// Fits reports whether Cost can be added to Used without exceeding Limit.
-func (c Counter) Fits() bool { return c.Cost <= c.Limit-c.Used }
+// Fits reports whether Cost can be added to Used without exceeding Limit. A
+// cost of 0 always fits, even where Used is above a limit that was lowered.
+func (c Counter) Fits() bool { return c.Cost == 0 || c.Cost <= c.Limit-c.Used }
 
 // Remaining is what is left of Limit, never below 0.
 func (c Counter) Remaining() int64 { return max(0, c.Limit-c.Used) }
