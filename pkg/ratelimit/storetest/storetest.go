@@ -87,6 +87,10 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 			{here, []ratelimit.Counter{cost("a", 10, 8)}, true, []int64{8}},
 			{here, []ratelimit.Counter{cost("a", 5, 1)}, false, []int64{8}},
 		}},
+		{"a cost of zero passes a counter that is above a lowered limit", []step{
+			{here, []ratelimit.Counter{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
+			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
+		}},
 		{"addresses, classes and windows are counted apart", []step{
 			{here, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
 			{otherAddress, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
