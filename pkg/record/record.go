@@ -19,6 +19,11 @@ const (
 	MaxIDLength   = 128 // characters of an id, at least 1
 	MaxNameLength = 128 // characters of a type or a name, at least 1
 	MaxDepth      = 32  // levels of nesting in attributes, the object itself being the first
+
+	// MaxAttributesBytes is the most bytes of attributes: what a request for one
+	// record may carry. With the other fields it stays well within the 400 KB of
+	// a DynamoDB item.
+	MaxAttributesBytes = 256 << 10
 )
 
 // MaxPageBytes is about how many bytes of records one page may hold. A Lambda

@@ -1,0 +1,51 @@
+package record_test
+
+import (
+	"testing"
+
+	"sluice/pkg/record"
+)
+
+func TestMergeAttributes(t *testing.T) {
+	for _, tt := range []struct{ target, patch, want string }{
+		// RFC 7396, appendix A, the cases whose target and patch are objects.
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+
+		{`{"a":1,"b":2}`, `{}`, `{"a":1,"b":2}`},
+		{`{"a":1,"b":2,"c":3}`, `{"d":4,"b":5}`, `{"a":1,"b":5,"c":3,"d":4}`},
+		{`{"a":{"x":1,"y":2}}`, `{"a":{"x":null}}`, `{"a":{"y":2}}`},
+		{`{"a":1}`, `{"a":{"x":null,"y":[null]}}`, `{"a":{"y":[null]}}`},
+		{`{"n":12345678901234567890.10}`, `{"m":1E+400}`, `{"n":12345678901234567890.10,"m":1E+400}`},
+		{`{"n":1}`, `{"n":1.0}`, `{"n":1.0}`},
+		{`{"\u0041":1}`, `{"A":2}`, `{"\u0041":2}`},
+		{`{"A":1}`, `{"\u0041":null}`, `{}`},
+		{`{"html":"<&>\u003c"}`, `{"\u0000":"\u0000"}`, `{"html":"<&>\u003c","\u0000":"\u0000"}`},
+		{`{"":1}`, `{"":2," ":3}`, `{"":2," ":3}`},
+		{`{"a,\"":{"b":1}}`, `{"a,\"":{"c":2}}`, `{"a,\"":{"b":1,"c":2}}`},
+	} {
+		got, err := record.MergeAttributes(record.Attributes(tt.target), record.Attributes(tt.patch))
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s with %s: %s, error %v; want %s", tt.target, tt.patch, got, err, tt.want)
+		}
+		if again, err := record.MergeAttributes(got, record.Attributes(tt.patch)); err != nil || string(again) != tt.want {
+			t.Errorf("%s with %s twice: %s, error %v; want %s", tt.target, tt.patch, again, err, tt.want)
+		}
+	}
+	for _, bad := range []string{``, `1`, `[]`, `{`, `{"a"}`, `null`} {
+		if got, err := record.MergeAttributes(record.Attributes(bad), record.Attributes(`{}`)); err == nil {
+			t.Errorf("%s as target: %s", bad, got)
+		}
+		if got, err := record.MergeAttributes(record.Attributes(`{}`), record.Attributes(bad)); err == nil {
+			t.Errorf("%s as patch: %s", bad, got)
+		}
+	}
+}
