@@ -94,7 +94,11 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if b.stores.Entities, err = entitydynamo.New(client, names["EntitiesTable"]); err != nil {
 		return nil, err
 	}
-	if b.stores.Events, err = eventdynamo.New(client, names["EventsTable"]); err != nil {
+	shards, err := eventdynamo.LoadConfig(getenv)
+	if err != nil {
+		return nil, err
+	}
+	if b.stores.Events, err = eventdynamo.New(client, names["EventsTable"], shards); err != nil {
 		return nil, err
 	}
 	return b, nil

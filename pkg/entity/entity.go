@@ -3,7 +3,9 @@
 package entity
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/pkg/record"
@@ -33,6 +35,7 @@ func (e Entity) Validate() error {
 
 // Query asks for a page of a workspace's entities in ascending byte order of id.
 type Query struct {
+	Type    string // only entities of this type; "" for all
 	AfterID string // exclusive; "" starts at the first
 	Limit   int    // most entities to return, at least 1
 }
@@ -48,10 +51,12 @@ type Page struct {
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e unless the workspace has an entity with its id. It
-	// returns the entity that is stored afterwards and whether that is e.
-	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
+	Reader
+	Writer
+}
 
+// Reader is the part of a Store that gets entities out.
+type Reader interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
@@ -59,6 +64,24 @@ type Store interface {
 	// q.Limit while More is true: a page's bytes are bounded too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
+}
+
+// Writer is the part of a Store that changes it.
+type Writer interface {
+	// Create stores e unless the workspace has an entity with its id. It
+	// returns the entity that is stored afterwards and whether that is e.
+	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
+
+	// Update replaces an entity by what change makes of it, which keeps its ID,
+	// Type and CreatedAt, and returns it. No other write comes between what
+	// change is given and the replacement: if one does, change is called again
+	// with the entity that it left, so concurrent updates lose nothing. An error
+	// of change is returned as it is or wrapped, with nothing written. Without
+	// an entity of that id the error is a *record.Error of kind NotFound.
+	Update(ctx context.Context, workspace, id string, change func(Entity) (Entity, error)) (stored Entity, err error)
+
+	// Delete removes an entity. That there is none is not an error.
+	Delete(ctx context.Context, workspace, id string) error
 }
 
 // Create validates e, stamps it with now and stores it. A repeat with the same
@@ -78,4 +101,56 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 		return Entity{}, false, record.ConflictError("entity", e.ID)
 	}
 	return stored, created, nil
+}
+
+// Update merges patch into the attributes of an entity (record.MergeAttributes)
+// and returns the entity as it is then. UpdatedAt becomes now, unless the patch
+// changes nothing: so a repeat leaves the entity as the first call did. It fails
+// with kind Invalid, and changes nothing, when id or patch cannot be accepted
+// or the result exceeds record.MaxAttributesBytes, and with kind NotFound.
+func Update(ctx context.Context, s Writer, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
+	var wrong record.Fields
+	wrong.Add("id", checkGivenID(id))
+	if patch == nil {
+		wrong.Add("attributes", "is required: an object of the attributes to change, null for those to remove")
+	}
+	if err := wrong.Err(); err != nil {
+		return Entity{}, err
+	}
+	return s.Update(ctx, workspace, id, func(e Entity) (Entity, error) {
+		merged, err := record.MergeAttributes(e.Attributes, patch)
+		switch {
+		case err != nil:
+			return Entity{}, fmt.Errorf("update entity: %w", err)
+		case bytes.Equal(merged, e.Attributes):
+			return e, nil
+		case len(merged) > record.MaxAttributesBytes:
+			return Entity{}, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; at most %d are kept, so remove some", len(merged), record.MaxAttributesBytes)}}.Err()
+		}
+		e.Attributes = merged
+		// A clock that lags behind another instance's must not turn time back.
+		if updated := record.TimeOf(now); e.UpdatedAt.Compare(updated) < 0 {
+			e.UpdatedAt = updated
+		}
+		return e, nil
+	})
+}
+
+// Delete removes an entity, if there is one of that id: so it can be repeated.
+// It fails with kind Invalid when id can be no entity's.
+func Delete(ctx context.Context, s Writer, workspace, id string) error {
+	var wrong record.Fields
+	wrong.Add("id", checkGivenID(id))
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	return s.Delete(ctx, workspace, id)
+}
+
+// checkGivenID is record.CheckID for an id that names an entity that exists.
+func checkGivenID(id string) string {
+	if id == "" {
+		return "is required: the id of the entity"
+	}
+	return record.CheckID(id)
 }

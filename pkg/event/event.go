@@ -69,9 +69,39 @@ func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
 
 // Query asks for a page of a workspace's events in order of Position.
 type Query struct {
-	Ascending bool      // oldest first; newest first by default
-	After     *Position // exclusive, in the direction of the list; nil starts at its beginning
-	Limit     int       // most events to return, at least 1
+	EntityID  OptionalID   // only events of this entity; "" for all
+	From      *record.Time // only events at this time or later; nil for all
+	To        *record.Time // only events before this time; nil for all
+	Ascending bool         // oldest first; newest first by default
+	After     *Position    // exclusive, in the direction of the list; nil starts at its beginning
+	Limit     int          // most events to return, at least 1
+}
+
+// Bounds are the lowest and the highest text of a Position that From, To and
+// After leave, "" for none. No position has either text, so it does not matter
+// whether bounds count as included. They may cross: then no event is left.
+func (q Query) Bounds() (low, high string) {
+	if q.From != nil {
+		low = q.From.String() // shorter than a position of that time, and so below all of them
+	}
+	if q.To != nil {
+		high = q.To.String()
+	}
+	if q.After == nil {
+		return low, high
+	}
+	after := q.After.String()
+	if q.Ascending {
+		return max(low, after+"\x00"), high
+	}
+	// What is below after is also below the text with its last character lowered
+	// and the highest character beyond those of ids behind it.
+	last := len(after) - 1
+	below := after[:last] + string(after[last]-1) + "\x7f"
+	if high == "" || below < high {
+		high = below
+	}
+	return low, high
 }
 
 // Page is a part of a list.
@@ -88,6 +118,9 @@ type Store interface {
 	// Create stores e unless the workspace has an event with its id. It
 	// returns the event that is stored afterwards and whether that is e.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
+
+	// Get returns an event, or a *record.Error of kind NotFound.
+	Get(ctx context.Context, workspace, id string) (Event, error)
 
 	// List returns the events that q asks for. The page may be shorter than
 	// q.Limit while More is true: a page's bytes are bounded too

@@ -3,12 +3,15 @@
 //
 // The bucket entities holds a bucket for each workspace, and that the JSON of
 // every entity by id: bbolt sorts keys by bytes, which is the order of lists.
+// The bucket entities_by_type holds a bucket for each workspace, and that one
+// for each type, whose keys and values are the ids of its entities.
 package boltstore
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"go.etcd.io/bbolt"
 
@@ -16,6 +19,9 @@ import (
 	"sluice/pkg/record"
 	"sluice/pkg/record/boltrecord"
 )
+
+// byType is the bucket of the index.
+const byType = "entities_by_type"
 
 // Store is an entity.Store. It is safe for concurrent use.
 type Store struct {
@@ -31,16 +37,81 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("entity boltstore: %w", err)
 	}
+	err = workspaces.EnsureIndex(byType, func(workspace string, entities *bbolt.Bucket) error {
+		return entities.ForEach(func(_, value []byte) error {
+			e, err := boltrecord.Decode[entity.Entity](value)
+			if err != nil {
+				return err
+			}
+			return index(entities, workspace, e)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("entity boltstore: %w", err)
+	}
 	return &Store{workspaces: workspaces}, nil
+}
+
+// index notes e in the index of its type.
+func index(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
+	ids, err := boltrecord.EnsureNested(entities, byType, workspace, e.Type)
+	if err != nil {
+		return err
+	}
+	return ids.Put([]byte(e.ID), []byte(e.ID))
 }
 
 // Create implements entity.Store. Concurrent calls share an fsync.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	err = s.workspaces.Update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
 		stored, created, err = boltrecord.Create(entities, e.ID, e)
-		return err
+		if err != nil || !created {
+			return err
+		}
+		return index(entities, workspace, e)
 	})
 	return stored, created, err
+}
+
+// Update implements entity.Store. Transactions that write come one after the
+// other, so nothing can come between.
+func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (stored entity.Entity, err error) {
+	err = s.workspaces.Update(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
+		value := entities.Get([]byte(id))
+		if value == nil {
+			return record.NotFoundError("entity", id)
+		}
+		e, err := boltrecord.Decode[entity.Entity](value)
+		if err != nil {
+			return err
+		}
+		if stored, err = change(e); err != nil {
+			return err
+		}
+		return boltrecord.Put(entities, id, stored)
+	})
+	if err != nil {
+		return entity.Entity{}, err
+	}
+	return stored, nil
+}
+
+// Delete implements entity.Store.
+func (s *Store) Delete(ctx context.Context, workspace, id string) error {
+	return s.workspaces.Update(ctx, "delete entity", workspace, func(entities *bbolt.Bucket) error {
+		value := entities.Get([]byte(id))
+		if value == nil {
+			return nil
+		}
+		e, err := boltrecord.Decode[entity.Entity](value)
+		if err != nil {
+			return err
+		}
+		if err := boltrecord.Nested(entities, byType, workspace, e.Type).Delete([]byte(id)); err != nil {
+			return err
+		}
+		return entities.Delete([]byte(id))
+	})
 }
 
 // Get implements entity.Store.
@@ -61,8 +132,18 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (e entity.Entity,
 
 // List implements entity.Store.
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
+	low := ""
+	if q.AfterID != "" {
+		low = q.AfterID + "\x00" // the next text after it, which is no id
+	}
 	err = s.workspaces.View(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
-		values := boltrecord.Scan(entities, q.AfterID, true)
+		var values iter.Seq2[[]byte, []byte]
+		if q.Type == "" {
+			values = boltrecord.Scan(entities, low, "", true)
+		} else {
+			ids := boltrecord.Nested(entities, byType, workspace, q.Type)
+			values = boltrecord.Lookup(entities, boltrecord.Scan(ids, low, "", true))
+		}
 		page.Entities, page.More, err = boltrecord.Page[entity.Entity](values, q.Limit)
 		return err
 	})

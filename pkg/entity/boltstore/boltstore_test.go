@@ -9,15 +9,21 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/entity/boltstore"
 	"sluice/pkg/entity/storetest"
+	"sluice/pkg/record"
 )
 
-func open(t *testing.T) entity.Store {
+func openDB(t *testing.T) *bbolt.DB {
+	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := boltstore.New(db)
+	return db
+}
+
+func open(t *testing.T) entity.Store {
+	s, err := boltstore.New(openDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,6 +31,30 @@ func open(t *testing.T) entity.Store {
 }
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
+
+// A database that was written before lists by type were thought of.
+func TestOldDatabasesGetTheIndex(t *testing.T) {
+	db := openDB(t)
+	s, err := boltstore.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b"} {
+		e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(`{}`)}
+		if _, _, err := s.Create(t.Context(), "default", e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("entities_by_type")) }); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = boltstore.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := s.List(t.Context(), "default", entity.Query{Type: "person", Limit: 10}); err != nil || len(page.Entities) != 2 {
+		t.Errorf("the list has %+v, error %v", page, err)
+	}
+}
 
 func TestNewNeedsADatabase(t *testing.T) {
 	if _, err := boltstore.New(nil); err == nil {

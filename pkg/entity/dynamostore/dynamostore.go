@@ -3,8 +3,12 @@
 // The table's partition key is workspace (S), its sort key id (S): DynamoDB
 // sorts strings by bytes, which is the order of lists. The other attributes
 // are type, attributes (JSON text), created_at and updated_at (the text of
-// record.Time), all S. Attributes are text and not a map, so that they keep
-// their bytes: DynamoDB's numbers have 38 digits and no trailing zeros.
+// record.Time), and type_key: workspace, '#', type. All are S. Attributes are
+// text and not a map, so that they keep their bytes: DynamoDB's numbers have 38
+// digits and no trailing zeros.
+//
+// The global secondary index by_type, of type_key and id, serves lists of one
+// type. It holds all attributes: entities are never looked up one by one.
 package dynamostore
 
 import (
@@ -23,8 +27,9 @@ import (
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
 	dynamorecord.Putter
+	dynamorecord.Getter
 	dynamorecord.Querier
-	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
 // Store is an entity.Store. It is safe for concurrent use.
@@ -53,21 +58,54 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	return stored, created, err
 }
 
+// Update implements entity.Store with a read and a put on the condition that
+// the entity is still what was read, in every attribute. When it is not, the
+// refusal brings what it has become, and that is tried next.
+func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (entity.Entity, error) {
+	was, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
+	if err != nil {
+		return entity.Entity{}, dynamorecord.Error("update entity", err)
+	}
+	for was != nil {
+		e, err := fromItem(was)
+		if err != nil {
+			return entity.Entity{}, err
+		}
+		if e, err = change(e); err != nil {
+			return entity.Entity{}, err
+		}
+		stored, replaced, err := dynamorecord.Replace(ctx, s.client, s.table, was, toItem(workspace, e))
+		if err != nil {
+			return entity.Entity{}, dynamorecord.Error("update entity", err)
+		}
+		if replaced {
+			return e, nil
+		}
+		was = stored
+	}
+	return entity.Entity{}, record.NotFoundError("entity", id)
+}
+
+// Delete implements entity.Store.
+func (s *Store) Delete(ctx context.Context, workspace, id string) error {
+	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: key(workspace, id)})
+	if err != nil {
+		return dynamorecord.Error("delete entity", err)
+	}
+	return nil
+}
+
 // Get implements entity.Store. The read is strongly consistent: a client that
 // has just created an entity gets it.
 func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:      &s.table,
-		Key:            dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)},
-		ConsistentRead: aws.Bool(true),
-	})
-	if err != nil {
+	item, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
+	switch {
+	case err != nil:
 		return entity.Entity{}, dynamorecord.Error("get entity", err)
-	}
-	if out.Item == nil {
+	case item == nil:
 		return entity.Entity{}, record.NotFoundError("entity", id)
 	}
-	return fromItem(out.Item)
+	return fromItem(item)
 }
 
 // List implements entity.Store. The read is eventually consistent, at half the
@@ -75,9 +113,14 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, e
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
-		KeyConditionExpression:    aws.String("#workspace = :workspace"),
-		ExpressionAttributeNames:  map[string]string{"#workspace": "workspace"},
-		ExpressionAttributeValues: dynamorecord.Item{":workspace": dynamorecord.Text(workspace)},
+		KeyConditionExpression:    aws.String("#hash = :hash"),
+		ExpressionAttributeNames:  map[string]string{"#hash": "workspace"},
+		ExpressionAttributeValues: dynamorecord.Item{":hash": dynamorecord.Text(workspace)},
+	}
+	if q.Type != "" {
+		in.IndexName = aws.String("by_type")
+		in.ExpressionAttributeNames["#hash"] = "type_key"
+		in.ExpressionAttributeValues[":hash"] = dynamorecord.Text(typeKey(workspace, q.Type))
 	}
 	if q.AfterID != "" {
 		*in.KeyConditionExpression += " AND #id > :after"
@@ -92,11 +135,21 @@ func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (ent
 	return entity.Page{Entities: entities, More: more}, err
 }
 
+// key is the table's key of an entity.
+func key(workspace, id string) dynamorecord.Item {
+	return dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)}
+}
+
+// typeKey is the partition of by_type that holds a workspace's entities of a
+// type. A workspace has no '#', so no two share one.
+func typeKey(workspace, typ string) string { return workspace + "#" + typ }
+
 func toItem(workspace string, e entity.Entity) dynamorecord.Item {
 	return dynamorecord.Item{
 		"workspace":  dynamorecord.Text(workspace),
 		"id":         dynamorecord.Text(e.ID),
 		"type":       dynamorecord.Text(e.Type),
+		"type_key":   dynamorecord.Text(typeKey(workspace, e.Type)),
 		"attributes": dynamorecord.Text(string(e.Attributes)),
 		"created_at": dynamorecord.Text(e.CreatedAt.String()),
 		"updated_at": dynamorecord.Text(e.UpdatedAt.String()),

@@ -46,6 +46,11 @@ func (l *log) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...fu
 	return l.Client.PutItem(ctx, in, opts...)
 }
 
+func (l *log) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	l.calls = append(l.calls, "delete")
+	return l.Client.DeleteItem(ctx, in, opts...)
+}
+
 func (l *log) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	l.calls = append(l.calls, fmt.Sprintf("get, consistent %v", aws.ToBool(in.ConsistentRead)))
 	return l.Client.GetItem(ctx, in, opts...)
@@ -74,9 +79,78 @@ func TestEachMethodIsOneCall(t *testing.T) {
 	if _, err := s.List(t.Context(), "default", entity.Query{Limit: 2}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"put", "put", "put", "put", "put", "get, consistent true", "query, consistent false, read 3"}
+	if _, err := s.List(t.Context(), "default", entity.Query{Type: "account", AfterID: "a", Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "default", "a"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"put", "put", "put", "put", "put", "get, consistent true",
+		"query, consistent false, read 3", "query, consistent false, read 2", "delete",
+	}
 	if !slices.Equal(l.calls, want) {
 		t.Errorf("calls %q, want %q", l.calls, want)
+	}
+}
+
+// An update that nothing comes between is a read and a write; each write that
+// does come between costs one more.
+func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
+	t.Parallel()
+	l := &log{Client: dynamolocal.Client(t)}
+	table := dynamolocal.Table(t, "EntitiesTable")
+	s, other := open(t, l, table), open(t, l.Client, table)
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`0`)}); err != nil {
+		t.Fatal(err)
+	}
+	l.calls = nil
+	for _, between := range []int{0, 1, 2} {
+		stored, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
+			if between > 0 {
+				between--
+				if _, err := other.Update(t.Context(), "default", "a", appendDigit("1")); err != nil {
+					t.Error(err)
+				}
+			}
+			return appendDigit("2")(e)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := other.Get(t.Context(), "default", "a")
+		if err != nil || !reflect.DeepEqual(got, stored) {
+			t.Errorf("update returned %+v, stored is %+v, error %v", stored, got, err)
+		}
+	}
+	if got, err := other.Get(t.Context(), "default", "a"); err != nil || string(got.Attributes) != "0212112" {
+		t.Errorf("stored %s, error %v", got.Attributes, err)
+	}
+	const read = "get, consistent true"
+	if want := []string{read, "put", read, "put", "put", read, "put", "put", "put"}; !slices.Equal(l.calls, want) {
+		t.Errorf("calls %q, want %q", l.calls, want)
+	}
+}
+
+func appendDigit(digit string) func(entity.Entity) (entity.Entity, error) {
+	return func(e entity.Entity) (entity.Entity, error) {
+		e.Attributes = record.Attributes(string(e.Attributes) + digit)
+		return e, nil
+	}
+}
+
+func TestAnUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`0`)}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
+		return e, s.Delete(t.Context(), "default", "a")
+	})
+	var failure *record.Error
+	if !errors.As(err, &failure) || failure.Kind != record.NotFound {
+		t.Errorf("error %v, want kind NotFound", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,12 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{"pages of any length hold every entity once", testPages},
 		{"a page starts after an id that is not there", testAfterAbsentID},
 		{"a page ends before it holds too many bytes", testPageBytes},
-		{"a cancelled context is an error and creates nothing", testCancelled},
+		{"a list of a type has the entities of that type alone", testTypes},
+		{"an update replaces what is stored", testUpdate},
+		{"concurrent updates lose nothing", testConcurrentUpdates},
+		{"an update whose change fails changes nothing", testFailingUpdate},
+		{"an entity that is deleted is gone from everywhere", testDelete},
+		{"a cancelled context is an error and changes nothing", testCancelled},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,9 +116,8 @@ func list(t *testing.T, s entity.Store, workspace string, q entity.Query) entity
 
 // walk returns the pages of a list up to the one that says that it is the
 // last. It checks that More never promises too much.
-func walk(t *testing.T, s entity.Store, workspace string, limit int) (pages [][]entity.Entity) {
+func walk(t *testing.T, s entity.Store, workspace string, q entity.Query) (pages [][]entity.Entity) {
 	t.Helper()
-	q := entity.Query{Limit: limit}
 	for {
 		page := list(t, s, workspace, q)
 		if len(pages) > 0 && len(page.Entities) == 0 {
@@ -271,8 +276,7 @@ func testNotFound(t *testing.T, s entity.Store) {
 func wantNotFound(t *testing.T, s entity.Store, workspace, id string) {
 	t.Helper()
 	got, err := s.Get(t.Context(), workspace, id)
-	var failure *record.Error
-	if !errors.As(err, &failure) || failure.Kind != record.NotFound {
+	if !isKind(err, record.NotFound) {
 		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
 	}
 }
@@ -294,7 +298,7 @@ func testOrder(t *testing.T, s entity.Store) {
 	fillIDs(t, s, workspace, want...)
 	slices.Sort(want)
 	for _, limit := range []int{1, 7, len(want), 200} {
-		if got := ids(slices.Concat(walk(t, s, workspace, limit)...)); !slices.Equal(got, want) {
+		if got := ids(slices.Concat(walk(t, s, workspace, entity.Query{Limit: limit})...)); !slices.Equal(got, want) {
 			t.Errorf("limit %d:\n got %q\nwant %q", limit, got, want)
 		}
 	}
@@ -308,7 +312,7 @@ func testPages(t *testing.T, s entity.Store) {
 	fillIDs(t, s, workspace, want...)
 	fillIDs(t, s, workspace+"-neighbour", "00", "99")
 	for _, limit := range []int{1, 2, 3, 4, 5, 6, 11, 12, 13, 200} {
-		pages := walk(t, s, workspace, limit)
+		pages := walk(t, s, workspace, entity.Query{Limit: limit})
 		if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
 			t.Errorf("limit %d: got %v", limit, got)
 		}
@@ -349,7 +353,7 @@ func testPageBytes(t *testing.T, s entity.Store) {
 	}
 	fill(t, s, workspace, entities...)
 	for _, limit := range []int{4, 5, 10, 15, 200} {
-		pages := walk(t, s, workspace, limit)
+		pages := walk(t, s, workspace, entity.Query{Limit: limit})
 		if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
 			t.Errorf("limit %d: got %v", limit, got)
 		}
@@ -368,6 +372,177 @@ func testPageBytes(t *testing.T, s entity.Store) {
 	}
 }
 
+func testTypes(t *testing.T, s entity.Store) {
+	types := []string{"a", "ab", "A", "a#b", "b", "a\x00b", " ", "<&>", strings.Repeat("😀", record.MaxNameLength)}
+	want := make(map[string][]string)
+	var entities []entity.Entity
+	for i := range 5 * len(types) {
+		e := plain(fmt.Sprintf("%03d", i))
+		e.Type = types[i%len(types)]
+		want[e.Type] = append(want[e.Type], e.ID)
+		entities = append(entities, e)
+	}
+	fill(t, s, workspace, entities...)
+	fill(t, s, "a", plain("000"), plain("a"))
+	for typ, want := range want {
+		for _, limit := range []int{1, 2, 4, 5, 6, 200} {
+			pages := walk(t, s, workspace, entity.Query{Type: typ, Limit: limit})
+			if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
+				t.Errorf("type %q, limit %d: got %v, want %v", typ, limit, got, want)
+			}
+			if n := (len(want) + limit - 1) / limit; len(pages) != n {
+				t.Errorf("type %q, limit %d: %d pages, want %d", typ, limit, len(pages), n)
+			}
+		}
+		page := list(t, s, workspace, entity.Query{Type: typ, AfterID: want[1] + "-", Limit: 1})
+		if !reflect.DeepEqual(page.Entities, []entity.Entity{entityOf(entities, want[2])}) || !page.More {
+			t.Errorf("type %q after an id that is not there: %+v", typ, page)
+		}
+	}
+	for _, typ := range []string{"none", "account", "\x00"} {
+		if page := list(t, s, workspace, entity.Query{Type: typ, Limit: 10}); len(page.Entities) != 0 || page.More {
+			t.Errorf("type %q lists %+v", typ, page)
+		}
+	}
+	if page := list(t, s, "nobody", entity.Query{Type: "a", Limit: 10}); len(page.Entities) != 0 {
+		t.Errorf("a workspace without entities lists %+v", page)
+	}
+}
+
+func entityOf(entities []entity.Entity, id string) entity.Entity {
+	return entities[slices.IndexFunc(entities, func(e entity.Entity) bool { return e.ID == id })]
+}
+
+// set is a change that sets attributes and the time of the latest change.
+func set(attributes string, updated record.Time) func(entity.Entity) (entity.Entity, error) {
+	return func(e entity.Entity) (entity.Entity, error) {
+		e.Attributes, e.UpdatedAt = record.Attributes(attributes), updated
+		return e, nil
+	}
+}
+
+func testUpdate(t *testing.T, s entity.Store) {
+	fillIDs(t, s, workspace, "a", "b")
+	fillIDs(t, s, "other", "a")
+	want := plain("a")
+	want.Attributes, want.UpdatedAt = record.Attributes(`{"n":1.50,"html":"<&>"}`), at("2027-01-01T00:00:00Z")
+	for range 2 { // the second time nothing changes
+		stored, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
+			if before := plain("a"); !reflect.DeepEqual(e, before) && !reflect.DeepEqual(e, want) {
+				t.Errorf("change was given %+v", e)
+			}
+			return set(string(want.Attributes), want.UpdatedAt)(e)
+		})
+		if err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("update: %+v, error %v, want %+v", stored, err, want)
+		}
+	}
+	if got, err := s.Get(t.Context(), workspace, "a"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("get: %+v, error %v, want %+v", got, err, want)
+	}
+	for _, typ := range []string{"", want.Type} {
+		page := list(t, s, workspace, entity.Query{Type: typ, Limit: 10})
+		if !reflect.DeepEqual(page.Entities, []entity.Entity{want, plain("b")}) {
+			t.Errorf("the list of type %q is %+v", typ, page.Entities)
+		}
+	}
+	if got, err := s.Get(t.Context(), "other", "a"); err != nil || !reflect.DeepEqual(got, plain("a")) {
+		t.Errorf("the other workspace has %+v, error %v", got, err)
+	}
+	if stored, created, err := s.Create(t.Context(), workspace, plain("a")); created || err != nil || !reflect.DeepEqual(stored, want) {
+		t.Errorf("create: created %v, error %v, stored %+v", created, err, stored)
+	}
+	for _, w := range []string{workspace, "nobody"} {
+		_, err := s.Update(t.Context(), w, "c", func(e entity.Entity) (entity.Entity, error) {
+			t.Errorf("change was given %+v, which is not there", e)
+			return e, nil
+		})
+		if !isKind(err, record.NotFound) {
+			t.Errorf("update of what is not there: %v", err)
+		}
+	}
+	wantNotFound(t, s, workspace, "c")
+}
+
+// testConcurrentUpdates counts up one entity from many goroutines.
+func testConcurrentUpdates(t *testing.T, s entity.Store) {
+	const workers, each = 8, 5
+	e := plain("a")
+	e.Attributes = record.Attributes("0")
+	fill(t, s, workspace, e)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				_, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
+					n, err := strconv.Atoi(string(e.Attributes))
+					e.Attributes = record.Attributes(strconv.Itoa(n + 1))
+					return e, err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := s.Get(t.Context(), workspace, "a")
+	if want := strconv.Itoa(workers * each); err != nil || string(got.Attributes) != want {
+		t.Errorf("after %s updates the entity holds %s, error %v", want, got.Attributes, err)
+	}
+}
+
+func testFailingUpdate(t *testing.T, s entity.Store) {
+	fillIDs(t, s, workspace, "a")
+	broken := errors.New("broken")
+	_, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
+		e.Attributes = record.Attributes(`{"broken":true}`)
+		return e, broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	if got, err := s.Get(t.Context(), workspace, "a"); err != nil || !reflect.DeepEqual(got, plain("a")) {
+		t.Errorf("get: %+v, error %v", got, err)
+	}
+}
+
+func testDelete(t *testing.T, s entity.Store) {
+	fillIDs(t, s, workspace, "a", "b", "c")
+	fillIDs(t, s, "other", "b")
+	for _, id := range []string{"b", "b", "none"} {
+		if err := s.Delete(t.Context(), workspace, id); err != nil {
+			t.Errorf("delete %s: %v", id, err)
+		}
+	}
+	if err := s.Delete(t.Context(), "nobody", "b"); err != nil {
+		t.Errorf("delete in a workspace without entities: %v", err)
+	}
+	wantNotFound(t, s, workspace, "b")
+	for _, typ := range []string{"", plain("b").Type} {
+		if got := ids(list(t, s, workspace, entity.Query{Type: typ, Limit: 10}).Entities); !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("the list of type %q has %v", typ, got)
+		}
+	}
+	if _, err := s.Update(t.Context(), workspace, "b", set(`{}`, at("2027-01-01T00:00:00Z"))); !isKind(err, record.NotFound) {
+		t.Errorf("update of what was deleted: %v", err)
+	}
+	if _, err := s.Get(t.Context(), "other", "b"); err != nil {
+		t.Errorf("the other workspace: %v", err)
+	}
+	again := plain("b")
+	again.Type = "other"
+	fill(t, s, workspace, again) // as new
+	if page := list(t, s, workspace, entity.Query{Type: "other", Limit: 10}); !reflect.DeepEqual(page.Entities, []entity.Entity{again}) {
+		t.Errorf("created again, the list is %+v", page.Entities)
+	}
+}
+
+func isKind(err error, kind record.Kind) bool {
+	var failure *record.Error
+	return errors.As(err, &failure) && failure.Kind == kind
+}
+
 func testCancelled(t *testing.T, s entity.Store) {
 	fillIDs(t, s, workspace, "a")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -375,11 +550,15 @@ func testCancelled(t *testing.T, s entity.Store) {
 	_, _, createErr := s.Create(ctx, workspace, plain("b"))
 	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, entity.Query{Limit: 1})
-	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr} {
-		var failure *record.Error
-		if !errors.As(err, &failure) || failure.Kind != record.Unavailable || !errors.Is(err, context.Canceled) {
+	_, updateErr := s.Update(ctx, workspace, "a", set(`{}`, at("2027-01-01T00:00:00Z")))
+	deleteErr := s.Delete(ctx, workspace, "a")
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "update": updateErr, "delete": deleteErr} {
+		if !isKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
 	wantNotFound(t, s, workspace, "b")
+	if got, err := s.Get(t.Context(), workspace, "a"); err != nil || !reflect.DeepEqual(got, plain("a")) {
+		t.Errorf("get: %+v, error %v", got, err)
+	}
 }

@@ -4,24 +4,29 @@
 // The bucket events holds a bucket for each workspace, and that two more: by_id
 // has the JSON of every event by id, by_position the id of every event by
 // event.Position.String. bbolt sorts keys by bytes, which is the order of lists.
+// The bucket events_by_entity holds a bucket for each workspace, and that one
+// for each entity id, which is like by_position.
 package boltstore
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 	"sluice/pkg/record/boltrecord"
 )
 
-// The buckets of a workspace.
 const (
+	// The buckets of a workspace.
 	byID       = "by_id"
 	byPosition = "by_position"
+
+	// The bucket of the index.
+	byEntity = "events_by_entity"
 )
 
 // Store is an event.Store. It is safe for concurrent use.
@@ -38,7 +43,31 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event boltstore: %w", err)
 	}
+	err = workspaces.EnsureIndex(byEntity, func(workspace string, b *bbolt.Bucket) error {
+		return b.Bucket([]byte(byID)).ForEach(func(_, value []byte) error {
+			e, err := boltrecord.Decode[event.Event](value)
+			if err != nil {
+				return err
+			}
+			return index(b, workspace, e)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("event boltstore: %w", err)
+	}
 	return &Store{workspaces: workspaces}, nil
+}
+
+// index notes e, of the workspace in b, in the index of its entity.
+func index(b *bbolt.Bucket, workspace string, e event.Event) error {
+	if e.EntityID == "" {
+		return nil
+	}
+	positions, err := boltrecord.EnsureNested(b, byEntity, workspace, string(e.EntityID))
+	if err != nil {
+		return err
+	}
+	return positions.Put([]byte(e.Position().String()), []byte(e.ID))
 }
 
 // Create implements event.Store. Concurrent calls share an fsync.
@@ -56,33 +85,41 @@ func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (st
 		if err != nil || !created {
 			return err
 		}
-		return positions.Put([]byte(e.Position().String()), []byte(e.ID))
+		if err := positions.Put([]byte(e.Position().String()), []byte(e.ID)); err != nil {
+			return err
+		}
+		return index(b, workspace, e)
 	})
 	return stored, created, err
 }
 
+// Get implements event.Store.
+func (s *Store) Get(ctx context.Context, workspace, id string) (e event.Event, err error) {
+	found := false
+	err = s.workspaces.View(ctx, "get event", workspace, func(b *bbolt.Bucket) (err error) {
+		if value := b.Bucket([]byte(byID)).Get([]byte(id)); value != nil {
+			found = true
+			e, err = boltrecord.Decode[event.Event](value)
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = record.NotFoundError("event", id)
+	}
+	return e, err
+}
+
 // List implements event.Store.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
-	var after string
-	if q.After != nil {
-		after = q.After.String()
-	}
+	low, high := q.Bounds()
 	err = s.workspaces.View(ctx, "list events", workspace, func(b *bbolt.Bucket) (err error) {
-		page.Events, page.More, err = boltrecord.Page[event.Event](inOrder(b, after, q.Ascending), q.Limit)
+		positions := b.Bucket([]byte(byPosition))
+		if q.EntityID != "" {
+			positions = boltrecord.Nested(b, byEntity, workspace, string(q.EntityID))
+		}
+		values := boltrecord.Lookup(b.Bucket([]byte(byID)), boltrecord.Scan(positions, low, high, q.Ascending))
+		page.Events, page.More, err = boltrecord.Page[event.Event](values, q.Limit)
 		return err
 	})
 	return page, err
-}
-
-// inOrder ranges over the positions beyond after and the events there, from
-// the bucket of a workspace.
-func inOrder(b *bbolt.Bucket, after string, ascending bool) iter.Seq2[[]byte, []byte] {
-	events, positions := b.Bucket([]byte(byID)), b.Bucket([]byte(byPosition))
-	return func(yield func(position, value []byte) bool) {
-		for position, id := range boltrecord.Scan(positions, after, ascending) {
-			if !yield(position, events.Get(id)) {
-				return
-			}
-		}
-	}
 }

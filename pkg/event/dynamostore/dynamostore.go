@@ -3,16 +3,23 @@
 // The table's partition key is pk (S): workspace, '#', id. So an event is
 // unique in its workspace, and writes spread over all partitions. The other
 // attributes are id, name, entity_id (absent if there is none), occurred_at,
-// attributes (JSON text, to keep its bytes), created_at, and the keys of the
-// global secondary index by_position, which serves lists: shard, its partition
-// key, and position, its sort key, the text of event.Position. All are S, and
-// the index holds all of them.
+// attributes (JSON text, to keep its bytes), created_at, and the keys of two
+// global secondary indexes, which serve lists. All are S, the indexes hold all
+// of them, and the sort key of both is position, the text of event.Position.
+//
+//   - by_position, of shard and position: all events of a workspace. shard is
+//     workspace, '#' and a number from 0, by a hash of the id.
+//   - by_entity, of entity_key and position: those of one entity. entity_key is
+//     workspace, '#', entity_id; absent if there is none.
 package dynamostore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -22,30 +29,76 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
+// MaxShards is the most partitions that a workspace's events can be spread over.
+const MaxShards = 64
+
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
 	dynamorecord.Putter
+	dynamorecord.Getter
 	dynamorecord.Querier
+}
+
+// Config tunes a Store. Its zero value is ready to use.
+type Config struct {
+	// Shards is over how many partitions of by_position a workspace's events
+	// are spread, 1 (the default) to MaxShards. Each takes 1,000 write units a
+	// second, and each is read for a list. It may grow over events that are
+	// there, never shrink: events in a partition that is no longer read are
+	// missing from lists.
+	Shards int
 }
 
 // Store is an event.Store. It is safe for concurrent use.
 type Store struct {
 	client Client
 	table  string
+	shards int
 }
 
 // New makes a Store over the table of that name.
-func New(client Client, table string) (*Store, error) {
+func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	return &Store{client: client, table: table}, nil
+	if cfg.Shards == 0 {
+		cfg.Shards = 1
+	}
+	if cfg.Shards < 1 || cfg.Shards > MaxShards {
+		return nil, fmt.Errorf("event dynamostore: %d shards, want 1 to %d", cfg.Shards, MaxShards)
+	}
+	return &Store{client: client, table: table, shards: cfg.Shards}, nil
+}
+
+// Open makes the Store that environment variables describe: EVENTS_TABLE names
+// the table, EVENT_SHARDS is Config.Shards.
+func Open(client Client, getenv func(string) string) (*Store, error) {
+	cfg, err := LoadConfig(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, getenv("EVENTS_TABLE"), cfg)
+}
+
+// LoadConfig reads a Config from environment variables: EVENT_SHARDS, whose
+// default is 1. One out of its range is an error that names it.
+func LoadConfig(getenv func(string) string) (Config, error) {
+	const name = "EVENT_SHARDS"
+	text := getenv(name)
+	if text == "" {
+		return Config{Shards: 1}, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MaxShards {
+		return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
+	}
+	return Config{Shards: n}, nil
 }
 
 // Create implements event.Store with one PutItem, whose refusal brings the
 // event that is there. See dynamorecord.Create about repeats by the SDK.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "pk", toItem(workspace, e))
+	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "pk", s.toItem(workspace, e))
 	if err != nil {
 		return event.Event{}, false, dynamorecord.Error("create event", err)
 	}
@@ -53,27 +106,35 @@ func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (st
 	return stored, created, err
 }
 
+// Get implements event.Store. The read is strongly consistent: a client that
+// has just created an event gets it.
+func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
+	item, err := dynamorecord.Get(ctx, s.client, s.table, dynamorecord.Item{"pk": dynamorecord.Text(primaryKey(workspace, id))})
+	switch {
+	case err != nil:
+		return event.Event{}, dynamorecord.Error("get event", err)
+	case item == nil:
+		return event.Event{}, record.NotFoundError("event", id)
+	}
+	return fromItem(item)
+}
+
 // List implements event.Store. An index is only ever read eventually
 // consistent: an event may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
-	in := &dynamodb.QueryInput{
-		TableName:                 &s.table,
-		IndexName:                 aws.String("by_position"),
-		ScanIndexForward:          aws.Bool(q.Ascending),
-		KeyConditionExpression:    aws.String("#shard = :shard"),
-		ExpressionAttributeNames:  map[string]string{"#shard": "shard"},
-		ExpressionAttributeValues: dynamorecord.Item{":shard": dynamorecord.Text(shard(workspace))},
+	low, high := q.Bounds()
+	if low != "" && high != "" && low > high {
+		return event.Page{}, nil // DynamoDB refuses a range whose ends cross
 	}
-	if q.After != nil {
-		beyond := " AND #position < :after"
-		if q.Ascending {
-			beyond = " AND #position > :after"
+	var ins []*dynamodb.QueryInput
+	if q.EntityID != "" {
+		ins = append(ins, s.query("by_entity", "entity_key", entityKey(workspace, q.EntityID), low, high, q.Ascending))
+	} else {
+		for n := range s.shards {
+			ins = append(ins, s.query("by_position", "shard", shard(workspace, n), low, high, q.Ascending))
 		}
-		*in.KeyConditionExpression += beyond
-		in.ExpressionAttributeNames["#position"] = "position"
-		in.ExpressionAttributeValues[":after"] = dynamorecord.Text(q.After.String())
 	}
-	items, more, err := dynamorecord.Page(ctx, s.client, in, q.Limit)
+	items, more, err := dynamorecord.Merge(ctx, s.client, "position", q.Limit, ins...)
 	if err != nil {
 		return event.Page{}, dynamorecord.Error("list events", err)
 	}
@@ -81,22 +142,68 @@ func (s *Store) List(ctx context.Context, workspace string, q event.Query) (even
 	return event.Page{Events: events, More: more}, err
 }
 
-// shard is the partition of by_position that holds a workspace's events.
-func shard(workspace string) string { return workspace + "#0" }
+// query asks an index for the events of the partition key between positions.
+func (s *Store) query(index, attribute, key, low, high string, ascending bool) *dynamodb.QueryInput {
+	in := &dynamodb.QueryInput{
+		TableName:                 &s.table,
+		IndexName:                 aws.String(index),
+		ScanIndexForward:          aws.Bool(ascending),
+		KeyConditionExpression:    aws.String("#key = :key"),
+		ExpressionAttributeNames:  map[string]string{"#key": attribute},
+		ExpressionAttributeValues: dynamorecord.Item{":key": dynamorecord.Text(key)},
+	}
+	condition := ""
+	switch {
+	case low != "" && high != "":
+		condition = " AND #position BETWEEN :low AND :high"
+	case low != "":
+		condition = " AND #position >= :low"
+	case high != "":
+		condition = " AND #position <= :high"
+	default:
+		return in
+	}
+	*in.KeyConditionExpression += condition
+	in.ExpressionAttributeNames["#position"] = "position"
+	if low != "" {
+		in.ExpressionAttributeValues[":low"] = dynamorecord.Text(low)
+	}
+	if high != "" {
+		in.ExpressionAttributeValues[":high"] = dynamorecord.Text(high)
+	}
+	return in
+}
 
-func toItem(workspace string, e event.Event) dynamorecord.Item {
+// primaryKey is the table's key of an event.
+func primaryKey(workspace, id string) string { return workspace + "#" + id }
+
+// shard is the n-th partition of by_position that holds events of a workspace.
+func shard(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
+
+// shardOf is the partition that an event is put into. The hash spreads any
+// kind of ids alike, also those that count up.
+func (s *Store) shardOf(id string) int {
+	sum := sha256.Sum256([]byte(id))
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(s.shards))
+}
+
+// entityKey is the partition of by_entity that holds the events of an entity.
+func entityKey(workspace string, id event.OptionalID) string { return workspace + "#" + string(id) }
+
+func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 	item := dynamorecord.Item{
-		"pk":          dynamorecord.Text(workspace + "#" + e.ID),
+		"pk":          dynamorecord.Text(primaryKey(workspace, e.ID)),
 		"id":          dynamorecord.Text(e.ID),
 		"name":        dynamorecord.Text(e.Name),
 		"occurred_at": dynamorecord.Text(e.OccurredAt.String()),
 		"attributes":  dynamorecord.Text(string(e.Attributes)),
 		"created_at":  dynamorecord.Text(e.CreatedAt.String()),
-		"shard":       dynamorecord.Text(shard(workspace)),
+		"shard":       dynamorecord.Text(shard(workspace, s.shardOf(e.ID))),
 		"position":    dynamorecord.Text(e.Position().String()),
 	}
 	if e.EntityID != "" {
 		item["entity_id"] = dynamorecord.Text(string(e.EntityID))
+		item["entity_key"] = dynamorecord.Text(entityKey(workspace, e.EntityID))
 	}
 	return item
 }

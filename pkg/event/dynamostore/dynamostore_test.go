@@ -1,9 +1,14 @@
 package dynamostore_test
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/internal/dynamolocal"
@@ -14,20 +19,28 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
+func open(t *testing.T, shards int) *dynamostore.Store {
+	t.Helper()
+	s, err := dynamostore.New(dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable"), dynamostore.Config{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) event.Store {
-		s, err := dynamostore.New(dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) event.Store { return open(t, shards) })
+		})
+	}
 }
 
 func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
-	s, err := dynamostore.New(client, table)
+	s, err := dynamostore.New(client, table, dynamostore.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +71,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 		}
 		if entityID != "" {
 			want["entity_id"] = dynamorecord.Text("u-1")
+			want["entity_key"] = dynamorecord.Text("default#u-1")
 		}
 		if !reflect.DeepEqual(out.Item, want) {
 			t.Errorf("got %v, want %v", out.Item, want)
@@ -65,12 +79,104 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
+// Events stay where they were put while the number of shards grows, and ids
+// stay unique over all of them.
+func TestShardsMayGrowOverTheirEvents(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	var want []string
+	for _, shards := range []int{1, 3, dynamostore.MaxShards} {
+		s, err := dynamostore.New(client, table, dynamostore.Config{Shards: shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			e := event.Event{ID: fmt.Sprintf("%02d-%02d", shards, n), Name: "login", Attributes: record.Attributes(`{}`)}
+			for _, wantCreated := range []bool{true, false} {
+				if _, created, err := s.Create(t.Context(), "default", e); created != wantCreated || err != nil {
+					t.Fatalf("create %s: created %v, error %v", e.ID, created, err)
+				}
+			}
+			want = append(want, e.ID)
+		}
+		if _, created, err := s.Create(t.Context(), "default", event.Event{ID: want[0], Name: "login", Attributes: record.Attributes(`{}`)}); created || err != nil {
+			t.Errorf("%d shards: the first event: created %v, error %v", shards, created, err)
+		}
+		page, err := s.List(t.Context(), "default", event.Query{Ascending: true, Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Events {
+			got = append(got, e.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d shards list %v, want %v", shards, got, want)
+		}
+	}
+}
+
+func TestShardsAreFilledAlike(t *testing.T) {
+	t.Parallel()
+	const shards, each = 16, 40
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	s, err := dynamostore.New(client, table, dynamostore.Config{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for worker := range shards {
+		wg.Go(func() {
+			for n := range each {
+				e := event.Event{ID: fmt.Sprintf("order-%04d", worker*each+n), Name: "login", Attributes: record.Attributes(`{}`)}
+				if _, _, err := s.Create(t.Context(), "default", e); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for n := range shards {
+		out, err := client.Query(t.Context(), &dynamodb.QueryInput{
+			TableName: &table, IndexName: aws.String("by_position"),
+			KeyConditionExpression:    aws.String("#shard = :shard"),
+			ExpressionAttributeNames:  map[string]string{"#shard": "shard"},
+			ExpressionAttributeValues: dynamorecord.Item{":shard": dynamorecord.Text(fmt.Sprintf("default#%d", n))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Count < each/2 || out.Count > each*2 {
+			t.Errorf("shard %d holds %d of %d events", n, out.Count, shards*each)
+		}
+	}
+}
+
+func TestOpenReadsTheEnvironment(t *testing.T) {
+	t.Parallel()
+	for shards, ok := range map[string]bool{"": true, "1": true, "64": true, "0": false, "65": false, "-1": false, "x": false, "1.5": false, " 1": false} {
+		env := map[string]string{"EVENTS_TABLE": "events", "EVENT_SHARDS": shards}
+		_, err := dynamostore.Open(&dynamodb.Client{}, func(name string) string { return env[name] })
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "EVENT_SHARDS") {
+			t.Errorf("EVENT_SHARDS=%q: %v", shards, err)
+		}
+	}
+	if _, err := dynamostore.Open(&dynamodb.Client{}, func(string) string { return "" }); err == nil {
+		t.Error("no error without EVENTS_TABLE")
+	}
+}
+
 func TestNewNeedsAClientAndATable(t *testing.T) {
 	t.Parallel()
-	if _, err := dynamostore.New(nil, "events"); err == nil {
+	if _, err := dynamostore.New(nil, "events", dynamostore.Config{}); err == nil {
 		t.Error("no error without a client")
 	}
-	if _, err := dynamostore.New(&dynamodb.Client{}, ""); err == nil {
+	if _, err := dynamostore.New(&dynamodb.Client{}, "", dynamostore.Config{}); err == nil {
 		t.Error("no error without a table")
+	}
+	for _, shards := range []int{-1, dynamostore.MaxShards + 1} {
+		if _, err := dynamostore.New(&dynamodb.Client{}, "events", dynamostore.Config{Shards: shards}); err == nil {
+			t.Errorf("no error with %d shards", shards)
+		}
 	}
 }

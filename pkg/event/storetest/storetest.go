@@ -37,6 +37,9 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{"a page starts after a position where no event is", testAfterAbsentPosition},
 		{"events created between pages neither repeat nor hide others", testCreatesBetweenPages},
 		{"a page ends before it holds too many bytes", testPageBytes},
+		{"what is not there is not found", testNotFound},
+		{"a list holds to an entity and to a range of times", testFilters},
+		{"pages of one entity are in order and hold every event once", testEntityPages},
 		{"a cancelled context is an error and creates nothing", testCancelled},
 	}
 	for _, tt := range tests {
@@ -178,6 +181,9 @@ func testReadBack(t *testing.T, s event.Store) {
 	for id, want := range events {
 		if stored, created, err := s.Create(t.Context(), workspace, want); !created || err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("create %s: created %v, error %v\n got %+v\nwant %+v", id, created, err, stored, want)
+		}
+		if got, err := s.Get(t.Context(), workspace, id); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("get %s: error %v\n got %+v\nwant %+v", id, err, got, want)
 		}
 		if stored, created, err := s.Create(t.Context(), workspace, plain(id, noon)); created || err != nil || !reflect.DeepEqual(stored, want) {
 			t.Errorf("create %s again: created %v, error %v\n got %+v\nwant %+v", id, created, err, stored, want)
@@ -405,13 +411,91 @@ func testPageBytes(t *testing.T, s event.Store) {
 	}
 }
 
+func testNotFound(t *testing.T, s event.Store) {
+	wantNotFound(t, s, workspace, "a") // in a workspace without events
+	fill(t, s, workspace, plain("ab", noon), plain("b", noon))
+	fill(t, s, "other", plain("a", noon))
+	for _, id := range []string{"a", "aba", "B", "b.", "u-1"} {
+		wantNotFound(t, s, workspace, id)
+	}
+}
+
+func wantNotFound(t *testing.T, s event.Store, workspace, id string) {
+	t.Helper()
+	got, err := s.Get(t.Context(), workspace, id)
+	var failure *record.Error
+	if !errors.As(err, &failure) || failure.Kind != record.NotFound {
+		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
+	}
+}
+
+// testFilters holds every combination of filters against the plain meaning of
+// each.
+func testFilters(t *testing.T, s event.Store) {
+	entities := []event.OptionalID{"", "u", "u:1", "v"}
+	times := []record.Time{first, later(-time.Millisecond), noon, later(time.Millisecond), last}
+	var events []event.Event
+	for _, entityID := range entities {
+		for i, occurred := range times {
+			e := plain(fmt.Sprintf("%s.%d", entityID, i), occurred)
+			e.EntityID = entityID
+			events = append(events, e)
+		}
+	}
+	fill(t, s, workspace, events...)
+	fill(t, s, workspace+"-neighbour", plain("neighbour", noon))
+	bounds := []*record.Time{nil}
+	for _, b := range append(times, later(time.Hour)) {
+		bounds = append(bounds, &b)
+	}
+	for _, entityID := range []event.OptionalID{"", "u", "u:1", "none"} {
+		for _, from := range bounds {
+			for _, to := range bounds {
+				for _, ascending := range []bool{true, false} {
+					q := event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending, Limit: 4}
+					want := inOrder(slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool {
+						return entityID != "" && e.EntityID != entityID || from != nil && e.OccurredAt.Compare(*from) < 0 || to != nil && e.OccurredAt.Compare(*to) >= 0
+					}), ascending)
+					if got := ids(slices.Concat(walk(t, s, workspace, q)...)); !slices.Equal(got, want) {
+						t.Errorf("entity %q from %v to %v, ascending %v:\n got %q\nwant %q", entityID, from, to, ascending, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func testEntityPages(t *testing.T, s event.Store) {
+	var events []event.Event
+	for i := range 12 {
+		events = append(events, plain(fmt.Sprintf("%02d", 99-i), later(time.Duration(i/3)*time.Second)))
+		other := plain(fmt.Sprintf("other-%d", i), later(time.Duration(i/3)*time.Second))
+		other.EntityID = "u-10"
+		fill(t, s, workspace, other)
+	}
+	fill(t, s, workspace, events...)
+	for _, ascending := range []bool{true, false} {
+		want := inOrder(events, ascending)
+		for _, limit := range []int{1, 5, 12, 13} {
+			pages := walk(t, s, workspace, event.Query{EntityID: "u-1", Ascending: ascending, Limit: limit})
+			if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
+				t.Errorf("ascending %v, limit %d: got %v, want %v", ascending, limit, got, want)
+			}
+			if n := (len(want) + limit - 1) / limit; len(pages) != n {
+				t.Errorf("ascending %v, limit %d: %d pages, want %d", ascending, limit, len(pages), n)
+			}
+		}
+	}
+}
+
 func testCancelled(t *testing.T, s event.Store) {
 	fill(t, s, workspace, plain("a", noon))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, createErr := s.Create(ctx, workspace, plain("b", noon))
+	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, event.Query{Limit: 1})
-	for call, err := range map[string]error{"create": createErr, "list": listErr} {
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr} {
 		var failure *record.Error
 		if !errors.As(err, &failure) || failure.Kind != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)

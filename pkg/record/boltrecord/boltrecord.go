@@ -37,6 +37,51 @@ func Open(db *bbolt.DB, name string) (*Workspaces, error) {
 	return &Workspaces{db: db, name: []byte(name)}, nil
 }
 
+// EnsureIndex calls fill with each workspace and its bucket, in one
+// transaction, unless the bucket called index is there, which it creates. So
+// databases from before an index was thought of get it.
+func (w *Workspaces) EnsureIndex(index string, fill func(workspace string, b *bbolt.Bucket) error) error {
+	err := w.db.Update(func(tx *bbolt.Tx) error {
+		if tx.Bucket([]byte(index)) != nil {
+			return nil
+		}
+		if _, err := tx.CreateBucket([]byte(index)); err != nil {
+			return err
+		}
+		all := tx.Bucket(w.name)
+		return all.ForEachBucket(func(workspace []byte) error { return fill(string(workspace), all.Bucket(workspace)) })
+	})
+	if err != nil {
+		return fmt.Errorf("open index %s: %w", index, err)
+	}
+	return nil
+}
+
+// Nested is the bucket at a path of names below the top of the database that b
+// is in; nil if it is not there.
+func Nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
+	nested := b.Tx().Bucket([]byte(path[0]))
+	for _, name := range path[1:] {
+		if nested == nil {
+			return nil
+		}
+		nested = nested.Bucket([]byte(name))
+	}
+	return nested
+}
+
+// EnsureNested is Nested, creating what is not there.
+func EnsureNested(b *bbolt.Bucket, path ...string) (*bbolt.Bucket, error) {
+	nested, err := b.Tx().CreateBucketIfNotExists([]byte(path[0]))
+	for _, name := range path[1:] {
+		if err != nil {
+			break
+		}
+		nested, err = nested.CreateBucketIfNotExists([]byte(name))
+	}
+	return nested, err
+}
+
 // Update calls write with the bucket of a workspace, which it creates if need
 // be, and commits what write did unless that failed. Concurrent calls share a
 // transaction, and so its fsync; a lone one waits for company for db's
@@ -84,14 +129,19 @@ func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, er
 		stored, err = Decode[R](value)
 		return stored, false, err
 	}
-	value, err := encode(r)
-	if err != nil {
-		return stored, false, err
-	}
-	if err := b.Put([]byte(key), value); err != nil {
+	if err := Put(b, key, r); err != nil {
 		return stored, false, err
 	}
 	return r, true, nil
+}
+
+// Put puts r, a record, at key, over what b holds there.
+func Put(b *bbolt.Bucket, key string, r any) error {
+	value, err := encode(r)
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(key), value)
 }
 
 // encode is r as the value of a key: its JSON. HTML is not escaped, so that
@@ -106,7 +156,7 @@ func encode(r any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Decode reads a record that Create stored. It keeps nothing of value, whose
+// Decode reads a record that Create or Put stored. It keeps nothing of value, whose
 // bytes are gone with the transaction.
 func Decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r); err != nil {
@@ -115,42 +165,60 @@ func Decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// Scan ranges over the keys and values of b by the bytes of key, ascending or
-// descending. It begins beyond the key after, which need not be there; ""
-// begins at the end of b. The bytes are gone with the transaction.
-func Scan(b *bbolt.Bucket, after string, ascending bool) iter.Seq2[[]byte, []byte] {
+// Scan ranges over the keys and values of b from low to high, both included, by
+// the bytes of key, ascending or descending. "" is no bound; b may be nil. The
+// bytes are gone with the transaction.
+func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
+		if b == nil {
+			return
+		}
 		c := b.Cursor()
 		step := c.Prev
 		if ascending {
 			step = c.Next
 		}
-		for k, v := start(c, after, ascending); k != nil; k, v = step() {
-			if !yield(k, v) {
+		for k, v := start(c, low, high, ascending); k != nil; k, v = step() {
+			beyond := low != "" && string(k) < low
+			if ascending {
+				beyond = high != "" && string(k) > high
+			}
+			if beyond || !yield(k, v) {
 				return
 			}
 		}
 	}
 }
 
-// start moves c to the first key beyond after; nil if there is none.
-func start(c *bbolt.Cursor, after string, ascending bool) (key, value []byte) {
+// start moves c to the first key of a scan; nil if there is none.
+func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	switch {
-	case after == "" && ascending:
+	case ascending && low == "":
 		return c.First()
-	case after == "":
+	case ascending:
+		return c.Seek([]byte(low))
+	case high == "":
 		return c.Last()
 	}
-	k, v := c.Seek([]byte(after)) // the first key not below after
+	k, v := c.Seek([]byte(high)) // the first key not below high
 	switch {
-	case !ascending && k == nil:
+	case k == nil:
 		return c.Last()
-	case !ascending:
-		return c.Prev()
-	case string(k) == after:
-		return c.Next()
-	default:
+	case string(k) == high:
 		return k, v
+	default:
+		return c.Prev()
+	}
+}
+
+// Lookup replaces the values that keys range over, ids, by what b holds there.
+func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for key, id := range keys {
+			if !yield(key, b.Get(id)) {
+				return
+			}
+		}
 	}
 }
 

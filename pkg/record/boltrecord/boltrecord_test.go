@@ -52,9 +52,10 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestAScanBeginsBeyondAKeyInEitherDirection(t *testing.T) {
+func TestAScanHoldsToItsBoundsInEitherDirection(t *testing.T) {
 	t.Parallel()
 	w, _ := open(t, newFile(t))
+	bounds := []string{"", "a", "b", "c", "d", "e", "f", "g"}
 	for _, keys := range [][]string{nil, {"b", "d", "f"}} {
 		err := w.Update(t.Context(), "fill", "default", func(b *bbolt.Bucket) error {
 			for _, k := range keys {
@@ -67,28 +68,33 @@ func TestAScanBeginsBeyondAKeyInEitherDirection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, after := range []string{"", "a", "b", "c", "d", "e", "f", "g"} {
-			for _, ascending := range []bool{true, false} {
-				var want, got []string
-				for _, k := range keys {
-					if after == "" || ascending && k > after || !ascending && k < after {
-						want = append(want, k)
+		for _, low := range bounds {
+			for _, high := range bounds {
+				for _, ascending := range []bool{true, false} {
+					var want, got []string
+					for _, k := range keys {
+						if k >= low && (high == "" || k <= high) {
+							want = append(want, k)
+						}
 					}
-				}
-				if !ascending {
-					slices.Reverse(want)
-				}
-				err := w.View(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
-					for k := range boltrecord.Scan(b, after, ascending) {
-						got = append(got, string(k))
+					if !ascending {
+						slices.Reverse(want)
 					}
-					return nil
-				})
-				if err != nil || !slices.Equal(got, want) {
-					t.Errorf("keys %v after %q, ascending %v: got %v, error %v, want %v", keys, after, ascending, got, err, want)
+					err := w.View(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
+						for k := range boltrecord.Scan(b, low, high, ascending) {
+							got = append(got, string(k))
+						}
+						return nil
+					})
+					if err != nil || !slices.Equal(got, want) {
+						t.Errorf("keys %v from %q to %q, ascending %v: got %v, error %v, want %v", keys, low, high, ascending, got, err, want)
+					}
 				}
 			}
 		}
+	}
+	for k := range boltrecord.Scan(nil, "", "", true) {
+		t.Errorf("no bucket has the key %q", k)
 	}
 }
 

@@ -1,18 +1,19 @@
 // Package dynamorecord is what the stores of records on DynamoDB share: items
-// that are created once, pages of a query, attributes of items, and what the
-// errors of the SDK mean.
+// that are created once or replaced if nothing came between, pages of one query
+// or of several as one, attributes of items, and what the errors of the SDK mean.
 package dynamorecord
 
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"sluice/pkg/record"
 )
 
 // Putter is the part of *dynamodb.Client that Create uses.
@@ -20,7 +21,12 @@ type Putter interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
-// Querier is the part of *dynamodb.Client that Page uses.
+// Getter is the part of *dynamodb.Client that Get uses.
+type Getter interface {
+	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+}
+
+// Querier is the part of *dynamodb.Client that Page and Merge use.
 type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
@@ -49,30 +55,43 @@ func Create(ctx context.Context, client Putter, table, hashKey string, item Item
 	return item, true, nil
 }
 
-// Page runs in until it has limit items or as many bytes as a page may hold
-// (record.PageFull, by the size of items). more says whether any are left. It
-// sets in's Limit and ExclusiveStartKey, and takes a call for each megabyte,
-// where DynamoDB cuts an answer off.
-func Page(ctx context.Context, client Querier, in *dynamodb.QueryInput, limit int) (items []Item, more bool, err error) {
-	pageBytes := 0
-	for {
-		// The item after the last tells whether there are more.
-		in.Limit = aws.Int32(int32(min(limit-len(items), math.MaxInt32-1) + 1))
-		out, err := client.Query(ctx, in)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, item := range out.Items {
-			n := size(item)
-			if len(items) == limit || record.PageFull(len(items), pageBytes, n) {
-				return items, true, nil
-			}
-			items = append(items, item)
-			pageBytes += n
-		}
-		if len(out.LastEvaluatedKey) == 0 {
-			return items, false, nil
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
+// Replace puts item over an item of the same key that still equals was, in
+// one call. It returns the item that the table holds afterwards, nil if there
+// is none of that key, and whether it was replaced.
+//
+// When the SDK repeats a put whose answer was lost, the repeat finds the item
+// that the first one put: replaced is then false and stored equals item.
+func Replace(ctx context.Context, client Putter, table string, was, item Item) (stored Item, replaced bool, err error) {
+	in := &dynamodb.PutItemInput{
+		TableName:                           &table,
+		Item:                                item,
+		ExpressionAttributeNames:            make(map[string]string, len(was)),
+		ExpressionAttributeValues:           make(Item, len(was)),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
+	var conditions []string
+	for i, name := range slices.Sorted(maps.Keys(was)) {
+		nameKey, valueKey := fmt.Sprintf("#n%d", i), fmt.Sprintf(":v%d", i)
+		conditions = append(conditions, nameKey+" = "+valueKey)
+		in.ExpressionAttributeNames[nameKey], in.ExpressionAttributeValues[valueKey] = name, was[name]
+	}
+	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
+	_, err = client.PutItem(ctx, in)
+	var differs *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &differs):
+		return differs.Item, false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	return item, true, nil
+}
+
+// Get reads an item strongly consistently; nil if there is none of that key.
+func Get(ctx context.Context, client Getter, table string, key Item) (Item, error) {
+	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
 }

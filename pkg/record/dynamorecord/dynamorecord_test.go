@@ -3,10 +3,15 @@ package dynamorecord_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,6 +167,119 @@ func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
 	client := &answers{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
 	if items, _, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3); err == nil {
 		t.Errorf("no error, items %v", items)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+// partitions answers queries from sorted keys by partition, and counts them.
+type partitions struct {
+	keys map[string][]string
+	mu   sync.Mutex
+	read map[string]int // items, by partition
+	asks map[string]int // queries, by partition
+}
+
+func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name, keys, out := *in.IndexName, p.keys[*in.IndexName], &dynamodb.QueryOutput{}
+	if name == "broken" {
+		return nil, errBroken
+	}
+	if after, ok := in.ExclusiveStartKey["key"].(*types.AttributeValueMemberS); ok {
+		keys = keys[slices.Index(keys, after.Value)+1:]
+	}
+	n := min(int(*in.Limit), len(keys))
+	for _, key := range keys[:n] {
+		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key)})
+	}
+	if n == int(*in.Limit) { // like DynamoDB, also when nothing is left
+		out.LastEvaluatedKey = out.Items[n-1]
+	}
+	p.asks[name]++
+	p.read[name] += n
+	return out, nil
+}
+
+func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]map[string][]string{
+		"alike":     {"a": {"1", "4", "7"}, "b": {"2", "5", "8"}, "c": {"3", "6", "9"}},
+		"one after": {"a": {"1", "2", "3", "4"}, "b": {"5", "6"}, "c": {"7", "8", "9"}},
+		"all in b":  {"a": nil, "b": {"1", "2", "3", "4", "5", "6", "7"}, "c": nil},
+		"none":      {"a": nil, "b": nil, "c": nil},
+	} {
+		var all []string
+		for _, k := range keys {
+			all = append(all, k...)
+		}
+		slices.Sort(all)
+		for _, descending := range []bool{false, true} {
+			if descending {
+				slices.Reverse(all)
+			}
+			for limit := 1; limit <= 11; limit++ {
+				client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
+				var ins []*dynamodb.QueryInput
+				for _, p := range []string{"a", "b", "c"} {
+					client.keys[p] = slices.Clone(keys[p])
+					if descending {
+						slices.Reverse(client.keys[p])
+					}
+					ins = append(ins, &dynamodb.QueryInput{IndexName: &p, ScanIndexForward: aws.Bool(!descending)})
+				}
+				items, more, err := dynamorecord.Merge(t.Context(), client, "key", limit, ins...)
+				var got []string
+				for _, item := range items {
+					got = append(got, dynamorecord.Read(item).Text("key"))
+				}
+				n := min(limit, len(all))
+				if err != nil || !slices.Equal(got, all[:n]) || more != (len(all) > n) {
+					t.Errorf("%s, limit %d, descending %v: got %v, more %v, error %v; want %v", name, limit, descending, got, more, err, all[:n])
+				}
+			}
+		}
+	}
+}
+
+// What a shard holds beyond its share is asked for only where the page needs it.
+func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
+	var ins []*dynamodb.QueryInput
+	for p := range 8 {
+		name := strconv.Itoa(p)
+		for i := range 100 {
+			// Too long for two to share a read unit.
+			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
+		}
+		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
+	}
+	items, more, err := dynamorecord.Merge(t.Context(), client, "key", 40, ins...)
+	if err != nil || len(items) != 40 || !more {
+		t.Fatalf("%d items, more %v, error %v", len(items), more, err)
+	}
+	total, asks := 0, 0
+	for name := range client.read {
+		total, asks = total+client.read[name], asks+client.asks[name]
+	}
+	if total > 48 || asks > 8 {
+		t.Errorf("%d items were read in %d queries for a page of 40 that is spread evenly over 8", total, asks)
+	}
+}
+
+func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	client := &partitions{keys: map[string][]string{"a": {"1"}, "b": {"2"}}, read: make(map[string]int), asks: make(map[string]int)}
+	for _, names := range [][]string{{"broken", "a", "b"}, {"a", "b", "broken"}} {
+		var ins []*dynamodb.QueryInput
+		for _, name := range names {
+			ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
+		}
+		if items, _, err := dynamorecord.Merge(t.Context(), client, "key", 3, ins...); !errors.Is(err, errBroken) {
+			t.Errorf("error %v, items %v", err, items)
+		}
 	}
 }
 

@@ -1,0 +1,100 @@
+package entity_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/entity/boltstore"
+	"sluice/pkg/record"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// open is a store with the entity "ada", created at noon.
+func open(t *testing.T, attributes string) entity.Store {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := boltstore.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
+	if _, _, err := entity.Create(t.Context(), s, "default", ada, noon); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func kind(err error) record.Kind {
+	var failure *record.Error
+	if errors.As(err, &failure) {
+		return failure.Kind
+	}
+	return 0
+}
+
+func TestUpdateStampsWhatChanges(t *testing.T) {
+	s := open(t, `{"a":1}`)
+	for _, step := range []struct {
+		patch, want string
+		after       time.Duration // of the call, after noon
+		wantAfter   time.Duration // of updated_at
+	}{
+		{`{}`, `{"a":1}`, time.Hour, 0},
+		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
+		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
+		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
+		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour}, // a clock that lags
+		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
+	} {
+		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))
+		if err != nil || string(e.Attributes) != step.want || e.UpdatedAt != record.TimeOf(noon.Add(step.wantAfter)) || e.CreatedAt != record.TimeOf(noon) {
+			t.Errorf("%s: %+v, error %v; want %s updated at noon plus %s", step.patch, e, err, step.want, step.wantAfter)
+		}
+	}
+}
+
+func TestUpdateRefusesWhatGrowsTooLarge(t *testing.T) {
+	half := strings.Repeat("x", record.MaxAttributesBytes/2)
+	s := open(t, `{"a":"`+half+`"}`)
+	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
+	for more, want := range map[int]record.Kind{room: 0, room + 1: record.Invalid} {
+		patch := record.Attributes(`{"b":"` + strings.Repeat("y", more) + `"}`)
+		if _, err := entity.Update(t.Context(), s, "default", "ada", patch, noon); kind(err) != want || (err == nil) != (want == 0) {
+			t.Errorf("%d bytes more: error %v, want kind %v", more, err, want)
+		}
+	}
+}
+
+func TestUpdateAndDeleteRefuseWhatTheyCannotDo(t *testing.T) {
+	s := open(t, `{}`)
+	for _, tt := range []struct {
+		id    string
+		patch record.Attributes
+		want  record.Kind
+	}{
+		{"ada", nil, record.Invalid},
+		{"", record.Attributes(`{}`), record.Invalid},
+		{"a b", record.Attributes(`{}`), record.Invalid},
+		{"bob", record.Attributes(`{}`), record.NotFound},
+	} {
+		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch, noon); kind(err) != tt.want {
+			t.Errorf("update %q with %s: error %v", tt.id, tt.patch, err)
+		}
+	}
+	for id, want := range map[string]record.Kind{"": record.Invalid, "a b": record.Invalid, "bob": 0, "ada": 0} {
+		if err := entity.Delete(t.Context(), s, "default", id); kind(err) != want {
+			t.Errorf("delete %q: error %v", id, err)
+		}
+	}
+}
