@@ -298,3 +298,22 @@ func windowOf(t *testing.T, key string) ratelimit.Window {
 	}
 	return ratelimit.Window(n)
 }
+
+func TestFailureModeOpenCountsPerInstance(t *testing.T) {
+	d := deploy(t, "http://127.0.0.1:9")
+	d.env = append(d.env, "FAILURE_MODE=open", "LIMIT_REQUESTS=3")
+	instance := d.start(t, "not-found", 1)[0]
+	windows := flood(t, []*lambdatest.Instance{instance}, 1,
+		func(int, int) events.APIGatewayV2HTTPRequest {
+			return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
+		},
+		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
+	for w, got := range windows {
+		if got.admitted > 3 || got.refused > 0 && got.admitted != 3 {
+			t.Errorf("window %d: %d admitted with %d refused, want 3", w, got.admitted, got.refused)
+		}
+	}
+	if log := instance.Log(); !strings.Contains(log, `"failure_mode":"open"`) || !strings.Contains(log, `"FailedOpen":1`) {
+		t.Errorf("the log does not tell of the failure mode: %s", log)
+	}
+}

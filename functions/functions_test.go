@@ -92,7 +92,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		defer mu.Unlock()
 		w := windows[ratelimit.Window(reset-1)]
 		switch resp.StatusCode {
-		case http.StatusOK, http.StatusCreated:
+		case http.StatusOK, http.StatusCreated, http.StatusNotFound:
 			w.admitted++
 			w.cost += cost(resp)
 		case http.StatusTooManyRequests:

@@ -43,9 +43,9 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	if d.Degraded {
+	if d.Degraded != nil {
 		level = max(level, slog.LevelWarn)
-		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", c.err.Error()))
+		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", d.Degraded.Error()))
 	}
 	if h.opts.Metrics {
 		attrs = append(attrs, metrics(c)...)
@@ -94,10 +94,10 @@ func metrics(c charge) []slog.Attr {
 	if c.made {
 		add("ChargeLatency", "Milliseconds", milliseconds(c.latency))
 	}
-	if c.err != nil {
+	if c.err != nil || d.Degraded != nil {
 		add("ChargeFailures", "Count", 1)
 	}
-	if d.Degraded {
+	if d.Degraded != nil {
 		add("FailedOpen", "Count", 1)
 	}
 	return append(attrs, slog.Group("_aws",

@@ -12,7 +12,7 @@ type Decision struct {
 	Window   Window
 	Counters []Counter // the request's rules, at least one
 	Local    bool      // refused by what was known, without asking the store; Used is as last seen
-	Degraded bool      // decided by the fallback, since the store could not tell
+	Degraded error     // why the store could not tell, where the fallback decided in its place; nil otherwise
 }
 
 // exhaust shows every counter as used up.

@@ -61,10 +61,10 @@ func (l *Limiter) Limits() Limits { return l.limits }
 
 // Charge charges r in the window of the present moment.
 //
-// An error means that the store could not tell. With a fallback, the Decision
-// is the fallback's, and marked Degraded. Otherwise it is a refusal whose
-// counters show nothing left, so that its headers tell clients to wait. Either
-// way the store may have counted the charge.
+// When the store cannot tell, the fallback decides, and the Decision says so in
+// Degraded. Without a fallback that is an error: the Decision is then a refusal
+// whose counters show nothing left, so that its headers tell clients to wait.
+// Either way the store may have counted the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	d, key := l.decision(r)
 	route := routeCounter(r.Route)
@@ -77,22 +77,25 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	defer cancel()
 	admitted, err := l.store.Charge(bounded, key, d.Counters)
 	if err != nil {
-		err = fmt.Errorf("charge: %w", err)
-		if l.fallback == nil {
-			d.exhaust()
-			return d, err
-		}
-		d.Degraded = true
-		var fallbackErr error
-		if d.Allowed, fallbackErr = l.fallback.Charge(ctx, key, d.Counters); fallbackErr != nil {
-			d.exhaust()
-			d.Allowed = false
-			err = errors.Join(err, fallbackErr)
-		}
-		return d, err
+		return l.degrade(ctx, d, key, fmt.Errorf("charge: %w", err))
 	}
 	d.Allowed = admitted
 	l.known.note(key, d.Counters, admitted, route, r.Asked)
+	return d, nil
+}
+
+// degrade decides what the store could not, because of cause.
+func (l *Limiter) degrade(ctx context.Context, d Decision, key Key, cause error) (Decision, error) {
+	if l.fallback == nil {
+		d.exhaust()
+		return d, cause
+	}
+	admitted, err := l.fallback.Charge(ctx, key, d.Counters)
+	if err != nil {
+		d.exhaust()
+		return d, errors.Join(cause, err)
+	}
+	d.Allowed, d.Degraded = admitted, cause
 	return d, nil
 }
 

@@ -1,0 +1,243 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// countingStore counts the reads of entities.
+type countingStore struct {
+	entity.Store
+	reads int
+}
+
+func (s *countingStore) List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error) {
+	s.reads++
+	return s.Store.List(ctx, workspace, q)
+}
+
+func (s *countingStore) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
+	s.reads++
+	return s.Store.Get(ctx, workspace, id)
+}
+
+func TestWhatIsKnownToBeRefusedIsNotRead(t *testing.T) {
+	a := newAPI(t)
+	for _, id := range []string{"a", "b", "c"} {
+		ev := sample(t, "create-entity")
+		ev.Body = `{"id":"` + id + `"}`
+		a.invoke(t, "create-entity", ev)
+	}
+	store := &countingStore{Store: a.stores.Entities}
+	a.stores.Entities = store
+	var err error
+	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		query         string
+		status, reads int
+	}{
+		{"limit=3", 200, 1},
+		{"limit=2", 429, 2}, // read in vain once
+		{"limit=2", 429, 2},
+		{"limit=3", 429, 2},
+		{"limit=1", 200, 3}, // asks for less, and fits
+		{"limit=1", 429, 4},
+		{"limit=1", 429, 4},
+		{"limit=x", 400, 4},
+	} {
+		ev := sample(t, "list-entity")
+		ev.RawQueryString, ev.QueryStringParameters = step.query, nil
+		if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != step.status || store.reads != step.reads {
+			t.Errorf("step %d, %s: status %d after %d reads, want %d after %d", i, step.query, resp.StatusCode, store.reads, step.status, step.reads)
+		}
+	}
+}
+
+func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
+	a := newAPI(t)
+	opts := options
+	opts.ClientIPHeader = "X-Client-Ip"
+	h, err := httpapi.NewHandler("list-entity", a.limiter, a.stores, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		header    string // "-" for none
+		status    int
+		remaining string // of the requests rule
+	}{
+		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
+		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
+		{"192.0.2.2", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
+		{"192.0.2.9, 192.0.2.2", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
+		{"::ffff:192.0.2.2", 200, `"records";r=200;t=1, "requests";r=197;t=1`},
+		{"nobody", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
+		{"192.0.2.2,", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
+		{"-", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
+	} {
+		ev := sample(t, "list-entity")
+		if step.header != "-" {
+			ev.Headers["x-client-ip"] = step.header
+		}
+		resp, err := h.Invoke(t.Context(), ev)
+		if err != nil || resp.StatusCode != step.status || resp.Headers["RateLimit"] != step.remaining {
+			t.Errorf("%q: %d, %s, %v; want %+v", step.header, resp.StatusCode, resp.Headers["RateLimit"], err, step)
+		}
+	}
+}
+
+// unreachable is a counter store that never answers.
+type unreachable struct{}
+
+func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Counter) (bool, error) {
+	return false, errors.New("unreachable")
+}
+
+// line is a log line of a request.
+type line struct {
+	Level, Route, Error, FailureMode string
+	Status                           int
+	Metrics                          map[string]float64
+}
+
+// invokeLogged invokes a handler that logs with metrics and reads its one line.
+func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
+	t.Helper()
+	var log bytes.Buffer
+	opts := options
+	opts.Logger, opts.Metrics = slog.New(slog.NewJSONHandler(&log, nil)), true
+	h, err := httpapi.NewHandler(route, a.limiter, a.stores, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := h.Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(log.Bytes(), []byte("\n")); n != 1 {
+		t.Fatalf("%d log lines: %s", n, &log)
+	}
+	var l line
+	var members map[string]any
+	var directive struct {
+		Level, Error string
+		Status       int
+		Mode         string `json:"failure_mode"`
+		AWS          struct {
+			Timestamp         int64
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name, Unit string }
+			}
+		} `json:"_aws"`
+	}
+	if err := errors.Join(json.Unmarshal(log.Bytes(), &members), json.Unmarshal(log.Bytes(), &directive)); err != nil {
+		t.Fatal(err)
+	}
+	l.Level, l.Error, l.Status, l.FailureMode = directive.Level, directive.Error, directive.Status, directive.Mode
+	if len(directive.AWS.CloudWatchMetrics) != 1 || directive.AWS.Timestamp != now().Unix()*1000 {
+		t.Fatalf("no metric directive, or another time: %s", &log)
+	}
+	d := directive.AWS.CloudWatchMetrics[0]
+	for _, dimension := range d.Dimensions[0] {
+		l.Route, _ = members[dimension].(string)
+	}
+	l.Metrics = make(map[string]float64)
+	for _, m := range d.Metrics {
+		value, ok := members[m.Name].(float64)
+		if !ok || m.Unit == "" || d.Namespace != "Sluice" {
+			t.Errorf("the metric %s is defined without a value, a unit or a namespace: %s", m.Name, &log)
+		}
+		l.Metrics[m.Name] = value
+	}
+	return resp, l
+}
+
+func TestTheLogLineHoldsTheMetrics(t *testing.T) {
+	counted := func(t *testing.T, cfg ratelimit.Config, store ratelimit.Store) api {
+		a := newAPI(t)
+		cfg.Now = now
+		var err error
+		if a.limiter, err = ratelimit.New(store, cfg); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, tt := range []struct {
+		name     string
+		cfg      ratelimit.Config
+		store    ratelimit.Store
+		requests int // before the one whose line is read
+		status   int
+		level    string
+		mode     string
+		counts   []string // metrics that are 1
+		latency  bool
+	}{
+		{"allowed", ratelimit.Config{}, memstore.New(), 0, 201, "INFO", "", []string{"Allowed"}, true},
+		{"refused by a call", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1}}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports"}, true},
+		{"refused by what is known", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
+		{"failed closed", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
+		{"failed open", ratelimit.Config{Fallback: memstore.New()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
+		{"failed open, refused", ratelimit.Config{Fallback: memstore.New(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := counted(t, tt.cfg, tt.store)
+			ev := sample(t, "create-event")
+			ev.Body = `{"name":"n"}`
+			for range tt.requests {
+				a.invoke(t, "create-event", ev)
+			}
+			resp, l := invokeLogged(t, a, "create-event", ev)
+			if resp.StatusCode != tt.status || l.Status != tt.status || l.Level != tt.level || l.FailureMode != tt.mode || l.Route != "create-event" {
+				t.Errorf("status %d, line %+v; want %+v", resp.StatusCode, l, tt)
+			}
+			if (l.Error != "") != (tt.status >= 500) {
+				t.Errorf("error %q", l.Error)
+			}
+			for _, name := range tt.counts {
+				if l.Metrics[name] != 1 {
+					t.Errorf("%s is %v", name, l.Metrics[name])
+				}
+			}
+			_, latency := l.Metrics["ChargeLatency"]
+			if want := len(tt.counts); latency != tt.latency || len(l.Metrics) != want+btoi(tt.latency) {
+				t.Errorf("metrics %v, want %v and latency %v", l.Metrics, tt.counts, tt.latency)
+			}
+		})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// forgetful refuses the second charge and later ones, and lets the limiter know
+// of nothing that it could remember: it shows room for a further request.
+type forgetful struct{ charges int }
+
+func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+	s.charges++
+	if s.charges == 1 {
+		return true, nil
+	}
+	counters[0].Used = counters[0].Limit
+	return false, nil
+}
