@@ -227,60 +227,6 @@ func TestParseReportsEveryProblem(t *testing.T) {
 	}
 }
 
-// A folder, a resource and a route, and a table and its variable, agree by name.
-func TestTheTemplateOfTheService(t *testing.T) {
-	t.Parallel()
-	parsed, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	byRoute := map[string]string{}
-	for _, f := range parsed.Functions {
-		for _, r := range f.Routes {
-			byRoute[r.Key()] = f.Name
-		}
-		if f.Tables["COUNTERS_TABLE"] == "" {
-			t.Errorf("%s has no COUNTERS_TABLE to charge its requests to", f.LogicalID)
-		}
-		for variable, table := range f.Tables {
-			words := strings.Split(strings.ToLower(variable), "_")
-			for i, w := range words {
-				words[i] = strings.ToUpper(w[:1]) + w[1:]
-			}
-			if want := strings.Join(words, ""); table != want {
-				t.Errorf("%s: %s names %s, want %s", f.LogicalID, variable, table, want)
-			}
-		}
-	}
-	for route, name := range map[string]string{
-		"GET /entity":         "list-entity",
-		"GET /entity/{id}":    "get-entity",
-		"GET /event":          "list-event",
-		"POST /create_entity": "create-entity",
-		"POST /create_event":  "create-event",
-		"$default":            "not-found",
-	} {
-		if byRoute[route] != name {
-			t.Errorf("%s goes to %q, want %q", route, byRoute[route], name)
-		}
-	}
-
-	for id, want := range map[string]template.Table{
-		"CountersTable": {Hash: "pk", Attributes: map[string]string{"pk": "S"}, TTLAttribute: "expires_at"},
-		"EntitiesTable": {Hash: "workspace", Range: "id", Attributes: map[string]string{"workspace": "S", "id": "S"}},
-		"EventsTable": {
-			Hash:       "pk",
-			Attributes: map[string]string{"pk": "S", "shard": "S", "position": "S"},
-			Indexes:    []template.Index{{Name: "by_position", Hash: "shard", Range: "position", Projection: "ALL"}},
-		},
-	} {
-		want.LogicalID = id
-		if got, ok := parsed.Table(id); !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %t\nwant %+v", got, ok, want)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte("# nothing\n"))
