@@ -1,0 +1,817 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// How many seeds TestSimulation runs for each failure mode. The environment
+// variable SIMULATION_SEEDS changes it; SIMULATION_SEED runs one seed alone:
+//
+//	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
+const (
+	simulatedSeeds     = 10_000
+	simulatedSeedsRace = 300 // with the race detector, or -short
+)
+
+// crowd is how many instances there are at least in one of 200 seeds.
+const crowd = 1000
+
+// TestSimulation runs many Limiters over one store behind a network that is
+// slow, loses requests and answers, and refuses connections, while instances
+// start, crash and have wrong clocks. Time is that of a synctest bubble: every
+// latency and timeout is real to the Limiter and takes no time here.
+//
+// It keeps books of its own, and checks of every request:
+//
+//   - it is charged at most once, in the window that its instance's clock shows,
+//     and no store is asked about what the instance knows to be exhausted;
+//   - what is acknowledged never exceeds a limit, per counter and window;
+//   - what is refused did not fit when that was decided (Precheck: did not fit
+//     with the records it asked for) and changes no counter;
+//   - a charge whose answer is lost never lets the request pass, or, in the mode
+//     that stays open, by the instance's own count of at most the limit.
+//
+// And in the end the counters hold what was acknowledged, and what was applied
+// without anyone learning of it, and nothing else.
+func TestSimulation(t *testing.T) {
+	first, n := seeds(t)
+	for _, mode := range []string{"closed", "open"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			var total tally
+			for seed := first; seed < first+n; seed++ {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, seed, mode == "open")
+					w.run()
+					total.add(w.tally)
+				})
+				if t.Failed() {
+					t.Fatalf("run this seed alone: SIMULATION_SEED=%d go test -run TestSimulation/%s ./pkg/ratelimit", seed, mode)
+				}
+			}
+			t.Logf("%d seeds: %+v", n, total)
+			if n > 1 {
+				total.checkAllHappened(t, mode == "open")
+			}
+		})
+	}
+}
+
+func seeds(t *testing.T) (first, n uint64) {
+	number := func(name string) (uint64, bool) {
+		s, set := os.LookupEnv(name)
+		if !set {
+			return 0, false
+		}
+		v, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return v, true
+	}
+	if seed, set := number("SIMULATION_SEED"); set {
+		return seed, 1
+	}
+	if n, set := number("SIMULATION_SEEDS"); set {
+		return 0, n
+	}
+	if testing.Short() || raceEnabled() {
+		return 0, simulatedSeedsRace
+	}
+	return 0, simulatedSeeds
+}
+
+// raceEnabled reports whether the test was built with -race.
+func raceEnabled() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// tally counts what happened, so that a simulation in which nothing happens
+// does not pass.
+type tally struct {
+	instances, crashes, clocksSet                     int
+	acknowledged, refused, local, prechecked          int
+	connectionsRefused, lostBefore, lostAfter, failed int // charges without an answer, by reason
+	late                                              int // applied after the Limiter gave up
+	degradedAllowed, degradedRefused                  int
+}
+
+func (a *tally) add(b tally) {
+	a.instances += b.instances
+	a.crashes += b.crashes
+	a.clocksSet += b.clocksSet
+	a.acknowledged += b.acknowledged
+	a.refused += b.refused
+	a.local += b.local
+	a.prechecked += b.prechecked
+	a.connectionsRefused += b.connectionsRefused
+	a.lostBefore += b.lostBefore
+	a.lostAfter += b.lostAfter
+	a.failed += b.failed
+	a.late += b.late
+	a.degradedAllowed += b.degradedAllowed
+	a.degradedRefused += b.degradedRefused
+}
+
+func (a *tally) checkAllHappened(t *testing.T, open bool) {
+	for _, n := range []int{a.instances, a.crashes, a.clocksSet, a.acknowledged, a.refused, a.local, a.prechecked,
+		a.connectionsRefused, a.lostBefore, a.lostAfter, a.failed, a.late} {
+		if n == 0 {
+			t.Errorf("something never happened: %+v", *a)
+		}
+	}
+	if happened := a.degradedAllowed > 0 && a.degradedRefused > 0; happened != open {
+		t.Errorf("decisions by the fallback: %+v", *a)
+	}
+}
+
+// counterID names one counter of one window.
+type counterID struct {
+	key  ratelimit.Key
+	name string
+}
+
+// ledger is the simulation's own account of counters.
+type ledger map[counterID]int64
+
+func (l ledger) add(key ratelimit.Key, rules []rule) {
+	for _, r := range rules {
+		l[counterID{key, r.name}] += r.cost
+	}
+}
+
+// full names the rules whose cost l leaves no room for.
+func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
+	for _, r := range rules {
+		if l[counterID{key, r.name}]+r.cost > r.limit {
+			policies = append(policies, r.policy)
+		}
+	}
+	return policies
+}
+
+// rule is what the specification charges a request, worked out here once more.
+type rule struct {
+	policy, name string
+	cost, limit  int64
+}
+
+// world is one simulated service. Fields below mu are guarded by it.
+type world struct {
+	t    *testing.T
+	seed uint64
+	rng  *rand.Rand // of the goroutine that runs the seed
+	open bool       // with a fallback
+
+	store      *memstore.Store
+	limits     ratelimit.Limits
+	addresses  []string
+	timeout    time.Duration
+	skewed     bool // clocks are wrong by up to a second
+	concurrent bool // an instance serves many requests at once, as a server does; a function serves one
+	most       int  // instances
+	requests   int
+	gap        time.Duration // mean, between requests
+	crashes    float64       // probability before each request
+	faults     faults
+	outage     struct{ from, to time.Time } // every connection is refused
+
+	mu        sync.Mutex
+	instances []*instance // the living
+	calls     []*call
+	newest    ratelimit.Window // that the store has seen
+	applied   ledger           // what the store was made to add
+	acked     ledger           // what clients were told is admitted
+	tally     tally
+}
+
+// faults are probabilities, and the longest way of a charge to the store.
+type faults struct {
+	refuse, loseBefore, loseAfter, fail, crash, slow float64
+	slowest                                          time.Duration
+}
+
+// instance is one process with its own Limiter and clock.
+type instance struct {
+	limiter *ratelimit.Limiter
+	ctx     context.Context // done when it dies
+	die     context.CancelFunc
+
+	skew     time.Duration // of its clock; guarded by world.mu, like the rest
+	busy     int
+	fallback ledger // admitted by its fallback
+	known    knowledge
+}
+
+// knowledge is what an instance has been told and must not ask again.
+type knowledge struct {
+	window ratelimit.Window // the newest; of others it need not know
+	used   ledger
+	asked  ledger // the fewest records refused, by route
+}
+
+// call is one request on its way.
+type call struct {
+	inst  *instance
+	req   ratelimit.Request
+	rng   *rand.Rand
+	rules []rule
+
+	charged  bool // the store was called, with key
+	key      ratelimit.Key
+	applied  bool // the store added the costs
+	answered bool // the Limiter got the store's answer: admitted, used
+	admitted bool
+	used     []int64
+	acked    bool
+}
+
+// contextKey carries a *call through the Limiter.
+type contextKey struct{}
+
+var routes = []struct {
+	name  string
+	class ratelimit.Class
+}{
+	{"list-entity", ratelimit.Export}, {"list-entity", ratelimit.Export}, {"list-event", ratelimit.Export}, {"get-entity", ratelimit.Export},
+	{"create-entity", ratelimit.Import}, {"create-event", ratelimit.Import}, {"create-event", ratelimit.Import}, {"usage", ratelimit.General},
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+// between is a duration in [from, to), to the nanosecond, so that hardly ever
+// two things happen at once.
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Int64N(int64(to-from)))
+}
+
+func newWorld(t *testing.T, seed uint64, open bool) *world {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &world{
+		t: t, seed: seed, rng: rng, open: open,
+		store: memstore.New(), applied: make(ledger), acked: make(ledger),
+		limits: ratelimit.Limits{
+			Records:  pick[int64](rng, 0, 1, 5, 50, 100, 200, 500),
+			Imports:  pick[int64](rng, 0, 1, 3, 10, 50),
+			Requests: pick[int64](rng, 0, 2, 5, 20, 200),
+		},
+		timeout:    pick(rng, 0, 50*time.Millisecond, 300*time.Millisecond, time.Second),
+		skewed:     rng.IntN(3) == 0,
+		concurrent: rng.IntN(2) == 0,
+		most:       1 + rng.IntN(pick(rng, 1, 3, 10, 40)),
+		requests:   30 + rng.IntN(200),
+	}
+	if rng.IntN(200) == 0 {
+		w.most = crowd + rng.IntN(3000)
+		w.requests = w.most + rng.IntN(2000)
+		w.concurrent = false
+	}
+	w.gap = between(rng, time.Millisecond, 3*time.Second) / time.Duration(w.requests)
+	for _, s := range []string{"192.0.2.1", "::ffff:192.0.2.2", "2001:db8:1:2:3::4", "2001:db8:1:3::1"}[:1+rng.IntN(4)] {
+		address, err := ratelimit.ParseAddress(s, ratelimit.DefaultIPv6Prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.addresses = append(w.addresses, address)
+	}
+	if rng.IntN(5) > 0 { // else nothing fails
+		bad := pick(rng, 0.01, 0.05, 0.3)
+		w.faults = faults{refuse: rng.Float64() * bad, loseBefore: rng.Float64() * bad, loseAfter: rng.Float64() * bad,
+			fail: rng.Float64() * bad, crash: rng.Float64() * bad / 4, slow: rng.Float64() * bad}
+		w.crashes = pick(rng, 0, 0.005, 0.05)
+		if rng.IntN(3) == 0 {
+			w.outage.from = time.Now().Add(between(rng, 0, time.Second))
+			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
+		}
+	}
+	// A charge that takes longer would find its window dropped from a store in
+	// memory, which keeps three windows before the newest that any clock shows.
+	w.faults.slowest = 2400 * time.Millisecond
+	if w.skewed {
+		w.faults.slowest = 900 * time.Millisecond
+	}
+	return w
+}
+
+// fail reports what is wrong once; what follows from it helps nobody.
+func (w *world) fail(format string, args ...any) {
+	if !w.t.Failed() {
+		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
+	}
+}
+
+// run sends the requests, waits until nothing is under way and checks the books.
+func (w *world) run() {
+	defer func() {
+		for _, inst := range w.instances {
+			inst.die()
+		}
+	}()
+	var under sync.WaitGroup
+	for i := range w.requests {
+		time.Sleep(between(w.rng, 1, 2*w.gap))
+		w.mu.Lock()
+		if len(w.instances) > 0 && w.rng.Float64() < w.crashes {
+			w.crash(pick(w.rng, w.instances...))
+		}
+		if len(w.instances) > 0 && w.skewed && w.rng.IntN(100) == 0 {
+			pick(w.rng, w.instances...).skew = w.skew() // its clock is set, forward or back
+			w.tally.clocksSet++
+		}
+		inst := w.instance()
+		w.mu.Unlock()
+		if inst == nil {
+			continue // all are busy
+		}
+		route := pick(w.rng, routes...)
+		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
+			Address: pick(w.rng, w.addresses...), Class: route.class, Route: route.name,
+		}}
+		w.calls = append(w.calls, c)
+		under.Go(func() { w.serve(c) })
+	}
+	under.Wait()
+	time.Sleep(w.faults.slowest) // until the last late charge arrived
+	w.audit()
+}
+
+// instance is one that takes the next request, made if need be; nil when all
+// are busy and no more may start. w.mu is held.
+func (w *world) instance() *instance {
+	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
+		inst := pick(w.rng, w.instances...)
+		inst.busy++
+		return inst
+	}
+	if !w.concurrent && (len(w.instances) == w.most || w.most < crowd && w.rng.IntN(8) > 0) {
+		from := w.rng.IntN(len(w.instances) + 1)
+		for i := range w.instances {
+			if inst := w.instances[(from+i)%len(w.instances)]; inst.busy == 0 {
+				inst.busy++
+				return inst
+			}
+		}
+	}
+	if len(w.instances) == w.most {
+		return nil
+	}
+	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew()}
+	inst.ctx, inst.die = context.WithCancel(context.Background())
+	cfg := ratelimit.Config{Limits: w.limits, Timeout: w.timeout, Now: func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return time.Now().Add(inst.skew)
+	}}
+	if w.open {
+		cfg.Fallback = memstore.New()
+	}
+	var err error
+	if inst.limiter, err = ratelimit.New(network{w}, cfg); err != nil {
+		w.fail("%v", err)
+	}
+	w.instances = append(w.instances, inst)
+	w.tally.instances++
+	return inst
+}
+
+func (w *world) skew() time.Duration {
+	if !w.skewed {
+		return 0
+	}
+	return between(w.rng, -time.Second, time.Second+1)
+}
+
+// crash ends an instance. w.mu is held.
+func (w *world) crash(inst *instance) {
+	i := slices.Index(w.instances, inst)
+	if i < 0 {
+		return // it is dead
+	}
+	w.instances = slices.Delete(w.instances, i, i+1)
+	w.tally.crashes++
+	inst.die()
+}
+
+// rulesOf is what a request of that many records costs.
+func (w *world) rulesOf(r ratelimit.Request, records int64) []rule {
+	limit := func(n int64) int64 {
+		if n == 0 {
+			return ratelimit.DefaultLimit
+		}
+		return n
+	}
+	requests := rule{"requests", map[string]string{
+		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
+		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage",
+	}[r.Route], 1, limit(w.limits.Requests)}
+	switch r.Class {
+	case ratelimit.Export:
+		return []rule{{"records", "records", records, limit(w.limits.Records)}, requests}
+	case ratelimit.Import:
+		return []rule{{"imports", "imports", 1, limit(w.limits.Imports)}, requests}
+	}
+	return []rule{requests}
+}
+
+// serve handles one request as a function of the service does: an export reads
+// first, unless that is known to be in vain, and is charged for what it found;
+// an import is charged before it writes.
+func (w *world) serve(c *call) {
+	defer func() {
+		w.mu.Lock()
+		c.inst.busy--
+		w.mu.Unlock()
+	}()
+	found := int64(0)
+	if c.req.Class == ratelimit.Export {
+		c.req.Asked = pick(c.rng, 1, 7, 50, 200, 1+c.rng.Int64N(200))
+		if c.req.Route == "get-entity" {
+			c.req.Asked = 1
+		}
+		w.mu.Lock()
+		clock := time.Now().Add(c.inst.skew)
+		w.mu.Unlock()
+		d, refused := c.inst.limiter.Precheck(c.req)
+		if w.judgePrecheck(c, d, refused, ratelimit.WindowAt(clock)); refused {
+			return
+		}
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the read
+			return
+		}
+		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
+	}
+	c.req.Records, c.rules = found, w.rulesOf(c.req, found)
+
+	w.mu.Lock()
+	clock := time.Now().Add(c.inst.skew)
+	w.mu.Unlock()
+	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
+	w.judge(c, d, err, ratelimit.WindowAt(clock))
+
+	// The work that was charged for, and the way of the answer to the client.
+	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
+		w.acknowledge(c, d)
+	}
+}
+
+// judgePrecheck checks what Precheck said of a request.
+func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, window ratelimit.Window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: window}
+	known := &c.inst.known
+	asDocumented := false
+	if known.window == window {
+		fewest := known.asked[counterID{key, c.req.Route}]
+		asDocumented = fewest > 0 && c.req.Asked >= fewest || known.excludes(key, w.rulesOf(c.req, 0))
+	}
+	if refused != asDocumented {
+		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, window, refused, *known)
+	}
+	if !refused {
+		return
+	}
+	w.tally.prechecked++
+	w.judgeRefusal(d, key, w.applied.full(key, w.rulesOf(c.req, c.req.Asked)))
+	if !d.Local {
+		w.fail("precheck of %+v: not a local decision: %+v", c.req, d)
+	}
+}
+
+// judgeRefusal checks a refusal by rules that were full when it was decided.
+func (w *world) judgeRefusal(d ratelimit.Decision, key ratelimit.Key, full []string) {
+	if len(full) == 0 {
+		w.fail("refused although it fits: %+v; counters hold %v", d, w.applied)
+	}
+	if d.Allowed || d.Window != key.Window || d.Remaining() != 0 {
+		w.fail("a refusal in window %d reads %+v", key.Window, d)
+	}
+	violated := d.Violated()
+	if len(violated) == 0 {
+		w.fail("a refusal by no rule: %+v", d)
+	}
+	for _, policy := range violated {
+		if !slices.Contains(full, policy) {
+			w.fail("refused by %s, but full are %v: %+v", policy, full, d)
+		}
+	}
+}
+
+// judge checks the outcome of a charge at the moment of the decision.
+func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit.Window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: window}
+	if d.Window != window {
+		w.fail("charged in window %d while the clock showed %d", d.Window, window)
+	}
+	switch {
+	case d.Local:
+		w.tally.local++
+		w.judgeRefusal(d, key, w.applied.full(key, c.rules))
+		if c.charged || err != nil || d.Degraded != nil {
+			w.fail("a local decision asked the store: %+v, %v", d, err)
+		}
+		c.inst.known.learnAsked(key, c)
+	case !c.charged:
+		w.fail("neither known nor asked: %+v, %v", d, err)
+	case c.answered:
+		if err != nil || d.Degraded != nil || d.Allowed != c.admitted {
+			w.fail("the store's answer was %v, the decision is %+v, %v", c.admitted, d, err)
+		}
+		left := int64(1 << 62)
+		for i, r := range c.rules {
+			if d.Counters[i].Used != c.used[i] || d.Counters[i].Policy != r.policy {
+				w.fail("%s holds %d, the decision says %+v", r.name, c.used[i], d)
+			}
+			left = min(left, r.limit-c.used[i])
+		}
+		if !d.Allowed {
+			w.tally.refused++
+			w.judgeRefusal(d, key, violatedBy(c))
+		} else if d.Remaining() != left {
+			w.fail("%d is left, the decision says %+v", left, d)
+		}
+		c.inst.known.learn(key, c)
+	default:
+		w.judgeUnanswered(c, key, d, err)
+	}
+}
+
+// violatedBy names the rules that had no room in the store's answer.
+func violatedBy(c *call) (policies []string) {
+	for i, r := range c.rules {
+		if c.used[i]+r.cost > r.limit {
+			policies = append(policies, r.policy)
+		}
+	}
+	return policies
+}
+
+// judgeUnanswered checks the outcome of a charge that had no answer.
+func (w *world) judgeUnanswered(c *call, key ratelimit.Key, d ratelimit.Decision, err error) {
+	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or nobody to ask it
+		if err == nil || d.Allowed || d.Remaining() != 0 || d.Degraded != nil {
+			w.fail("without an answer the decision is %+v, %v", d, err)
+		}
+		return
+	}
+	if err != nil || d.Degraded == nil || d.Local {
+		w.fail("the decision of the fallback is %+v, %v", d, err)
+	}
+	full := c.inst.fallback.full(key, c.rules)
+	if d.Allowed != (full == nil) {
+		w.fail("the fallback allowed %v with %v full: %+v", d.Allowed, full, d)
+	}
+	if !d.Allowed {
+		w.tally.degradedRefused++
+		w.judgeRefusal(d, key, full)
+		return
+	}
+	w.tally.degradedAllowed++
+	c.inst.fallback.add(key, c.rules)
+	for _, r := range c.rules {
+		if c.inst.fallback[counterID{key, r.name}] > r.limit {
+			w.fail("an instance admitted more than %d of %s by its fallback", r.limit, r.name)
+		}
+	}
+}
+
+// learn takes in an answer of the store. An admission that leaves room need
+// not be remembered.
+func (k *knowledge) learn(key ratelimit.Key, c *call) {
+	exhausted := false
+	for i, r := range c.rules {
+		exhausted = exhausted || c.used[i] >= r.limit
+	}
+	if c.admitted && !exhausted || key.Window < k.window {
+		return
+	}
+	if key.Window > k.window {
+		*k = knowledge{window: key.Window, used: make(ledger), asked: make(ledger)}
+	}
+	for i, r := range c.rules {
+		id := counterID{key, r.name}
+		k.used[id] = max(k.used[id], c.used[i])
+	}
+	if !c.admitted {
+		k.learnAsked(key, c)
+	}
+}
+
+// excludes reports whether a counter that was shown has no room for its cost.
+func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		used, told := k.used[counterID{key, r.name}]
+		return told && used+r.cost > r.limit
+	})
+}
+
+// learnAsked takes in how many records a refused request asked for.
+func (k *knowledge) learnAsked(key ratelimit.Key, c *call) {
+	id := counterID{key, c.req.Route}
+	if key.Window == k.window && c.req.Asked > 0 && (k.asked[id] == 0 || c.req.Asked < k.asked[id]) {
+		k.asked[id] = c.req.Asked
+	}
+}
+
+// acknowledge counts an answer that reached its client.
+func (w *world) acknowledge(c *call, d ratelimit.Decision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.acknowledged++
+	if d.Degraded != nil {
+		return // it is in the instance's own ledger
+	}
+	c.acked = true
+	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: d.Window}
+	w.acked.add(key, c.rules)
+	for _, r := range c.rules {
+		if n := w.acked[counterID{key, r.name}]; n > r.limit {
+			w.fail("%d of %s were admitted in window %d, the limit is %d", n, r.name, key.Window, r.limit)
+		}
+	}
+}
+
+// audit compares the books with each other and with the store.
+func (w *world) audit() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := make(ledger)
+	for id, n := range w.acked {
+		want[id] = n
+	}
+	for _, c := range w.calls {
+		if c.applied && !c.acked {
+			want.add(c.key, c.rules)
+		}
+	}
+	for id := range want {
+		if want[id] != w.applied[id] {
+			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], w.applied[id])
+		}
+	}
+	for id, n := range w.applied {
+		if want[id] != n {
+			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], n)
+		}
+		if id.key.Window >= w.newest-3 { // a store in memory keeps no more
+			w.checkStored(id.key, []rule{{name: id.name}})
+		}
+	}
+}
+
+// checkStored compares counters with the ledger: a charge of nothing shows them.
+func (w *world) checkStored(key ratelimit.Key, rules []rule) {
+	counters := make([]ratelimit.Counter, len(rules))
+	for i, r := range rules {
+		counters[i] = ratelimit.Counter{Name: r.name, Limit: 1}
+	}
+	if _, err := w.store.Charge(context.Background(), key, counters); err != nil {
+		w.fail("%v", err)
+	}
+	for _, c := range counters {
+		if want := w.applied[counterID{key, c.Name}]; c.Used != want {
+			w.fail("%v: %s holds %d, charges of %d were admitted", key, c.Name, c.Used, want)
+		}
+	}
+}
+
+// network is the store as instances reach it.
+type network struct{ w *world }
+
+var (
+	errConnection = errors.New("connection refused")
+	errBroken     = errors.New("connection reset")
+	errInternal   = errors.New("internal server error")
+)
+
+// Charge implements ratelimit.Store. Its error tells nothing of what happened
+// to the charge.
+func (n network) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+	w, c := n.w, ctx.Value(contextKey{}).(*call)
+	w.mu.Lock()
+	if c.charged {
+		w.fail("%+v was charged twice", c.req)
+	}
+	if k := &c.inst.known; k.window == key.Window && k.excludes(key, c.rules) {
+		w.fail("the store is asked about %+v in %+v, which the instance knows to be refused: %+v", c.req, key, k.used)
+	}
+	c.charged, c.key = true, key
+	now := time.Now()
+	connected := (now.Before(w.outage.from) || !now.Before(w.outage.to)) && c.rng.Float64() >= w.faults.refuse
+	w.mu.Unlock()
+
+	there, back := between(c.rng, 1, 20*time.Millisecond), between(c.rng, 1, 20*time.Millisecond)
+	if c.rng.Float64() < w.faults.slow {
+		there = between(c.rng, 1, w.faults.slowest)
+	}
+	if c.rng.Float64() < w.faults.slow {
+		back = between(c.rng, 1, 3*time.Second)
+	}
+	lost := func(count *int, err error) (bool, error) {
+		w.mu.Lock()
+		*count++
+		w.mu.Unlock()
+		return false, err
+	}
+	if !connected {
+		sleep(ctx, between(c.rng, 1, time.Millisecond))
+		return lost(&w.tally.connectionsRefused, errConnection)
+	}
+	if c.rng.Float64() < w.faults.loseBefore {
+		if c.rng.IntN(2) == 0 {
+			<-ctx.Done() // silence
+			return lost(&w.tally.lostBefore, ctx.Err())
+		}
+		sleep(ctx, there)
+		return lost(&w.tally.lostBefore, errBroken)
+	}
+	sent := time.Now()
+	if sleep(ctx, there) != nil {
+		// Given up, but on its way, and the store does not know.
+		time.AfterFunc(there-time.Since(sent), func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tally.late++
+			w.apply(c, key, slices.Clone(counters))
+		})
+		return false, ctx.Err()
+	}
+	if c.rng.Float64() < w.faults.fail {
+		sleep(ctx, back)
+		return lost(&w.tally.failed, errInternal)
+	}
+	w.mu.Lock()
+	admitted := w.apply(c, key, counters)
+	if c.rng.Float64() < w.faults.crash {
+		w.crash(c.inst)
+	}
+	w.mu.Unlock()
+	if c.rng.Float64() < w.faults.loseAfter {
+		if c.rng.IntN(2) == 0 {
+			<-ctx.Done()
+			return lost(&w.tally.lostAfter, ctx.Err())
+		}
+		sleep(ctx, back)
+		return lost(&w.tally.lostAfter, errBroken)
+	}
+	if err := sleep(ctx, back); err != nil {
+		return lost(&w.tally.lostAfter, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.answered, c.admitted, c.used = true, admitted, make([]int64, len(counters))
+	for i := range counters {
+		c.used[i] = counters[i].Used
+	}
+	return admitted, nil
+}
+
+// apply charges the real store and checks it against the books. w.mu is held.
+func (w *world) apply(c *call, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool) {
+	for i, r := range c.rules {
+		if got := counters[i]; len(counters) != len(c.rules) || got.Name != r.name || got.Cost != r.cost || got.Limit != r.limit {
+			w.fail("charged are %+v, the rules say %+v", counters, c.rules)
+		}
+	}
+	w.newest = max(w.newest, key.Window)
+	full := w.applied.full(key, c.rules)
+	admitted, err := w.store.Charge(context.Background(), key, counters)
+	if err != nil || admitted != (full == nil) {
+		w.fail("admitted %v, error %v, full are %v: %+v", admitted, err, full, counters)
+	}
+	if admitted {
+		c.applied = true
+		w.applied.add(key, c.rules)
+	}
+	w.checkStored(key, c.rules)
+	return admitted
+}
+
+// sleep waits for d, or until ctx is done, which is an error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
