@@ -21,6 +21,7 @@ import (
 	"sluice/internal/dynamolocal"
 	"sluice/internal/dynamoproxy"
 	"sluice/internal/lambdatest"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
 
@@ -268,9 +269,26 @@ func TestEveryFunctionAnswers(t *testing.T) {
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
+		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
+		{"list-event", "GET", "/event?entity_id=bob", "", 200, `{"data":[],"next_cursor":null}`},
+		{"list-event", "GET", "/event?order=up", "", 400, `"code":"invalid_parameter"`},
+		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"n","attributes":{"n":1.50}},{"id":"e2","name":"n"}]}`, 201, `"index":1,"status":201`},
+		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"n","attributes":{"n":1.50}},{"id":"e2","name":"n"}]}`, 200, `"index":1,"status":200`},
+		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"m"},{"id":"e3","name":"n"},{}]}`, 207, `"index":1,"status":201`},
+		{"create-events", "POST", "/create_events", `{"events":[]}`, 422, `"code":"invalid_body"`},
+		{"get-event", "GET", "/event/e1", "", 200, `"attributes":{"n":1.50}`},
+		{"get-event", "GET", "/event/e9", "", 404, `"code":"not_found"`},
+		{"list-entity", "GET", "/entity?type=person", "", 200, `"id":"ada"`},
+		{"list-entity", "GET", "/entity?type=robot", "", 200, `{"data":[],"next_cursor":null}`},
+		{"update-entity", "POST", "/update_entity", `{"id":"ada","attributes":{"m":2.50}}`, 200, `"attributes":{"n":12345678901234567890.10,"m":2.50}`},
+		{"update-entity", "POST", "/update_entity", `{"id":"bob","attributes":{}}`, 404, `"code":"not_found"`},
+		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
+		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
+		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
+	d.env = append(d.env, "EVENT_SHARDS=4")
 	instances := make(map[string]*lambdatest.Instance)
 	for _, s := range steps {
 		instance := instances[s.function]
@@ -279,8 +297,10 @@ func TestEveryFunctionAnswers(t *testing.T) {
 			instances[s.function] = instance
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
-		if id, ok := strings.CutPrefix(s.path, "/entity/"); ok {
-			ev.PathParameters = map[string]string{"id": id}
+		for _, noun := range []string{"/entity/", "/event/"} {
+			if id, ok := strings.CutPrefix(s.path, noun); ok {
+				ev.PathParameters = map[string]string{"id": id}
+			}
 		}
 		resp := invoke(t, instance, ev, s.status)
 		if !strings.Contains(resp.Body, s.want) {
@@ -293,6 +313,11 @@ func TestEveryFunctionAnswers(t *testing.T) {
 		}
 		if !json.Valid([]byte(resp.Body)) {
 			t.Errorf("%s %s: the body is not JSON", s.method, s.path)
+		}
+	}
+	for _, r := range httpapi.Routes() {
+		if instances[r.Name] == nil {
+			t.Errorf("%s was not asked", r.Name)
 		}
 	}
 }

@@ -57,8 +57,14 @@ type server struct {
 // start runs `sluice serve` on a free port and waits until it listens.
 func start(t *testing.T, dataDir string, args ...string) *server {
 	t.Helper()
+	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
+}
+
+// startIn is start with more environment variables ("NAME=value").
+func startIn(t *testing.T, env []string, args ...string) *server {
+	t.Helper()
 	s := &server{cmd: exec.Command(program, append([]string{"serve"}, args...)...)}
-	s.cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATA_DIR="+dataDir)
+	s.cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
 	s.cmd.Stderr = &s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

@@ -18,14 +18,22 @@ import (
 	"sluice/pkg/record"
 )
 
-// maxBodyBytes is the largest body of a request for one record.
-const maxBodyBytes = 256 << 10
+const (
+	maxBodyBytes   = 256 << 10 // of a request for one record, and of one event of a batch
+	maxBatchBytes  = 1 << 20   // of a request for several
+	maxFieldErrors = 20        // that one record's problem names: an answer must stay small
+	maxNameShown   = 64        // characters of a client's text in a problem
+)
 
 // readBody reads a JSON body of at most limit bytes. A Content-Length above it
 // is refused unread.
 func readBody(r *request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type",
+			detail: fmt.Sprintf("the body must be sent as it is, not with Content-Encoding: %s", shorten(coding))}
 	}
 	// The gateway does not hand over a body beyond its own bound, only its length.
 	if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil && n > limit {
@@ -51,7 +59,7 @@ func checkContentType(value string) error {
 	charset := params["charset"]
 	if err != nil || mediaType != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type",
-			detail: fmt.Sprintf("the body must be sent as Content-Type: application/json in UTF-8, not %q", value)}
+			detail: fmt.Sprintf("the body must be sent as Content-Type: application/json in UTF-8, not %q", shorten(value))}
 	}
 	return nil
 }
@@ -64,12 +72,12 @@ type field func(value jsontext.Value) (detail string)
 // as left out.
 type fields map[string]field
 
-// decodeBody reads the body of r as one JSON object with the members of f (RFC
-// 8259; no duplicate names, no lone surrogates). What is not JSON is a 400;
-// members that are unknown or of the wrong type are a 422 that names all of
-// them.
-func decodeBody(r *request, f fields) error {
-	body, err := readBody(r, maxBodyBytes)
+// decodeBody reads the body of r, of at most limit bytes, as one JSON object
+// with the members of f (RFC 8259; no duplicate names, no lone surrogates). What
+// is not JSON is a 400; members that are unknown or of the wrong type are a 422
+// that names them, up to maxFieldErrors.
+func decodeBody(r *request, limit int64, f fields) error {
+	body, err := readBody(r, limit)
 	if err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func (f fields) read(object jsontext.Value) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return malformed(err)
 	}
-	for dec.PeekKind() == '"' {
+	for dec.PeekKind() == '"' && len(wrong) < maxFieldErrors {
 		token, err := dec.ReadToken()
 		if err != nil {
 			return malformed(err)
@@ -114,12 +122,24 @@ func (f fields) read(object jsontext.Value) error {
 		read, known := f[name]
 		switch {
 		case !known:
-			wrong.Add(name, "is not a field of this body; its fields are "+strings.Join(slices.Sorted(maps.Keys(f)), ", "))
+			wrong.Add(shorten(name), "is not a field of this body; its fields are "+strings.Join(slices.Sorted(maps.Keys(f)), ", "))
 		case value.Kind() != 'n':
 			wrong.Add(name, read(value))
 		}
 	}
 	return wrong.Err()
+}
+
+// shorten cuts a client's text to maxNameShown characters.
+func shorten(s string) string {
+	shown := 0
+	for i := range s {
+		if shown == maxNameShown {
+			return s[:i] + "…"
+		}
+		shown++
+	}
+	return s
 }
 
 func malformed(err error) error {
@@ -179,6 +199,33 @@ func attributes(dst *record.Attributes) field {
 			return "must be a JSON object"
 		}
 		*dst = record.Attributes(value)
+		return ""
+	}
+}
+
+// array reads a JSON array of 1 to most elements, of any kind, into dst.
+func array(dst *[]jsontext.Value, most int) field {
+	detail := fmt.Sprintf("must be an array of 1 to %d elements", most)
+	return func(value jsontext.Value) string {
+		if value.Kind() != '[' {
+			return detail
+		}
+		dec := jsontext.NewDecoder(bytes.NewReader(value))
+		if _, err := dec.ReadToken(); err != nil {
+			return detail
+		}
+		var elements []jsontext.Value
+		for dec.PeekKind() != ']' {
+			element, err := dec.ReadValue()
+			if err != nil || len(elements) == most {
+				return detail
+			}
+			elements = append(elements, element.Clone())
+		}
+		if len(elements) == 0 {
+			return detail
+		}
+		*dst = elements
 		return ""
 	}
 }

@@ -8,8 +8,9 @@ import (
 )
 
 func listEntity(h *Handler, r *request) (reply, error) {
-	p := parseQuery(r, "limit", "cursor")
-	q := entity.Query{Limit: p.limit(h.maxPage()), AfterID: p.cursor(h, r, false).ID}
+	p := parseQuery(r, "limit", "cursor", "type")
+	q := entity.Query{Limit: p.limit(h.maxPage()), Type: p.filter("type", record.CheckName)}
+	q.AfterID = p.cursor(h, r, false).ID
 	if err := p.err(); err != nil {
 		return reply{}, err
 	}
@@ -17,7 +18,7 @@ func listEntity(h *Handler, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var next cursor
+	next := cursor{Filters: p.filters.Encode()}
 	if n := len(page.Entities); n > 0 {
 		next.ID = page.Entities[n-1].ID
 	}
@@ -25,12 +26,9 @@ func listEntity(h *Handler, r *request) (reply, error) {
 }
 
 func getEntity(h *Handler, r *request) (reply, error) {
-	if err := parseQuery(r).err(); err != nil {
+	id, err := recordID(r)
+	if err != nil {
 		return reply{}, err
-	}
-	id := r.pathParameter("id")
-	if detail := record.CheckID(id); detail != "" {
-		return reply{}, badRequest("invalid_id", "the id in the path "+detail)
 	}
 	e, err := h.stores.Entities.Get(r.Context(), r.workspace, id)
 	if err != nil {
@@ -39,10 +37,23 @@ func getEntity(h *Handler, r *request) (reply, error) {
 	return reply{status: http.StatusOK, body: e, records: 1}, nil
 }
 
+// recordID is the id in the path of a request for one record, which has no
+// query.
+func recordID(r *request) (string, error) {
+	if err := parseQuery(r).err(); err != nil {
+		return "", err
+	}
+	id := r.pathParameter("id")
+	if detail := record.CheckID(id); detail != "" {
+		return "", badRequest("invalid_id", "the id in the path "+detail)
+	}
+	return id, nil
+}
+
 func createEntity(h *Handler, r *request) (reply, error) {
 	e := entity.Entity{Type: entity.DefaultType, Attributes: record.Attributes("{}")}
 	var hasID bool
-	err := decodeBody(r, fields{
+	err := decodeBody(r, maxBodyBytes, fields{
 		"id":         text(&e.ID, &hasID),
 		"type":       text(&e.Type, nil),
 		"attributes": attributes(&e.Attributes),
@@ -57,4 +68,35 @@ func createEntity(h *Handler, r *request) (reply, error) {
 	}
 	stored, created, err := entity.Create(r.Context(), h.stores.Entities, r.workspace, e, h.opts.Now())
 	return createdReply(stored, created, err)
+}
+
+func updateEntity(h *Handler, r *request) (reply, error) {
+	var id string
+	var patch record.Attributes
+	err := decodeBody(r, maxBodyBytes, fields{"id": text(&id, nil), "attributes": attributes(&patch)})
+	if err != nil {
+		return reply{}, err
+	}
+	stored, err := entity.Update(r.Context(), h.stores.Entities, r.workspace, id, patch, h.opts.Now())
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: stored}, nil
+}
+
+// deleted is the JSON of what is no longer there.
+type deleted struct {
+	ID      string `json:"id"`
+	Deleted bool   `json:"deleted"` // always true, also of what was not there before
+}
+
+func deleteEntity(h *Handler, r *request) (reply, error) {
+	var id string
+	if err := decodeBody(r, maxBodyBytes, fields{"id": text(&id, nil)}); err != nil {
+		return reply{}, err
+	}
+	if err := entity.Delete(r.Context(), h.stores.Entities, r.workspace, id); err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: deleted{ID: id, Deleted: true}}, nil
 }

@@ -8,8 +8,17 @@ import (
 )
 
 func listEvent(h *Handler, r *request) (reply, error) {
-	p := parseQuery(r, "limit", "cursor")
-	q := event.Query{Limit: p.limit(h.maxPage())}
+	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order")
+	q := event.Query{
+		Limit:     p.limit(h.maxPage()),
+		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
+		From:      p.instant("from"),
+		To:        p.instant("to"),
+		Ascending: p.ascending(),
+	}
+	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
+		p.wrong.Add("from", "is later than to")
+	}
 	if c := p.cursor(h, r, true); c.OccurredAt != nil {
 		q.After = &event.Position{OccurredAt: *c.OccurredAt, ID: c.ID}
 	}
@@ -20,7 +29,7 @@ func listEvent(h *Handler, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var next cursor
+	next := cursor{Filters: p.filters.Encode()}
 	if n := len(page.Events); n > 0 {
 		last := page.Events[n-1]
 		next.ID, next.OccurredAt = last.ID, &last.OccurredAt
@@ -28,12 +37,33 @@ func listEvent(h *Handler, r *request) (reply, error) {
 	return pageOf(h, r, page.Events, page.More, next)
 }
 
+func getEvent(h *Handler, r *request) (reply, error) {
+	id, err := recordID(r)
+	if err != nil {
+		return reply{}, err
+	}
+	e, err := h.stores.Events.Get(r.Context(), r.workspace, id)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: e, records: 1}, nil
+}
+
 func createEvent(h *Handler, r *request) (reply, error) {
+	e, err := readEvent(func(f fields) error { return decodeBody(r, maxBodyBytes, f) })
+	if err != nil {
+		return reply{}, err
+	}
+	stored, created, err := event.Create(r.Context(), h.stores.Events, r.workspace, e, h.opts.Now())
+	return createdReply(stored, created, err)
+}
+
+// readEvent makes an event of the members that decode finds.
+func readEvent(decode func(fields) error) (event.New, error) {
 	e := event.New{Event: event.Event{Attributes: record.Attributes("{}")}}
-	var hasID bool
 	var entityID string
-	var hasEntityID bool
-	err := decodeBody(r, fields{
+	var hasID, hasEntityID bool
+	err := decode(fields{
 		"id":          text(&e.ID, &hasID),
 		"name":        text(&e.Name, nil),
 		"entity_id":   text(&entityID, &hasEntityID),
@@ -41,30 +71,32 @@ func createEvent(h *Handler, r *request) (reply, error) {
 		"attributes":  attributes(&e.Attributes),
 	})
 	if err != nil {
-		return reply{}, err
+		return event.New{}, err
 	}
 	if hasEntityID && entityID == "" {
-		return reply{}, record.Fields{{Field: "entity_id", Detail: record.CheckID("")}}.Err()
+		return event.New{}, record.Fields{{Field: "entity_id", Detail: record.CheckID("")}}.Err()
 	}
 	e.EntityID = event.OptionalID(entityID)
 	if !hasID {
 		if e.ID, err = newID(); err != nil {
-			return reply{}, err
+			return event.New{}, err
 		}
 	}
-	stored, created, err := event.Create(r.Context(), h.stores.Events, r.workspace, e, h.opts.Now())
-	return createdReply(stored, created, err)
+	return e, nil
 }
 
 // createdReply shows a record that a create left in the store: 201 when it is
 // new, 200 when it was there.
 func createdReply[T any](stored T, created bool, err error) (reply, error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return reply{}, err
-	case created:
-		return reply{status: http.StatusCreated, body: stored}, nil
-	default:
-		return reply{status: http.StatusOK, body: stored}, nil
 	}
+	return reply{status: createdStatus(created), body: stored}, nil
+}
+
+func createdStatus(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusOK
 }

@@ -34,7 +34,7 @@ type api struct {
 	limiter *ratelimit.Limiter
 }
 
-func newAPI(t *testing.T) api {
+func newAPI(t testing.TB) api {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func newAPI(t *testing.T) api {
 	return a
 }
 
-func (a api) invoke(t *testing.T, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	h, err := httpapi.NewHandler(route, a.limiter, a.stores, options)
 	if err != nil {
@@ -84,12 +84,15 @@ func TestSampleEvents(t *testing.T) {
 	a := newAPI(t)
 	const ada = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","born":1815},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	const signedUp = `{"id":"evt-1","name":"signed_up","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"plan":"free"},"created_at":"2026-01-02T15:04:05.678Z"}`
+	const loggedIn = `{"id":"evt-2","name":"logged_in","entity_id":"ada","occurred_at":"2026-01-02T15:04:06.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.678Z"}`
+	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
 	for _, step := range []struct {
 		route  string
 		status int
 		body   string
 	}{
 		{"get-entity", 404, ""},
+		{"get-event", 404, ""},
 		{"create-entity", 201, ada},
 		{"create-entity", 200, ada},
 		{"get-entity", 200, ada},
@@ -98,6 +101,16 @@ func TestSampleEvents(t *testing.T) {
 		{"create-event", 201, signedUp},
 		{"create-event", 200, signedUp},
 		{"list-event", 200, `{"data":[` + signedUp + `],"next_cursor":null}`},
+		{"get-event", 200, signedUp},
+		{"create-events", 207, `{"results":[{"index":0,"status":200,"event":` + signedUp + `},{"index":1,"status":201,"event":` + loggedIn + `}]}`},
+		{"create-events", 200, `{"results":[{"index":0,"status":200,"event":` + signedUp + `},{"index":1,"status":200,"event":` + loggedIn + `}]}`},
+		{"update-entity", 200, adaChanged},
+		{"update-entity", 200, adaChanged},
+		{"get-entity", 200, adaChanged},
+		{"delete-entity", 200, `{"id":"ada","deleted":true}`},
+		{"delete-entity", 200, `{"id":"ada","deleted":true}`},
+		{"get-entity", 404, ""},
+		{"update-entity", 404, ""},
 		{"not-found", 404, ""},
 	} {
 		resp := a.invoke(t, step.route, sample(t, step.route))

@@ -21,6 +21,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // stable, snake_case: for programs
 	Errors           []record.FieldError `json:"errors,omitempty"`            // the fields or parameters that are wrong
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // of a 429
+	Results          []batchResult       `json:"results,omitempty"`           // of a batch of which everything failed
 }
 
 // quotaExceeded is the registered problem type of a 429.
@@ -34,6 +35,7 @@ type apiError struct {
 	fields     []record.FieldError
 	violated   []string
 	allow      []string // of a 405
+	results    []batchResult
 	retryAfter bool
 	cause      error // for the log
 }
@@ -119,17 +121,22 @@ func sentence(fields []record.FieldError) string {
 	return strings.Join(parts, "; ")
 }
 
-// problem is the reply for an error.
-func (h *Handler) problem(r *request, err error) reply {
-	e := asAPIError(err)
+// problem is e as JSON; instance is the request's id, "" within a response.
+func (e *apiError) problem(instance string) Problem {
 	p := Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
-		Instance: r.requestID, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated,
+		Instance: instance, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated, Results: e.results,
 	}
 	if e.status == http.StatusTooManyRequests {
 		p.Type, p.Title = quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded"
 	}
-	out := reply{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: p}
+	return p
+}
+
+// problem is the reply for an error.
+func (h *Handler) problem(r *request, err error) reply {
+	e := asAPIError(err)
+	out := reply{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: e.problem(r.requestID)}
 	if len(e.allow) > 0 {
 		out.header.Set("Allow", strings.Join(e.allow, ", "))
 	}

@@ -23,13 +23,14 @@ const (
 
 // parameters reads a request's query, noting everything that is wrong with it.
 type parameters struct {
-	values url.Values
-	wrong  record.Fields
+	values  url.Values
+	filters url.Values // those read so far that choose or order records, in one spelling
+	wrong   record.Fields
 }
 
 // parseQuery reads the query, which may hold the known parameters once each.
 func parseQuery(r *request, known ...string) *parameters {
-	p := &parameters{}
+	p := &parameters{filters: make(url.Values)}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
@@ -39,7 +40,7 @@ func parseQuery(r *request, known ...string) *parameters {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(known, name):
-			p.wrong.Add(name, "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
+			p.wrong.Add(shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
 		case len(values[name]) > 1:
 			p.wrong.Add(name, "is given more than once")
 		}
@@ -60,6 +61,54 @@ func (p *parameters) limit(most int) int {
 	return int(n)
 }
 
+// filter reads a parameter that chooses records; "" if it is left out. check
+// says what is wrong with its value, or "".
+func (p *parameters) filter(name string, check func(string) string) string {
+	if !p.values.Has(name) {
+		return ""
+	}
+	value := p.values.Get(name)
+	p.wrong.Add(name, check(value))
+	p.filters.Set(name, value)
+	return value
+}
+
+// instant reads a parameter that is an RFC 3339 date-time; nil if it is left
+// out.
+func (p *parameters) instant(name string) *record.Time {
+	if !p.values.Has(name) {
+		return nil
+	}
+	value := p.values.Get(name)
+	t, err := record.ParseTime(value)
+	if err != nil {
+		detail := "is " + err.Error()
+		if strings.Contains(value, " ") {
+			detail += "; write + as %2B"
+		}
+		p.wrong.Add(name, detail)
+		return nil
+	}
+	p.filters.Set(name, t.String())
+	return &t
+}
+
+// ascending reads the parameter order: asc, or desc, the default.
+func (p *parameters) ascending() bool {
+	if !p.values.Has("order") {
+		return false
+	}
+	switch p.values.Get("order") {
+	case "asc":
+		p.filters.Set("order", "asc")
+		return true
+	case "desc":
+	default:
+		p.wrong.Add("order", "must be asc or desc")
+	}
+	return false
+}
+
 // err is a 400 that names what is wrong, or nil.
 func (p *parameters) err() error {
 	if len(p.wrong) == 0 {
@@ -70,10 +119,11 @@ func (p *parameters) err() error {
 
 // cursor is a place in a list. It holds all there is to know about where the
 // next page begins, so it never expires; it is good only for the list it came
-// from.
+// from, with the same filters and in the same order.
 type cursor struct {
 	Route      string       `json:"r"`
 	Workspace  string       `json:"w"`
+	Filters    string       `json:"f,omitzero"` // of parameters
 	ID         string       `json:"i"`          // of the last record shown
 	OccurredAt *record.Time `json:"t,omitzero"` // of the last event shown
 }
@@ -89,15 +139,16 @@ func (c cursor) encode() (string, error) {
 
 // cursor reads the place where the page begins; the zero cursor when none is
 // given. timed says whether this list's cursors hold a time. Only what encode
-// writes for the same route and workspace is accepted.
+// writes for the same route, workspace and filters, which must have been read,
+// is accepted.
 func (p *parameters) cursor(h *Handler, r *request, timed bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
 	}
 	text := p.values.Get("cursor")
 	c, ok := decodeCursor(text)
-	if !ok || c.Route != h.route.Name || c.Workspace != r.workspace || (c.OccurredAt != nil) != timed {
-		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before, or leave it out to start over")
+	if !ok || c.Route != h.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || (c.OccurredAt != nil) != timed {
+		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or leave it out to start over")
 		return cursor{}
 	}
 	return c

@@ -39,8 +39,12 @@ func Routes() []Route {
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, listEntity, entities},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, getEntity, entities},
 		{"list-event", http.MethodGet, "/event", ratelimit.Export, listEvent, events},
+		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, getEvent, events},
 		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, createEntity, entities},
+		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, updateEntity, entities},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, deleteEntity, entities},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, createEvent, events},
+		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, createEvents, events},
 		{"not-found", "", "$default", ratelimit.General, notFound, nothing},
 	}
 }

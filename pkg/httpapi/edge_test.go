@@ -1,0 +1,391 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/internal/lambdatest"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// newRoomyAPI is newAPI with limits that no test meets: its clock stands still.
+func newRoomyAPI(t testing.TB) api {
+	t.Helper()
+	a := newAPI(t)
+	const many = 1_000_000_000
+	var err error
+	a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: many, Imports: many, Requests: many}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// post sends a JSON body to a route.
+func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", body)
+	ev.Headers["content-type"] = "application/json"
+	return a.invoke(t, route, ev)
+}
+
+// get asks a route for a target.
+func (a api) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	return a.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
+}
+
+func TestContentTypes(t *testing.T) {
+	a := newRoomyAPI(t)
+	for header, ok := range map[string]bool{
+		"application/json":                     true,
+		"Application/JSON":                     true,
+		"application/json; charset=utf-8":      true,
+		"application/json;charset=\"UTF-8\"":   true,
+		"application/json; charset=":           false,
+		"application/json; charset=utf-16":     false,
+		"application/json; charset=iso-8859-1": false,
+		"application/json; charset=utf-8; v=1": true,
+		"application/merge-patch+json":         false,
+		"application/problem+json":             false,
+		"text/json":                            false,
+		"text/plain":                           false,
+		"application/x-www-form-urlencoded":    false,
+		"application/json, application/json":   false,
+		"json":                                 false,
+		"":                                     false,
+	} {
+		ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{}`)
+		ev.Headers["content-type"] = header
+		if header == "" {
+			delete(ev.Headers, "content-type")
+		}
+		want := 415
+		if ok {
+			want = 201
+		}
+		if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != want {
+			t.Errorf("%q: %d %s, want %d", header, resp.StatusCode, resp.Body, want)
+		}
+	}
+	for coding, want := range map[string]int{"identity": 201, "gzip": 415, "br": 415} {
+		ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{}`)
+		ev.Headers["content-encoding"] = coding
+		if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != want {
+			t.Errorf("Content-Encoding %s: %d %s, want %d", coding, resp.StatusCode, resp.Body, want)
+		}
+	}
+}
+
+// What is stored comes back as it was sent, by every way out.
+func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
+	a := newRoomyAPI(t)
+	for i, attributes := range []string{
+		`{"n":9007199254740993,"m":12345678901234567890.10,"e":1E+400,"z":-0,"f":1.0}`,
+		`{"":"","nul":"\u0000","quote":"\"\\","slash":"\/","pair":"\ud83d\ude00","html":"<&>"}`,
+		"{\"raw\":\"é😀\u2028\u2029\ufeff\ufffe\x7f\"}",
+		`{"b":1,"a":[null,true,{"c":[]}],"A":2}`,
+		`{"null":null}`,
+		strings.Repeat(`{"a":`, 31) + `{}` + strings.Repeat(`}`, 31),
+	} {
+		id := fmt.Sprintf("r-%d", i)
+		member := `"attributes":` + attributes
+		for route, body := range map[string]string{
+			"create-entity": fmt.Sprintf(`{"id":%q, "attributes" : %s }`, id, attributes),
+			"create-event":  fmt.Sprintf(`{"id":%q,"name":"n","attributes":%s}`, id, attributes),
+		} {
+			if resp := a.post(t, route, body); resp.StatusCode != 201 || !strings.Contains(resp.Body, member) {
+				t.Errorf("%s: %d %s, want %s", route, resp.StatusCode, resp.Body, member)
+			}
+			if resp := a.post(t, route, body); resp.StatusCode != 200 || !strings.Contains(resp.Body, member) {
+				t.Errorf("%s again: %d %s, want %s", route, resp.StatusCode, resp.Body, member)
+			}
+		}
+		for _, noun := range []string{"entity", "event"} {
+			ev := lambdatest.Event("GET", "/"+noun+"/"+id, "192.0.2.1", "")
+			ev.PathParameters = map[string]string{"id": id}
+			for name, resp := range map[string]events.APIGatewayV2HTTPResponse{
+				"get":  a.invoke(t, "get-"+noun, ev),
+				"list": a.get(t, "list-"+noun, "/"+noun),
+			} {
+				if resp.StatusCode != 200 || !strings.Contains(resp.Body, member) {
+					t.Errorf("%s %s: %d %s, want %s", name, noun, resp.StatusCode, resp.Body, member)
+				}
+			}
+		}
+		// A patch leaves what it does not touch as it was.
+		if resp := a.post(t, "update-entity", fmt.Sprintf(`{"id":%q,"attributes":{"patched":1.50}}`, id)); resp.StatusCode != 200 ||
+			!strings.Contains(resp.Body, strings.TrimSuffix(member, "}")) || !strings.Contains(resp.Body, `"patched":1.50}`) {
+			t.Errorf("update: %d %s, want %s", resp.StatusCode, resp.Body, member)
+		}
+	}
+}
+
+func TestBodies(t *testing.T) {
+	a := newRoomyAPI(t)
+	a.post(t, "create-entity", `{"id":"ada"}`)
+	wide := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"%d":1,`, i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat(`}`, n-1) }
+	for _, tt := range []struct {
+		route, body string
+		status      int
+		says        string
+	}{
+		{"create-event", ``, 400, "it is empty"},
+		{"create-event", ` `, 400, "it is empty"},
+		{"create-event", "\ufeff{\"name\":\"n\"}", 400, "well-formed"},
+		{"create-event", `{"name":"n"}{}`, 400, "more after"},
+		{"create-event", `{"name":"n",}`, 400, "well-formed"},
+		{"create-event", `{'name':'n'}`, 400, "well-formed"},
+		{"create-event", `{"name":NaN}`, 400, "well-formed"},
+		{"create-event", `{"name":"n","attributes":{"n":01}}`, 400, "well-formed"},
+		{"create-event", `{"name":"n","attributes":{"a":1,"a":1}}`, 400, "duplicate"},
+		{"create-event", `{"name":"n","attributes":{"a":1,"\u0061":1}}`, 400, "duplicate"},
+		{"create-event", `{"name":"n","Name":"n"}`, 422, "Name is not a field"},
+		{"create-event", `{"name":"\udc00"}`, 400, "surrogate"},
+		{"create-event", `{"name":"\ud83d\ud83d"}`, 400, "surrogate"},
+		{"create-event", "{\"name\":\"a\nb\"}", 400, "well-formed"},
+		{"create-event", `{"name":"a\u0000b"}`, 201, ""},
+		{"create-event", `{"name":""}`, 422, "name is required"},
+		{"create-event", `{"name":null}`, 422, "name is required"},
+		{"create-event", `{"name":"n","entity_id":null,"id":null,"attributes":null,"occurred_at":null}`, 201, `"entity_id":null`},
+		{"create-event", `{"name":"n","entity_id":""}`, 422, "entity_id must be"},
+		{"create-event", `{"name":"n","id":5}`, 422, "id must be a string"},
+		{"create-event", `{"name":"n","id":"\u0000"}`, 422, "id must be"},
+		{"create-event", `{"name":"n","id":"é"}`, 422, "id must be"},
+		{"create-event", `{"name":"` + strings.Repeat("😀", 128) + `"}`, 201, ""},
+		{"create-event", `{"name":"` + strings.Repeat("😀", 129) + `"}`, 422, "1 to 128 characters"},
+		{"create-event", `{"name":"n","attributes":` + deep(32) + `}`, 201, ""},
+		{"create-event", `{"name":"n","attributes":` + deep(33) + `}`, 422, "deeper than 32"},
+		{"create-entity", `{"type":""}`, 422, "type must be 1 to 128"},
+		{"create-entity", `{"attributes":"{}"}`, 422, "must be a JSON object"},
+		{"create-entity", `{` + wide(20_000) + `}`, 422, "is not a field"},
+		{"create-entity", `{"` + strings.Repeat("x", 100_000) + `":1}`, 422, "is not a field"},
+		{"update-entity", `{"id":"ada"}`, 422, "attributes is required"},
+		{"update-entity", `{"id":"ada","attributes":null}`, 422, "attributes is required"},
+		{"update-entity", `{"attributes":{}}`, 422, "id is required"},
+		{"update-entity", `{"id":"ada","attributes":[]}`, 422, "must be a JSON object"},
+		{"update-entity", `{"id":"ada","type":"person","attributes":{}}`, 422, "type is not a field"},
+		{"update-entity", `{"id":"a b","attributes":{}}`, 422, "id must be"},
+		{"update-entity", `{"id":"bob","attributes":{}}`, 404, "bob"},
+		{"update-entity", `{"id":"ada","attributes":{}}`, 200, `"attributes":{}`},
+		{"delete-entity", `{}`, 422, "id is required"},
+		{"delete-entity", `{"id":""}`, 422, "id is required"},
+		{"delete-entity", `{"id":"a/b"}`, 422, "id must be"},
+		{"delete-entity", `{"id":"bob"}`, 200, `"deleted":true`},
+	} {
+		resp := a.post(t, tt.route, tt.body)
+		if resp.StatusCode != tt.status || !strings.Contains(resp.Body, tt.says) {
+			t.Errorf("%s %.100s: %d %.300s, want %d with %q", tt.route, tt.body, resp.StatusCode, resp.Body, tt.status, tt.says)
+		}
+		if len(resp.Body) > 20_000 {
+			t.Errorf("%s %.100s: the answer has %d bytes", tt.route, tt.body, len(resp.Body))
+		}
+	}
+	// A body that is not UTF-8 arrives in base64.
+	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
+	ev.IsBase64Encoded = true
+	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
+		t.Errorf("not UTF-8: %d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+func TestTheBodyLimitHoldsToTheByte(t *testing.T) {
+	a := newRoomyAPI(t)
+	const rest = len(`{"attributes":{"a":""}}`)
+	for size, want := range map[int]int{256 << 10: 201, 256<<10 + 1: 413} {
+		body := `{"attributes":{"a":"` + strings.Repeat("x", size-rest) + `"}}`
+		if resp := a.post(t, "create-entity", body); resp.StatusCode != want {
+			t.Errorf("%d bytes: %d %.200s, want %d", size, resp.StatusCode, resp.Body, want)
+		}
+	}
+}
+
+func TestAnEntityGrowsToALimitByUpdates(t *testing.T) {
+	a := newRoomyAPI(t)
+	half := strings.Repeat("x", 130<<10)
+	a.post(t, "create-entity", `{"id":"ada","attributes":{"a":"`+half+`"}}`)
+	if resp := a.post(t, "update-entity", `{"id":"ada","attributes":{"b":"`+half+`"}}`); resp.StatusCode != 422 || !strings.Contains(resp.Body, "would grow to") {
+		t.Errorf("%d %.300s", resp.StatusCode, resp.Body)
+	}
+	if resp := a.post(t, "update-entity", `{"id":"ada","attributes":{"a":null,"b":"`+half+`"}}`); resp.StatusCode != 200 {
+		t.Errorf("%d %.300s", resp.StatusCode, resp.Body)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	a := newRoomyAPI(t)
+	for text, want := range map[string]string{ // "" for refused
+		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
+		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
+		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",
+		"2026-01-02T15:04:05+02:00":   "2026-01-02T13:04:05.000Z",
+		"2026-01-02T15:04:05-00:00":   "2026-01-02T15:04:05.000Z",
+		"0000-01-01T00:00:00Z":        "0000-01-01T00:00:00.000Z",
+		"9999-12-31T23:59:59.999999Z": "9999-12-31T23:59:59.999Z",
+		"10000-01-01T00:00:00Z":       "",
+		"+10000-01-01T00:00:00Z":      "",
+		"-0001-01-01T00:00:00Z":       "",
+		"0000-01-01T00:00:00+00:01":   "",
+		"9999-12-31T23:59:59-00:01":   "",
+		"2026-01-02t15:04:05z":        "",
+		"2026-01-02 15:04:05Z":        "",
+		"2026-01-02T15:04:05":         "",
+		"2026-01-02T15:04Z":           "",
+		"2026-01-02T15:04:60Z":        "",
+		"2026-01-02T24:00:00Z":        "",
+		"2026-02-29T00:00:00Z":        "",
+		"2026-01-02T15:04:05,5Z":      "",
+		"2026-01-02T15:04:05.Z":       "",
+		"2026-01-02T15:04:05+0200":    "",
+		"2026-01-02":                  "",
+		"1767366245":                  "",
+		"":                            "",
+		"2026-01-02T15:04:05Z\\u0000": "",
+	} {
+		resp := a.post(t, "create-event", `{"name":"n","occurred_at":"`+text+`"}`)
+		ok := resp.StatusCode == 201 && strings.Contains(resp.Body, `"occurred_at":"`+want+`"`)
+		if want == "" {
+			ok = resp.StatusCode == 422 && strings.Contains(resp.Body, `"field":"occurred_at"`)
+		}
+		if !ok {
+			t.Errorf("%q: %d %s, want %q", text, resp.StatusCode, resp.Body, want)
+		}
+		if strings.Contains(text, "\\") {
+			continue
+		}
+		status := 200
+		if want == "" {
+			status = 400
+		}
+		if resp := a.get(t, "list-event", "/event?from="+url.QueryEscape(text)); resp.StatusCode != status {
+			t.Errorf("from=%q: %d %s, want %d", text, resp.StatusCode, resp.Body, status)
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	a := newRoomyAPI(t)
+	for i, typ := range []string{"person", "a b&c=d", "person"} {
+		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":%q}`, i, typ))
+	}
+	for i, entityID := range []string{"ada", "bob", "ada", "ada"} {
+		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":%q,"occurred_at":"2026-01-0%dT00:00:00Z"}`, i, entityID, i+1))
+	}
+	for _, tt := range []struct {
+		target string
+		status int
+		want   string // ids of all pages, or what the problem says
+	}{
+		{"/entity?type=person", 200, "0 2"},
+		{"/entity?type=a+b%26c%3Dd", 200, "1"},
+		{"/entity?type=Person", 200, ""},
+		{"/entity?type=", 400, "type must be"},
+		{"/entity?type=" + strings.Repeat("x", 129), 400, "type must be"},
+		{"/entity?type=%ff", 400, "type must be"},
+		{"/entity?type=a&type=b", 400, "more than once"},
+		{"/entity?order=asc", 400, "order is not a parameter"},
+		{"/event", 200, "3 2 1 0"},
+		{"/event?order=desc", 200, "3 2 1 0"},
+		{"/event?order=asc", 200, "0 1 2 3"},
+		{"/event?order=ASC", 400, "order must be"},
+		{"/event?order=", 400, "order must be"},
+		{"/event?entity_id=ada", 200, "3 2 0"},
+		{"/event?entity_id=ada&order=asc&from=2026-01-02T00:00:00Z", 200, "2 3"},
+		{"/event?from=2026-01-02T00:00:00Z&to=2026-01-04T00:00:00Z", 200, "2 1"},
+		{"/event?to=2026-01-02T01:00:00%2B01:00", 200, "0"},
+		{"/event?to=2026-01-02T01:00:00+01:00", 400, "write + as %2B"},
+		{"/event?from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z", 200, ""},
+		{"/event?from=2026-01-03T00:00:00Z&to=2026-01-02T00:00:00Z", 400, "from is later than to"},
+		{"/event?from=yesterday", 400, "from is not an RFC 3339"},
+		{"/event?from=", 400, "from is not an RFC 3339"},
+		{"/event?entity_id=", 400, "entity_id must be"},
+		{"/event?entity_id=a%20b", 400, "entity_id must be"},
+		{"/event?type=n", 400, "type is not a parameter"},
+	} {
+		for _, limit := range []string{"1", "2", "200"} {
+			target, ids := tt.target, []string{}
+			separator := "?"
+			if strings.Contains(target, "?") {
+				separator = "&"
+			}
+			target += separator + "limit=" + limit
+			for target != "" {
+				resp := a.get(t, "list-"+strings.Trim(target[:strings.Index(target, "?")], "/"), target)
+				if resp.StatusCode != tt.status || tt.status != 200 && !strings.Contains(resp.Body, tt.want) {
+					t.Fatalf("%s: %d %s, want %d with %s", target, resp.StatusCode, resp.Body, tt.status, tt.want)
+				}
+				var page struct{ Data []struct{ ID string } }
+				if err := json.Unmarshal([]byte(resp.Body), &page); err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range page.Data {
+					ids = append(ids, d.ID)
+				}
+				target, _, _ = strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
+			}
+			if got := strings.Join(ids, " "); tt.status == 200 && got != tt.want {
+				t.Errorf("%s by %s: %s, want %s", tt.target, limit, got, tt.want)
+			}
+		}
+	}
+}
+
+// A cursor is good for the list that it came from, in the same order and with
+// the same filters, however those are spelled.
+func TestACursorIsGoodForItsListAlone(t *testing.T) {
+	a := newRoomyAPI(t)
+	for i := range 3 {
+		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
+		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
+	}
+	// Each group is one list, spelled in several ways.
+	lists := [][]string{
+		{"/entity?"},
+		{"/entity?type=t", "/entity?type=%74"},
+		{"/event?", "/event?order=desc"},
+		{"/event?order=asc"},
+		{"/event?entity_id=ada"},
+		{"/event?entity_id=ada&order=asc", "/event?order=asc&entity_id=ada"},
+		{"/event?from=2000-01-01T00:00:00Z", "/event?from=2000-01-01T00:00:00.000%2B00:00"},
+		{"/event?to=2100-01-01T00:00:00Z"},
+	}
+	for from, spellings := range lists {
+		var page struct {
+			NextCursor string `json:"next_cursor"`
+		}
+		resp := a.get(t, routeOf(spellings[0]), spellings[0]+"&limit=1")
+		if err := json.Unmarshal([]byte(resp.Body), &page); err != nil || page.NextCursor == "" {
+			t.Fatalf("%s: %v, %s", spellings[0], err, resp.Body)
+		}
+		for to, targets := range lists {
+			want := 400
+			if from == to {
+				want = 200
+			}
+			for _, target := range targets {
+				resp := a.get(t, routeOf(target), target+"&limit=2&cursor="+page.NextCursor)
+				if resp.StatusCode != want || want == 400 && !strings.Contains(resp.Body, "is not a cursor of this list") {
+					t.Errorf("the cursor of %s on %s: %d %s", spellings[0], target, resp.StatusCode, resp.Body)
+				}
+			}
+		}
+	}
+}
+
+func routeOf(target string) string {
+	return "list-" + strings.Trim(target[:strings.Index(target, "?")], "/")
+}
