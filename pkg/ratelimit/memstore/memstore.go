@@ -14,7 +14,7 @@ import (
 const retainedWindows = 3
 
 // Store is a ratelimit.Store. Its memory is bounded by the addresses that one
-// process sees in four seconds, at about 200 bytes each. It is safe for
+// process sees in each of four seconds, at about 350 bytes each. It is safe for
 // concurrent use.
 type Store struct {
 	mu      sync.Mutex
