@@ -43,6 +43,17 @@ func reply(w http.ResponseWriter, status int, body string) {
 // drops closes the connection of a call that it has read.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
+// resets breaks the connection of a call that it has read, which the client
+// sees as a failure of the network.
+func resets(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // then it is a dropped answer
+	conn.Close()
+}
+
 // cutsShort closes the connection amid its answer.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
@@ -137,6 +148,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 		{"an unavailable service", []answer{failsWith(http.StatusServiceUnavailable, "ServiceUnavailable")}, 0, 1, 0, true},
 		{"a bad gateway", []answer{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }}, 0, 1, 0, true},
 		{"a dropped answer", []answer{drops}, 0, 1, 0, true},
+		{"a reset connection", []answer{resets}, 0, 1, 0, true},
 		{"an answer cut short", []answer{cutsShort}, 0, 1, 0, true},
 		{"a missing table", []answer{failsWith(http.StatusBadRequest, "ResourceNotFoundException")}, 0, 1, 0, true},
 		{"an item that another transaction holds", []answer{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
