@@ -1,6 +1,6 @@
-// Package sluice carries the deployment template of the service, so that the
-// local server and the tests take their routes and tables from the same
-// definition as AWS.
+// Package sluice carries the deployment template and the API description of the
+// service, so that the local server, the functions and the tests take them from
+// the same files as everybody else.
 package sluice
 
 import _ "embed"
@@ -10,3 +10,8 @@ import _ "embed"
 //
 //go:embed template.yaml
 var Template []byte
+
+// OpenAPI is openapi.yaml, the description of the API. It must not be changed.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte

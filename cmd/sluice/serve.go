@@ -130,9 +130,11 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 	if err != nil {
 		return nil, err
 	}
+	stores := b.stores
+	stores.OpenAPI = sluice.OpenAPI
 	functions := make(map[string]gateway.Function)
 	for _, f := range tmpl.Functions {
-		h, err := httpapi.NewHandler(f.Name, limiter, b.stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger})
+		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger})
 		if err != nil {
 			return nil, err
 		}

@@ -22,10 +22,13 @@ import (
 	"time"
 
 	"sluice/internal/dynamolocal"
+	"sluice/internal/openapitest"
 )
 
-// program is the path of the program that the tests run, built by TestMain.
-var program string
+var (
+	program string            // path of the program that the tests run, built by TestMain
+	spec    *openapitest.Spec // openapi.yaml, which its responses are held against
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
@@ -38,6 +41,10 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	if spec, err = openapitest.Load(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	program = filepath.Join(dir, "sluice")
 	if out, err := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", program, ".")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
@@ -125,6 +132,8 @@ func (s *server) clientAt(t *testing.T, address string) *client {
 
 // response is a response read to its end.
 type response struct {
+	method, target string // of its request
+
 	status int
 	header http.Header
 	body   string
@@ -162,13 +171,29 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response{resp.StatusCode, resp.Header, string(b)}
+	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// want is do for a response that must have a status.
+// check is do for a response that is held against openapi.yaml.
+func (c *client) check(t *testing.T, method, target, body string, header ...string) response {
+	t.Helper()
+	r := c.do(t, method, target, body, header...)
+	r.describedIn(t)
+	return r
+}
+
+// describedIn fails the test if r is not as openapi.yaml says.
+func (r response) describedIn(t *testing.T) {
+	t.Helper()
+	if err := spec.Check(openapitest.Response{Method: r.method, Target: r.target, Status: r.status, Header: r.header, Body: []byte(r.body)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// want is check for a response that must have a status.
 func (c *client) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
-	r := c.do(t, method, target, body)
+	r := c.check(t, method, target, body)
 	if r.status != status {
 		t.Fatalf("%s %s: status %d, want %d: %s", method, target, r.status, status, r.body)
 	}
@@ -219,6 +244,9 @@ func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
 			return
 		}
 		responses := play(c)
+		for _, r := range responses {
+			r.describedIn(t)
+		}
 		if responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 			return
 		}
@@ -401,7 +429,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := c.do(t, tt.method, tt.target, tt.body, tt.header...)
+			r := c.check(t, tt.method, tt.target, tt.body, tt.header...)
 			if r.status != tt.status || r.header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("status %d, want %d; %s: %s", r.status, tt.status, r.header.Get("Content-Type"), r.body)
 			}

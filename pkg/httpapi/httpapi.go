@@ -32,11 +32,11 @@ const storeTimeout = 5 * time.Second
 // DefaultWorkspace owns every record while access keys are off.
 const DefaultWorkspace = "default"
 
-// Stores are the record stores that routes work on. A handler needs only
-// those of its route.
+// Stores are what routes work on. A handler needs only those of its route.
 type Stores struct {
 	Entities entity.Store
 	Events   event.Store
+	OpenAPI  []byte // openapi.yaml
 }
 
 // Options tune a Handler. The zero value is ready to use.
@@ -129,12 +129,15 @@ type reply struct {
 	header  http.Header // beyond the headers of every response; may be nil
 	body    any         // JSON
 	records int         // how many records the body shows
-	encoded []byte      // body as bytes, by encode
+	encoded []byte      // the body as bytes: by encode, unless the action set it
 }
 
 // encode writes body as JSON. Strings and numbers of attributes come out as
 // they were stored.
 func (out *reply) encode() (err error) {
+	if out.encoded != nil {
+		return nil
+	}
 	if out.encoded, err = json.Marshal(out.body, jsontext.PreserveRawStrings(true)); err != nil {
 		return fmt.Errorf("encode response: %w", err)
 	}

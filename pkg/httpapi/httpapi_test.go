@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"go.etcd.io/bbolt"
 
+	"sluice"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
@@ -41,7 +42,7 @@ func newAPI(t testing.TB) api {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	var a api
+	a := api{stores: httpapi.Stores{OpenAPI: sluice.OpenAPI}}
 	if a.stores.Entities, err = entitybolt.New(db); err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +65,7 @@ func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReques
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkDescribed(t, ev, resp)
 	return resp
 }
 

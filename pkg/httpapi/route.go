@@ -34,6 +34,7 @@ func (r Route) Key() string {
 func Routes() []Route {
 	entities := func(s Stores) bool { return s.Entities != nil }
 	events := func(s Stores) bool { return s.Events != nil }
+	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
 	nothing := func(Stores) bool { return true }
 	return []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, listEntity, entities},
@@ -45,6 +46,7 @@ func Routes() []Route {
 		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, deleteEntity, entities},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, createEvent, events},
 		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, createEvents, events},
+		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, getOpenAPI, openAPI},
 		{"not-found", "", "$default", ratelimit.General, notFound, nothing},
 	}
 }
@@ -56,6 +58,14 @@ func routeNamed(name string) (Route, bool) {
 		return Route{}, false
 	}
 	return routes[i], true
+}
+
+// getOpenAPI shows the description of the API.
+func getOpenAPI(h *Handler, r *request) (reply, error) {
+	if err := parseQuery(r).err(); err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, encoded: h.stores.OpenAPI}, nil
 }
 
 // notFound answers what no route matches: 405 where the path has a route of

@@ -1,0 +1,230 @@
+// Package openapitest holds responses against openapi.yaml, both ways: what a
+// response has and the description lacks fails at once, and what the
+// description has and no response had can be asked for at the end.
+package openapitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
+)
+
+// Spec is openapi.yaml and what has been seen of it. It is safe for concurrent
+// use.
+type Spec struct {
+	validator validator.Validator
+	document  map[string]any
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// Load reads the description, which must be valid itself.
+func Load() (*Spec, error) {
+	doc, err := libopenapi.NewDocument(sluice.OpenAPI)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	v, errs := validator.NewValidator(doc)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("openapi.yaml: %v", errs)
+	}
+	if ok, errs := v.ValidateDocument(); !ok {
+		return nil, fmt.Errorf("openapi.yaml: %v", errs)
+	}
+	s := &Spec{validator: v, seen: make(map[string]bool)}
+	return s, yaml.Unmarshal(sluice.OpenAPI, &s.document)
+}
+
+// Response is a response and what it answers.
+type Response struct {
+	Method string
+	Target string // path and query
+	Status int
+	Header http.Header // canonical names
+	Body   []byte
+}
+
+// Check says in what the response differs from its description. What no
+// operation describes must be a problem like that of an unknown record.
+func (s *Spec) Check(r Response) error {
+	path, _, _ := strings.Cut(r.Target, "?")
+	described := r
+	operation := s.operation(r.Method, path)
+	if operation == nil {
+		if r.Status < http.StatusBadRequest {
+			return fmt.Errorf("openapi.yaml does not describe %s %s", r.Method, path)
+		}
+		described.Method, described.Target = http.MethodGet, "/entity/id"
+		operation = s.operation(described.Method, described.Target)
+		if r.Status == http.StatusMethodNotAllowed {
+			described.Status = http.StatusNotFound
+		}
+	} else if invalidPath(path) {
+		// The library does not match a path that breaks its parameter's pattern.
+		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
+	}
+	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)
+	if err != nil {
+		return err
+	}
+	// The library reads numbers as float64 and fails on those beyond; their
+	// digits are no part of the description.
+	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
+	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
+	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
+		var b strings.Builder
+		for _, e := range errs {
+			fmt.Fprintf(&b, "%s: %s", e.Message, e.Reason)
+			for _, f := range e.SchemaValidationErrors {
+				fmt.Fprintf(&b, "; %s", f.Reason)
+			}
+		}
+		return fmt.Errorf("%s %s, %d: %s\n%s", r.Method, r.Target, r.Status, b.String(), r.Body)
+	}
+	return s.note(operation, described)
+}
+
+func invalidPath(path string) bool { return strings.Count(path, "/") > 1 }
+
+// operation is the description of a method of a path; nil if there is none.
+func (s *Spec) operation(method, path string) map[string]any {
+	for template, item := range object(s.document["paths"]) {
+		prefix, parameter, _ := strings.Cut(template, "{")
+		rest, ok := strings.CutPrefix(path, prefix)
+		if path == template || parameter != "" && ok && rest != "" && !strings.Contains(rest, "/") {
+			return object(object(item)[strings.ToLower(method)])
+		}
+	}
+	return nil
+}
+
+// note remembers the status and the members of a response.
+func (s *Spec) note(operation map[string]any, r Response) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[statusKey(operation, fmt.Sprint(r.Status))] = true
+	response := s.resolve(object(object(operation["responses"])[fmt.Sprint(r.Status)]))
+	for mediaType, content := range object(response["content"]) {
+		if !strings.HasSuffix(mediaType, "json") {
+			continue
+		}
+		var body any
+		dec := json.NewDecoder(bytes.NewReader(r.Body))
+		dec.UseNumber()
+		if err := dec.Decode(&body); err != nil {
+			return err
+		}
+		s.noteValue(object(object(content)["schema"]), body)
+	}
+	return nil
+}
+
+func statusKey(operation map[string]any, status string) string {
+	return fmt.Sprintf("%v answers %s", operation["operationId"], status)
+}
+
+// noteValue remembers the members and the enumerated values of named schemas
+// that a value has.
+func (s *Spec) noteValue(schema map[string]any, value any) {
+	name := refName(schema)
+	schema = s.resolve(schema)
+	switch v := value.(type) {
+	case map[string]any:
+		for member, child := range object(schema["properties"]) {
+			if childValue, ok := v[member]; ok {
+				s.seen[name+"."+member] = true
+				s.noteEnum(name+"."+member, object(child), childValue)
+				s.noteValue(object(child), childValue)
+			}
+		}
+	case []any:
+		for _, element := range v {
+			s.noteValue(object(schema["items"]), element)
+		}
+	}
+}
+
+func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
+	if schema["enum"] != nil {
+		s.seen[fmt.Sprintf("%s: %v", place, value)] = true
+	}
+}
+
+// resolve follows a $ref, if it is one.
+func (s *Spec) resolve(node map[string]any) map[string]any {
+	ref, ok := node["$ref"].(string)
+	if !ok {
+		return node
+	}
+	var at any = s.document
+	for part := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
+		at = object(at)[part]
+	}
+	return object(at)
+}
+
+func refName(node map[string]any) string {
+	ref, _ := node["$ref"].(string)
+	return ref[strings.LastIndex(ref, "/")+1:]
+}
+
+func object(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// Unseen is what the description promises of responses and none had: statuses
+// of operations, members of the schemas, values of their enumerations.
+func (s *Spec) Unseen() []string {
+	promised := make(map[string]bool)
+	for _, item := range object(s.document["paths"]) {
+		for _, operation := range object(item) {
+			for status, response := range object(object(operation)["responses"]) {
+				promised[statusKey(object(operation), status)] = true
+				for _, content := range object(s.resolve(object(response))["content"]) {
+					s.promise(object(object(content)["schema"]), promised)
+				}
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(promised, func(key string, _ bool) bool { return s.seen[key] })
+	return slices.Sorted(maps.Keys(promised))
+}
+
+// promise adds the members of a schema, and of those within it, once.
+func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
+	name := refName(schema)
+	schema = s.resolve(schema)
+	for member, child := range object(schema["properties"]) {
+		place := name + "." + member
+		if promised[place] {
+			continue
+		}
+		promised[place] = true
+		if values, ok := object(child)["enum"].([]any); ok {
+			for _, v := range values {
+				promised[fmt.Sprintf("%s: %v", place, v)] = true
+			}
+		}
+		s.promise(object(child), promised)
+	}
+	if items := object(schema["items"]); items != nil {
+		s.promise(items, promised)
+	}
+}

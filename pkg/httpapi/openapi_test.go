@@ -1,0 +1,161 @@
+package httpapi_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice"
+	"sluice/internal/openapitest"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/record"
+)
+
+// spec holds every response of this package's tests against openapi.yaml.
+var spec *openapitest.Spec
+
+func TestMain(m *testing.M) {
+	var err error
+	if spec, err = openapitest.Load(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	// The whole suite has run, so what is described has been produced.
+	if whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.fuzz").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""; whole && code == 0 {
+		if unseen := spec.Unseen(); len(unseen) > 0 {
+			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes what no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// checkDescribed fails the test if the response is not as openapi.yaml says.
+func checkDescribed(t testing.TB, ev events.APIGatewayV2HTTPRequest, resp events.APIGatewayV2HTTPResponse) {
+	t.Helper()
+	header := make(http.Header)
+	for name, value := range resp.Headers {
+		header.Set(name, value)
+	}
+	path := ev.RawPath
+	if stage := ev.RequestContext.Stage; stage != "$default" {
+		path = strings.TrimPrefix(path, "/"+stage)
+	}
+	err := spec.Check(openapitest.Response{Method: ev.RequestContext.HTTP.Method, Target: path, Status: resp.StatusCode, Header: header, Body: []byte(resp.Body)})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheDescriptionIsServed(t *testing.T) {
+	a := newAPI(t)
+	resp := a.invoke(t, "openapi", sample(t, "openapi"))
+	if resp.StatusCode != 200 || resp.Headers["Content-Type"] != "application/yaml" || resp.Body != string(sluice.OpenAPI) {
+		t.Errorf("%d %v", resp.StatusCode, resp.Headers)
+	}
+	ev := sample(t, "openapi")
+	ev.RawQueryString = "a=b"
+	if resp := a.invoke(t, "openapi", ev); resp.StatusCode != 400 {
+		t.Errorf("with a parameter: %d", resp.StatusCode)
+	}
+}
+
+// unavailableEntities and unavailableEvents are stores that do not answer.
+type unavailableEntities struct{ entity.Store }
+
+func unavailable() error { return record.UnavailableError("test", context.DeadlineExceeded) }
+
+func (unavailableEntities) Create(context.Context, string, entity.Entity) (entity.Entity, bool, error) {
+	return entity.Entity{}, false, unavailable()
+}
+
+type unavailableEvents struct{ event.Store }
+
+func (unavailableEvents) Create(context.Context, string, event.Event) (event.Event, bool, error) {
+	return event.Event{}, false, unavailable()
+}
+
+func TestEveryRouteFailsAsDescribed(t *testing.T) {
+	for _, route := range httpapi.Routes() {
+		t.Run(route.Name, func(t *testing.T) {
+			healthy := newAPI(t)
+			limited, err := ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut, err := ratelimit.New(unreachable{}, ratelimit.Config{Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Stores that are not there panic, as a programmer's mistake would.
+			broken := httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, OpenAPI: sluice.OpenAPI}
+			ev := sample(t, route.Name)
+			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
+				t.Helper()
+				if resp := a.invoke(t, route.Name, ev); resp.StatusCode != status {
+					t.Errorf("status %d, want %d: %s", resp.StatusCode, status, resp.Body)
+				}
+			}
+			over := api{stores: healthy.stores, limiter: limited}
+			over.invoke(t, route.Name, ev)
+			want(over, ev, http.StatusTooManyRequests)
+			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
+			if route.Class != ratelimit.General {
+				want(api{stores: broken, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
+			}
+			if route.Class != ratelimit.Import {
+				return
+			}
+			bad := ev
+			bad.Body = "{"
+			want(healthy, bad, http.StatusBadRequest)
+			bad.Body = `{"x":1}`
+			want(healthy, bad, http.StatusUnprocessableEntity)
+			bad.Body = strings.Repeat(" ", 2<<20)
+			want(healthy, bad, http.StatusRequestEntityTooLarge)
+			bad = sample(t, route.Name)
+			bad.Headers["content-type"] = "text/plain"
+			want(healthy, bad, http.StatusUnsupportedMediaType)
+		})
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIs503(t *testing.T) {
+	a := newAPI(t)
+	a.stores.Entities, a.stores.Events = unavailableEntities{}, unavailableEvents{}
+	for _, route := range []string{"create-entity", "create-event", "create-events"} {
+		if resp := a.invoke(t, route, sample(t, route)); resp.StatusCode != 503 || resp.Headers["Retry-After"] != "1" {
+			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+func TestIDsThatCannotBe(t *testing.T) {
+	a := newAPI(t)
+	for _, route := range []string{"get-entity", "get-event"} {
+		ev := sample(t, route)
+		ev.PathParameters["id"] = "a%20b"
+		if resp := a.invoke(t, route, ev); resp.StatusCode != 400 {
+			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
+		}
+	}
+	for _, route := range []string{"create-entity", "create-event"} {
+		a.invoke(t, route, sample(t, route))
+		ev := sample(t, route)
+		ev.Body = strings.Replace(ev.Body, `"attributes":{`, `"attributes":{"other":true,`, 1)
+		if resp := a.invoke(t, route, ev); resp.StatusCode != 409 {
+			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
+		}
+	}
+}
