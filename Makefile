@@ -3,6 +3,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
+SCHEMATHESIS := 4.32.5
 
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
@@ -14,7 +15,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local clean
+.PHONY: help run test check template dynamodb-local schemathesis clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +31,8 @@ test: ## run everything that must pass: check, template and the Go tests
 	else $(call without,the checks of template.yaml; they need python3 with venv and its package index); fi
 	@$(MAKE) --no-print-directory dynamodb-local || \
 		$(call without,the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped)
+	@$(MAKE) --no-print-directory schemathesis || \
+		$(call without,the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@race=-race; \
@@ -58,6 +61,15 @@ $(SAM_READY):
 	@rm -rf .cache/sam
 	python3 -m venv .cache/sam
 	.cache/sam/bin/pip install --quiet --disable-pip-version-check aws-sam-cli==$(SAM_CLI) cfn-lint==$(CFN_LINT)
+	@touch $@
+
+schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, which tests the API by openapi.yaml
+
+.cache/schemathesis/ready-$(SCHEMATHESIS):
+	@echo "Installing Schemathesis $(SCHEMATHESIS) into .cache/schemathesis"
+	@rm -rf .cache/schemathesis
+	python3 -m venv .cache/schemathesis
+	.cache/schemathesis/bin/pip install --quiet --disable-pip-version-check schemathesis==$(SCHEMATHESIS)
 	@touch $@
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// A tester that makes its requests out of openapi.yaml gets no server error and
+// no answer that is not described. Two of its checks are left out: that what
+// fits the schemas is accepted, for no schema tells a real cursor from another,
+// and that what does not is refused, for a batch takes its good events beside
+// bad ones.
+func TestSchemathesis(t *testing.T) {
+	t.Parallel()
+	tester, err := filepath.Abs("../../.cache/schemathesis/bin/schemathesis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(tester); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("schemathesis is missing: %v", err)
+		}
+		t.Skip("Schemathesis is missing, SO THIS TEST DID NOT RUN. Run: make schemathesis")
+	}
+	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"})
+	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",
+		"--checks", "all", "--exclude-checks", "positive_data_acceptance,negative_data_rejection",
+		"--phases", "examples,coverage,fuzzing", "--max-examples", "50", "--no-color", "--generation-deterministic")
+	cmd.Dir = t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	} else {
+		t.Logf("%s", out)
+	}
+	s.stop(t)
+}
