@@ -32,6 +32,11 @@ func open(t *testing.T) entity.Store {
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
+func TestWalks(t *testing.T) {
+	t.Parallel()
+	storetest.Walk(t, open(t))
+}
+
 // A database that was written before lists by type were thought of.
 func TestOldDatabasesGetTheIndex(t *testing.T) {
 	db := openDB(t)

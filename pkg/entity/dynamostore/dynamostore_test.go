@@ -35,6 +35,11 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestWalks(t *testing.T) {
+	t.Parallel()
+	storetest.Walk(t, open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")))
+}
+
 // log notes the calls of a store.
 type log struct {
 	*dynamodb.Client

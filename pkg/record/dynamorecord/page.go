@@ -104,24 +104,28 @@ func (m *merger) compare(a, b string) int {
 // far as the sizes seen so far tell how many fit.
 func (m *merger) wanted() int {
 	wanted := min(m.limit, math.MaxInt32-1) + 1
-	if size := m.meanSize(); size > 0 && len(m.parts) > 1 {
-		wanted = min(wanted, record.MaxPageBytes/size+2)
+	if _, mean, _ := m.sizes(); mean > 0 && len(m.parts) > 1 {
+		wanted = min(wanted, int(record.MaxPageBytes/mean)+2)
 	}
 	return wanted
 }
 
-// meanSize is the mean size of the items read so far; 0 if there are none.
-func (m *merger) meanSize() int {
-	count, bytes := 0, 0
+// sizes are how many items have been read, their mean size and its standard
+// deviation, in bytes.
+func (m *merger) sizes() (count, mean, deviation float64) {
+	var sum, squares float64
 	for _, p := range m.parts {
 		for _, c := range p.items {
-			count, bytes = count+1, bytes+c.size
+			count++
+			sum += float64(c.size)
+			squares += float64(c.size) * float64(c.size)
 		}
 	}
 	if count == 0 {
-		return 0
+		return 0, 0, 0
 	}
-	return max(bytes/count, 1)
+	mean = sum / count
+	return count, mean, math.Sqrt(max(squares/count-mean*mean, 0))
 }
 
 // share is how many items of a full page each part holds on average.
@@ -152,15 +156,21 @@ func (m *merger) read(ctx context.Context, parts []*part, ask func(*part) int) e
 	return first
 }
 
-// fillUnit is n raised to what the read units of n items have room for, as
-// far as their sizes are known. It leaves some room for larger ones.
+// fillUnit is n raised to what the read units of n items most likely have room
+// for, as far as sizes are known.
 func (m *merger) fillUnit(n int) int {
-	size := m.meanSize()
-	if size == 0 || len(m.parts) == 1 {
+	seen, mean, deviation := m.sizes()
+	if mean == 0 || len(m.parts) == 1 {
 		return n
 	}
-	units := ceil(n*size, readUnitBytes)
-	return min(max(n, units*readUnitBytes*9/10/size), m.wanted())
+	// A unit too many costs more than an item too few: leave room for one and a
+	// half times the spread of what n items weigh, judged by those seen.
+	weight := func(n float64) float64 { return n*mean + 1.5*deviation*math.Sqrt(n+n*n/seen) }
+	paid := math.Ceil(float64(n)*mean/readUnitBytes) * readUnitBytes
+	for wanted := m.wanted(); n < wanted && weight(float64(n+1)) <= paid; {
+		n++
+	}
+	return n
 }
 
 // read asks for the next n items.

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// WalkCount is how many entities Walk puts into a store.
+const WalkCount = 5_000
+
+// Walk fills a store that has no entities with WalkCount of them and reads
+// lists of all and of one type to their end, by pages of 1, 7, 50 and 200: each
+// must hold every entity that belongs to it once, in order.
+func Walk(t *testing.T, s entity.Store) {
+	var entities []entity.Entity
+	for i := range WalkCount {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "entity %d", i) //nolint:errcheck // a hash takes all
+		n := h.Sum64()
+		e := plain(fmt.Sprintf("%x", n))
+		e.Type = fmt.Sprintf("type-%d", n>>24%10)
+		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
+		entities = append(entities, e)
+	}
+	next := make(chan entity.Entity)
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for e := range next {
+				if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
+					t.Errorf("create %s: created %v, error %v", e.ID, created, err)
+				}
+			}
+		})
+	}
+	for _, e := range entities {
+		next <- e
+	}
+	close(next)
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	for _, typ := range []string{"", "type-3"} {
+		want := ids(slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ }))
+		slices.Sort(want)
+		for _, limit := range []int{1, 7, 50, 200} {
+			t.Run(fmt.Sprintf("%d of type %q by %d", len(want), typ, limit), func(t *testing.T) {
+				pages := walk(t, s, workspace, entity.Query{Type: typ, Limit: limit})
+				if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
+					t.Errorf("%d entities, want %d, or in another order", len(got), len(want))
+				}
+				if n := (len(want) + limit - 1) / limit; len(pages) != n {
+					t.Errorf("%d pages, want %d", len(pages), n)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package dynamostore_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+	"sluice/pkg/event"
+	"sluice/pkg/event/dynamostore"
+	"sluice/pkg/event/storetest"
+)
+
+// meter sums what the queries of a store consume and notes how large the items
+// are that they bring.
+type meter struct {
+	*dynamodb.Client
+
+	mu      sync.Mutex
+	units   float64
+	queries int
+	items   map[string]item // by id
+}
+
+// item is what there is to know of an item about its cost.
+type item struct {
+	bytes int
+	shard string
+}
+
+func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	m.queries++
+	for _, row := range out.Items {
+		size := 0
+		for name, value := range row {
+			size += len(name) + len(text(value))
+		}
+		m.items[text(row["id"])] = item{bytes: size, shard: text(row["shard"])}
+	}
+	return out, nil
+}
+
+func text(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
+
+// units is what reading so many bytes eventually consistently consumes: no
+// query is free.
+func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
+
+// Lists are walked, and what their pages consumed is held against the ideal,
+// which reads the bytes they show in one query, and against the least that one
+// query to each shard could consume which knew in advance what to read.
+func TestWalksAndTheirReadUnits(t *testing.T) {
+	for _, shards := range []int{1, 4, 16} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			m := &meter{Client: dynamolocal.Client(t), items: make(map[string]item)}
+			s, err := dynamostore.New(m, dynamolocal.Table(t, "EventsTable"), dynamostore.Config{Shards: shards})
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Walk(t, s, true)
+			for _, limit := range []int{1, 7, 50, 200} {
+				m.units, m.queries = 0, 0
+				var ideal, least float64
+				pages := 0
+				q := event.Query{Limit: limit}
+				for pages < 30 {
+					page, err := s.List(t.Context(), "default", q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					size, sizes := 0, make(map[string]int)
+					for _, e := range page.Events {
+						size += m.items[e.ID].bytes
+						sizes[m.items[e.ID].shard] += m.items[e.ID].bytes
+					}
+					ideal += units(size)
+					least += float64(shards-len(sizes)) / 2
+					for _, size := range sizes {
+						least += units(size)
+					}
+					pages++
+					if !page.More {
+						break
+					}
+					after := page.Events[len(page.Events)-1].Position()
+					q.After = &after
+				}
+				n := float64(pages)
+				t.Logf("%2d shards, limit %3d: %5.2f read units in %4.1f queries a page; ideal %5.2f (%5.2f times); least by shard %5.2f (%4.2f times)",
+					shards, limit, m.units/n, float64(m.queries)/n, ideal/n, m.units/ideal, least/n, m.units/least)
+				if m.units > 1.25*least {
+					t.Errorf("%d shards, limit %d: %v read units, more than 1.25 times the %v that the shards make necessary", shards, limit, m.units, least)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package storetest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// WalkCount is how many events Walk puts into a store.
+const WalkCount = 10_000
+
+// Walk fills a store that has no events with WalkCount of them and reads lists
+// of all kinds to their end, by pages of 1, 7, 50 and 200: each must hold every
+// event that belongs to it once, in order. Where a page takes many calls, few
+// leaves out the walks over all events by short pages.
+func Walk(t *testing.T, s event.Store, few bool) {
+	events := manyEvents()
+	fillFrom(t, s, events)
+	if t.Failed() {
+		return
+	}
+	from, to := later(20*time.Minute), later(25*time.Minute)
+	for _, tt := range []struct {
+		name  string
+		query event.Query
+		limit []int
+		holds func(event.Event) bool
+	}{
+		{"all", event.Query{}, []int{1, 7, 50, 200}, func(event.Event) bool { return true }},
+		{"a range of times", event.Query{From: &from, To: &to}, []int{1, 7, 50, 200}, func(e event.Event) bool {
+			return e.OccurredAt.Compare(from) >= 0 && e.OccurredAt.Compare(to) < 0
+		}},
+		{"an entity", event.Query{EntityID: "entity-3"}, []int{1, 7, 50, 200}, func(e event.Event) bool { return e.EntityID == "entity-3" }},
+		{"an entity from a time", event.Query{EntityID: "entity-1", From: &from}, []int{7, 200}, func(e event.Event) bool {
+			return e.EntityID == "entity-1" && e.OccurredAt.Compare(from) >= 0
+		}},
+	} {
+		want := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool { return !tt.holds(e) })
+		for _, ascending := range []bool{true, false} {
+			ids := inOrder(want, ascending)
+			for _, limit := range tt.limit {
+				if few && limit*1000 < len(ids) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s of %d by %d, ascending %v", tt.name, len(ids), limit, ascending), func(t *testing.T) {
+					q := tt.query
+					q.Ascending, q.Limit = ascending, limit
+					pages := walk(t, s, workspace, q)
+					i := 0
+					for _, page := range pages {
+						for _, e := range page {
+							if i == len(ids) || e.ID != ids[i] {
+								t.Fatalf("event %d is %s", i, e.ID)
+							}
+							i++
+						}
+					}
+					if n := (len(ids) + limit - 1) / limit; i != len(ids) || len(pages) != n {
+						t.Errorf("%d events on %d pages, want %d on %d", i, len(pages), len(ids), n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// manyEvents are WalkCount events within an hour, some at the same time, of a
+// few entities, of different sizes, in no order.
+func manyEvents() []event.Event {
+	events := make([]event.Event, WalkCount)
+	for i := range events {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "event %d", i) //nolint:errcheck // a hash takes all
+		n := h.Sum64()
+		e := plain(fmt.Sprintf("evt-%016x", n), later(time.Duration(n>>8%3_600)*time.Second))
+		e.EntityID = event.OptionalID(fmt.Sprintf("entity-%d", n>>24%25))
+		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
+		events[i] = e
+	}
+	return events
+}
+
+// fillFrom creates events by several writers.
+func fillFrom(t *testing.T, s event.Store, events []event.Event) {
+	t.Helper()
+	next := make(chan event.Event)
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for e := range next {
+				if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
+					t.Errorf("create %s: created %v, error %v", e.ID, created, err)
+				}
+			}
+		})
+	}
+	for _, e := range events {
+		next <- e
+	}
+	close(next)
+	wg.Wait()
+}
