@@ -18,7 +18,7 @@ import (
 // repeats some writes by itself, and the client whole batches until it has seen
 // each of their events stored.
 func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
-	const batches, batch = 20, 100
+	const batches, batch = 6, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "EVENT_SHARDS=4")

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -200,6 +201,26 @@ func TestBodies(t *testing.T) {
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
 		t.Errorf("not UTF-8: %d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+// What a problem repeats of the request need not be UTF-8.
+func TestProblemsAreJSONWhateverTheyShow(t *testing.T) {
+	a := newRoomyAPI(t)
+	bad := lambdatest.Event("POST", "/create_entity", "192.0.2.1", "{}")
+	bad.Headers["content-type"] = "text/\xff"
+	coded := lambdatest.Event("POST", "/create_entity", "192.0.2.1", "{}")
+	coded.Headers["content-encoding"] = "\xff"
+	for name, resp := range map[string]events.APIGatewayV2HTTPResponse{
+		"a parameter":      a.get(t, "list-entity", "/entity?%ff=1"),
+		"a raw parameter":  a.get(t, "list-entity", "/entity?\xff=1"),
+		"a path":           a.get(t, "not-found", "/nowhere/\xff"),
+		"a content type":   a.invoke(t, "create-entity", bad),
+		"a content coding": a.invoke(t, "create-entity", coded),
+	} {
+		if resp.StatusCode < 400 || resp.StatusCode >= 500 || !json.Valid([]byte(resp.Body)) || !utf8.ValidString(resp.Body) {
+			t.Errorf("%s: %d %q", name, resp.StatusCode, resp.Body)
+		}
 	}
 }
 

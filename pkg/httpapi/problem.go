@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -143,8 +146,11 @@ func (h *Handler) problem(r *request, err error) reply {
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
-	if err := out.encode(); err != nil {
-		panic(err) // a Problem is strings and numbers
+	// A detail may show a client's text, which may not be UTF-8.
+	b, marshalErr := json.Marshal(out.body, jsontext.AllowInvalidUTF8(true))
+	if marshalErr != nil {
+		panic(marshalErr) // a Problem is strings and numbers
 	}
+	out.encoded = append(b, '\n')
 	return out
 }
