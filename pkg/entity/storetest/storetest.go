@@ -67,13 +67,16 @@ func plain(id string) entity.Entity {
 	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: created, UpdatedAt: created}
 }
 
-// fill creates entities, all at once: concurrent creates of different ids must
+// fill creates entities, many at once: concurrent creates of different ids must
 // not lose any.
 func fill(t *testing.T, s entity.Store, workspace string, entities ...entity.Entity) {
 	t.Helper()
+	slots := make(chan struct{}, 32)
 	var wg sync.WaitGroup
 	for _, e := range entities {
+		slots <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
 				t.Errorf("create %s: created %v, error %v", e.ID, created, err)
 			}

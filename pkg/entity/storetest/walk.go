@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"sluice/pkg/entity"
@@ -29,25 +28,7 @@ func Walk(t *testing.T, s entity.Store) {
 		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
 		entities = append(entities, e)
 	}
-	next := make(chan entity.Entity)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			for e := range next {
-				if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
-					t.Errorf("create %s: created %v, error %v", e.ID, created, err)
-				}
-			}
-		})
-	}
-	for _, e := range entities {
-		next <- e
-	}
-	close(next)
-	wg.Wait()
-	if t.Failed() {
-		return
-	}
+	fill(t, s, workspace, entities...)
 	for _, typ := range []string{"", "type-3"} {
 		want := ids(slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ }))
 		slices.Sort(want)

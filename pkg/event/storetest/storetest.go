@@ -73,13 +73,16 @@ func plain(id string, occurred record.Time) event.Event {
 	return event.Event{ID: id, Name: "login", EntityID: "u-1", OccurredAt: occurred, Attributes: record.Attributes(`{"a":1}`), CreatedAt: at("2026-01-02T15:04:05.678Z")}
 }
 
-// fill creates events, all at once: concurrent creates of different ids must
+// fill creates events, many at once: concurrent creates of different ids must
 // not lose any.
 func fill(t *testing.T, s event.Store, workspace string, events ...event.Event) {
 	t.Helper()
+	slots := make(chan struct{}, 32)
 	var wg sync.WaitGroup
 	for _, e := range events {
+		slots <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
 				t.Errorf("create %s: created %v, error %v", e.ID, created, err)
 			}

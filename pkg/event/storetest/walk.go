@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +21,7 @@ const WalkCount = 10_000
 // leaves out the walks over all events by short pages.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
-	fillFrom(t, s, events)
-	if t.Failed() {
-		return
-	}
+	fill(t, s, workspace, events...)
 	from, to := later(20*time.Minute), later(25*time.Minute)
 	for _, tt := range []struct {
 		name  string
@@ -85,25 +81,4 @@ func manyEvents() []event.Event {
 		events[i] = e
 	}
 	return events
-}
-
-// fillFrom creates events by several writers.
-func fillFrom(t *testing.T, s event.Store, events []event.Event) {
-	t.Helper()
-	next := make(chan event.Event)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			for e := range next {
-				if _, created, err := s.Create(t.Context(), workspace, e); !created || err != nil {
-					t.Errorf("create %s: created %v, error %v", e.ID, created, err)
-				}
-			}
-		})
-	}
-	for _, e := range events {
-		next <- e
-	}
-	close(next)
-	wg.Wait()
 }
