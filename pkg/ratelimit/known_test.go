@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -298,5 +299,35 @@ func TestAFallbackThatFailsRefuses(t *testing.T) {
 	d, err := l.Charge(t.Context(), create("create-event"))
 	if d.Allowed || !errors.Is(err, errDown) || d.Remaining() != 0 || d.Counters[0].Remaining() != 0 || d.Degraded != nil {
 		t.Errorf("%+v, error %v", d, err)
+	}
+}
+
+// An instance remembers 32,768 exhausted keys of a window (maxKnown) and asks
+// about the others; the next window starts with an empty memory.
+func TestAFullMemoryAsksAndIsEmptiedByTheNextWindow(t *testing.T) {
+	const most = 1 << 15
+	store := &counting{Store: memstore.New()}
+	l, c := newLimiter(t, store, ratelimit.Limits{Imports: 1})
+	asks := func(i int) bool {
+		t.Helper()
+		calls := store.calls.Load()
+		if _, err := l.Charge(t.Context(), from("192.0.2.1/"+strconv.Itoa(i), create("create-event"))); err != nil {
+			t.Fatal(err)
+		}
+		return store.calls.Load() > calls
+	}
+	for range 2 {
+		for i := range most + 1 {
+			asks(i)
+		}
+		for _, i := range []int{0, most - 1} {
+			if asks(i) {
+				t.Errorf("address %d of %d: asked the store", i, most)
+			}
+		}
+		if !asks(most) {
+			t.Error("an address beyond what is remembered: did not ask the store")
+		}
+		c.t = c.t.Add(time.Second)
 	}
 }
