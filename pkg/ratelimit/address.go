@@ -23,6 +23,9 @@ func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	if addr.Is4() {
 		return addr.String(), nil
 	}
+	if ipv6Prefix < 1 {
+		return "", fmt.Errorf("parse client address: a prefix of %d bits would make all addresses one", ipv6Prefix)
+	}
 	prefix, err := addr.Prefix(ipv6Prefix)
 	if err != nil {
 		return "", fmt.Errorf("parse client address: %w", err)

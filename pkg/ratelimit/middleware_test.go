@@ -47,6 +47,9 @@ func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
+// values are the values of a header under its exact name.
+func values(w *httptest.ResponseRecorder, name string) []string { return w.Header()[name] }
+
 func TestAfterChargesWhatTheResponseShows(t *testing.T) {
 	next := &records{}
 	h := middleware(t, memstore.New(), ratelimit.Export).After(next)
@@ -65,7 +68,7 @@ func TestAfterChargesWhatTheResponseShows(t *testing.T) {
 		{"/?limit=1", 429, "0", 5},
 	} {
 		w := get(h, step.target)
-		if got := w.Header()["X-RateLimit-Remaining"]; w.Code != step.status || len(got) != 1 || got[0] != step.remaining || next.runs != step.runs {
+		if got := values(w, "X-RateLimit-Remaining"); w.Code != step.status || len(got) != 1 || got[0] != step.remaining || next.runs != step.runs {
 			t.Errorf("step %d, %s: status %d, %v left, %d runs; want %+v", i, step.target, w.Code, got, next.runs, step)
 		}
 		if (w.Header().Get("Retry-After") == "1") != (step.status == 429) {
@@ -92,14 +95,14 @@ func TestMiddlewareAnswersWhatCannotBeDecided(t *testing.T) {
 	next := &records{}
 	m := middleware(t, &brokenStore{}, ratelimit.Export)
 	for name, h := range map[string]http.Handler{"Before": m.Before(next), "After": m.After(next)} {
-		if w := get(h, "/?limit=1"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || len(w.Header()["X-RateLimit-Limit"]) != 1 {
+		if w := get(h, "/?limit=1"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || len(values(w, "X-RateLimit-Limit")) != 1 {
 			t.Errorf("%s: %d %v", name, w.Code, w.Header())
 		}
 		r := httptest.NewRequest("GET", "/?limit=1", nil)
 		r.RemoteAddr = ""
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != 400 || len(w.Header()["X-RateLimit-Limit"]) != 1 {
+		if w.Code != 400 || len(values(w, "X-RateLimit-Limit")) != 1 {
 			t.Errorf("%s without an address: %d %v", name, w.Code, w.Header())
 		}
 	}
@@ -125,7 +128,7 @@ func ExampleMiddleware() {
 	for range 2 {
 		w := httptest.NewRecorder()
 		list.ServeHTTP(w, httptest.NewRequest("GET", "/song", nil))
-		fmt.Println(w.Code, w.Header()["RateLimit"][0])
+		fmt.Println(w.Code, values(w, "RateLimit")[0])
 	}
 	// Output:
 	// 200 "records";r=40;t=1, "requests";r=199;t=1

@@ -204,6 +204,7 @@ func TestParseAddress(t *testing.T) {
 		{"192.0.2.1, 192.0.2.2", 64, ""},
 		{"localhost", 64, ""},
 		{"2001:db8::1", 129, ""},
+		{"2001:db8::1", 0, ""},
 	} {
 		got, err := ratelimit.ParseAddress(tt.in, tt.prefix)
 		if got != tt.want || (err != nil) != (tt.want == "") {
