@@ -89,7 +89,8 @@ type invocation struct {
 	requestID      string
 	address        string // of the client, as the connection or the trusted header has it
 	pathParameters map[string]string
-	malformed      bool // the event could not be made an HTTP request
+	stagePath      string // what stands before the route's path: "" or "/" and the stage
+	malformed      bool   // the event could not be made an HTTP request
 }
 
 type invocationKey struct{}
@@ -104,7 +105,9 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 		pathParameters: ev.PathParameters,
 	}
 	// API Gateway hands over the path decoded; the adapter parses it as a URL.
-	ev.RawPath = escapePath(trimStage(ev))
+	path := trimStage(ev)
+	inv.stagePath = escapePath(strings.TrimSuffix(ev.RawPath, path))
+	ev.RawPath = escapePath(path)
 	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
 	if err == nil {
 		return resp, nil
@@ -298,7 +301,7 @@ func pageOf[T any](h *Handler, r *request, records []T, more bool, next cursor) 
 		body.NextCursor = &text
 		query := r.URL.Query()
 		query.Set("cursor", text)
-		out.header = http.Header{"Link": {fmt.Sprintf("<%s?%s>; rel=\"next\"", r.URL.EscapedPath(), query.Encode())}}
+		out.header = http.Header{"Link": {fmt.Sprintf("<%s%s?%s>; rel=\"next\"", r.stagePath, r.URL.EscapedPath(), query.Encode())}}
 	}
 	out.body = body
 	return out, nil

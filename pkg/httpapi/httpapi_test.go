@@ -164,6 +164,25 @@ func TestPathsOfANamedStage(t *testing.T) {
 	}
 }
 
+func TestTheLinkOfANamedStageStaysInIt(t *testing.T) {
+	a := newAPI(t)
+	for _, id := range []string{"a", "b"} {
+		ev := sample(t, "create-entity")
+		ev.Body = `{"id":"` + id + `"}`
+		a.invoke(t, "create-entity", ev)
+	}
+	for stage, prefix := range map[string]string{"$default": "</entity?", "v1": "</v1/entity?"} {
+		ev := sample(t, "list-entity")
+		ev.RequestContext.Stage, ev.RawQueryString = stage, "limit=1"
+		if stage != "$default" {
+			ev.RawPath = "/" + stage + ev.RawPath
+		}
+		if resp := a.invoke(t, "list-entity", ev); !strings.HasPrefix(resp.Headers["Link"], prefix) {
+			t.Errorf("%s: %d, Link: %s", stage, resp.StatusCode, resp.Headers["Link"])
+		}
+	}
+}
+
 func TestEventsThatAreNoRequestsAnswer400(t *testing.T) {
 	a := newAPI(t)
 	for name, change := range map[string]func(ev *events.APIGatewayV2HTTPRequest){
