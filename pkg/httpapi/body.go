@@ -84,6 +84,7 @@ func decodeBody(r *request, limit int64, f fields) error {
 	return f.decode(body)
 }
 
+// decode reads body as decodeBody does.
 func (f fields) decode(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	value, err := dec.ReadValue()
