@@ -64,6 +64,9 @@ func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Op
 	if !ok {
 		return nil, fmt.Errorf("httpapi: there is no route %q", route)
 	}
+	if r.Scope == "" {
+		return nil, fmt.Errorf("httpapi: the route %s declares no scope", route)
+	}
 	if limiter == nil {
 		return nil, errors.New("httpapi: a limiter is required")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/pkg/access"
 	"sluice/pkg/ratelimit"
 )
 
@@ -17,6 +18,7 @@ type Route struct {
 	Method string // "" for the default route
 	Path   string // in API Gateway's terms: /entity/{id}, or $default
 	Class  ratelimit.Class
+	Scope  access.Scope // of the keys that it lets in
 
 	action action
 	served func(Stores) bool // the stores it needs are there
@@ -37,17 +39,17 @@ func Routes() []Route {
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
 	nothing := func(Stores) bool { return true }
 	return []Route{
-		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, listEntity, entities},
-		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, getEntity, entities},
-		{"list-event", http.MethodGet, "/event", ratelimit.Export, listEvent, events},
-		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, getEvent, events},
-		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, createEntity, entities},
-		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, updateEntity, entities},
-		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, deleteEntity, entities},
-		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, createEvent, events},
-		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, createEvents, events},
-		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, getOpenAPI, openAPI},
-		{"not-found", "", "$default", ratelimit.General, notFound, nothing},
+		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, entities},
+		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, entities},
+		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, events},
+		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, events},
+		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, entities},
+		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, entities},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, entities},
+		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, events},
+		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, events},
+		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
+		{"not-found", "", "$default", ratelimit.General, access.Public, notFound, nothing},
 	}
 }
 
