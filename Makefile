@@ -52,7 +52,7 @@ check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
 	go mod tidy -diff
 
 template: $(SAM_READY) ## lint template.yaml and build every function for AWS
-	.cache/sam/bin/cfn-lint template.yaml
+	.cache/sam/bin/cfn-lint --include-checks I -- template.yaml
 	$(SAM) validate --lint
 	$(SAM) build
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
@@ -87,10 +87,15 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
 # sam build calls these, one for each function of template.yaml:
-# build-ListEntityFunction builds functions/list-entity.
+# build-ListEntityFunction builds functions/list-entity. It does not tell the
+# template's parameter Architecture; the variable of that name must agree.
+ARCHITECTURE ?= arm64
+GOARCH_arm64 := arm64
+GOARCH_x86_64 := amd64
 build-%Function:
 	@test -n "$(ARTIFACTS_DIR)" || { echo "$@ is for sam build, which sets ARTIFACTS_DIR"; exit 1; }
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
 
 clean: ## remove what was built and fetched; the local server's data stays

@@ -13,13 +13,14 @@ type Config struct {
 	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
 	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
+	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
 // empty takes its default; one out of its range is an error that names it.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
-	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER")}
+	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
 	var prefix int64
 	for _, v := range []struct {
 		name      string

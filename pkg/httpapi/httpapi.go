@@ -44,7 +44,7 @@ type Options struct {
 	IPv6Prefix     int              // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader string           // the header that names the client, where a proxy of one's own sets it; "" for the source address
 	Logger         *slog.Logger     // one line a request; slog.Default by default
-	Metrics        bool             // that line holds metrics in the embedded metric format
+	Service        string           // that line holds metrics of this service, in the embedded metric format; "" for none
 	Now            func() time.Time // the clock of record times; time.Now by default
 }
 

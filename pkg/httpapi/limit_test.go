@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -118,7 +119,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 	t.Helper()
 	var log bytes.Buffer
 	opts := options
-	opts.Logger, opts.Metrics = slog.New(slog.NewJSONHandler(&log, nil)), true
+	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test"
 	h, err := httpapi.NewHandler(route, a.limiter, a.stores, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +154,10 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 		t.Fatalf("no metric directive, or another time: %s", &log)
 	}
 	d := directive.AWS.CloudWatchMetrics[0]
-	for _, dimension := range d.Dimensions[0] {
-		l.Route, _ = members[dimension].(string)
+	if want := [][]string{{"Service"}, {"Service", "Route"}}; !reflect.DeepEqual(d.Dimensions, want) || members["Service"] != "sluice-test" {
+		t.Errorf("dimensions %v of the service %v, want %v of sluice-test", d.Dimensions, members["Service"], want)
 	}
+	l.Route, _ = members["Route"].(string)
 	l.Metrics = make(map[string]float64)
 	for _, m := range d.Metrics {
 		value, ok := members[m.Name].(float64)

@@ -12,9 +12,10 @@ import (
 // metricsNamespace holds the service's metrics in CloudWatch.
 const metricsNamespace = "Sluice"
 
-// log writes the one line of a request. With Options.Metrics the line is also a
+// log writes the one line of a request. With Options.Service the line is also a
 // record in the CloudWatch embedded metric format: CloudWatch Logs takes the
-// metrics out of it, and writing them costs no call. Their dimension is Route.
+// metrics out of it, and writing them costs no call. They have the dimension
+// Service, which alarms watch, and once more Service and Route.
 //
 //	Allowed, Refused                  requests, by the decision
 //	RefusedByRecords, …Imports, …Requests
@@ -47,8 +48,8 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		level = max(level, slog.LevelWarn)
 		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", d.Degraded.Error()))
 	}
-	if h.opts.Metrics {
-		attrs = append(attrs, metrics(c)...)
+	if h.opts.Service != "" {
+		attrs = append(attrs, metrics(h.opts.Service, c)...)
 	}
 	// A client that has gone must not take the line with it.
 	h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
@@ -69,10 +70,14 @@ type metricDirective struct {
 	Metrics    []metric
 }
 
+// dimensions are the sets of members, Service and Route, by which CloudWatch
+// counts each metric.
+var dimensions = [][]string{{"Service"}, {"Service", "Route"}}
+
 // metrics are the members of a log line that CloudWatch reads, those alone that
 // the request has something to say to.
-func metrics(c charge) []slog.Attr {
-	var attrs []slog.Attr
+func metrics(service string, c charge) []slog.Attr {
+	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric
 	add := func(name, unit string, value float64) {
 		defined = append(defined, metric{Name: name, Unit: unit})
@@ -102,7 +107,7 @@ func metrics(c charge) []slog.Attr {
 	}
 	return append(attrs, slog.Group("_aws",
 		slog.Int64("Timestamp", int64(d.Window)*1000),
-		slog.Any("CloudWatchMetrics", []metricDirective{{Namespace: metricsNamespace, Dimensions: [][]string{{"Route"}}, Metrics: defined}}),
+		slog.Any("CloudWatchMetrics", []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: defined}}),
 	))
 }
 

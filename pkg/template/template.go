@@ -250,7 +250,7 @@ func (p *parser) table(id string, r mapping) Table {
 	p.only(properties,
 		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification",
 		// What a local table can do without:
-		"DeletionProtectionEnabled", "PointInTimeRecoverySpecification", "SSESpecification", "Tags")
+		"DeletionProtectionEnabled", "OnDemandThroughput", "PointInTimeRecoverySpecification", "SSESpecification", "Tags")
 
 	if mode := p.required(properties, "BillingMode"); p.text(mode) != "PAY_PER_REQUEST" {
 		p.fail(mode, "is PAY_PER_REQUEST")
@@ -274,7 +274,7 @@ func (p *parser) table(id string, r mapping) Table {
 	t.Hash, t.Range = p.key(p.required(properties, "KeySchema"), t.Attributes, used)
 	for _, v := range p.sequence(properties.fields["GlobalSecondaryIndexes"]) {
 		m := p.mapping(v)
-		p.only(m, "IndexName", "KeySchema", "Projection")
+		p.only(m, "IndexName", "KeySchema", "Projection", "OnDemandThroughput")
 		index := Index{Name: p.text(p.required(m, "IndexName"))}
 		if slices.ContainsFunc(t.Indexes, func(other Index) bool { return other.Name == index.Name }) {
 			p.fail(v, "the index %q is defined already", index.Name)

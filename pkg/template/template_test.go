@@ -61,10 +61,13 @@ Resources:
         - IndexName: by_time
           KeySchema: [{AttributeName: at, KeyType: HASH}, {AttributeName: pk, KeyType: RANGE}]
           Projection: {ProjectionType: ALL}
+          OnDemandThroughput: {MaxReadRequestUnits: !Ref RecordsPerSecond}
         - IndexName: by_hash
           KeySchema: [{AttributeName: hash, KeyType: HASH}]
           Projection: {ProjectionType: KEYS_ONLY}
       SSESpecification: {SSEEnabled: true}
+      DeletionProtectionEnabled: !Ref RecordsPerSecond
+      OnDemandThroughput: {MaxReadRequestUnits: !Ref RecordsPerSecond}
   CountersTable:
     Type: AWS::DynamoDB::Table
     Properties:

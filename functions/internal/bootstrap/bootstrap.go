@@ -53,6 +53,6 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 // Handler makes the handler of a route, whose Invoke goes to lambda.Start.
 func (i *Instance) Handler(route string, stores httpapi.Stores) (*httpapi.Handler, error) {
 	return httpapi.NewHandler(route, i.limiter, stores, httpapi.Options{
-		IPv6Prefix: i.config.IPv6Prefix, ClientIPHeader: i.config.ClientIPHeader, Logger: i.logger, Metrics: true,
+		IPv6Prefix: i.config.IPv6Prefix, ClientIPHeader: i.config.ClientIPHeader, Logger: i.logger, Service: i.config.Service,
 	})
 }
