@@ -64,6 +64,10 @@ type Reader interface {
 	// q.Limit while More is true: a page's bytes are bounded too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
+
+	// Count returns how many entities q asks for, whatever its AfterID and
+	// Limit, that were created at until or before.
+	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 }
 
 // Writer is the part of a Store that changes it.

@@ -126,6 +126,10 @@ type Store interface {
 	// q.Limit while More is true: a page's bytes are bounded too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
+
+	// Count returns how many events q asks for, whatever its After and Limit,
+	// that were created at until or before.
+	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 }
 
 // New is an event as a client describes it.

@@ -132,20 +132,32 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (e entity.Entity,
 
 // List implements entity.Store.
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
+	err = s.workspaces.View(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
+		page.Entities, page.More, err = boltrecord.Page[entity.Entity](scan(entities, workspace, q), q.Limit)
+		return err
+	})
+	return page, err
+}
+
+// Count implements entity.Store.
+func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (n int64, err error) {
+	q.AfterID = ""
+	err = s.workspaces.View(ctx, "count entities", workspace, func(entities *bbolt.Bucket) (err error) {
+		n, err = boltrecord.Count(scan(entities, workspace, q), until)
+		return err
+	})
+	return n, err
+}
+
+// scan ranges over the entities that q asks for.
+func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
 		low = q.AfterID + "\x00" // the next text after it, which is no id
 	}
-	err = s.workspaces.View(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
-		var values iter.Seq2[[]byte, []byte]
-		if q.Type == "" {
-			values = boltrecord.Scan(entities, low, "", true)
-		} else {
-			ids := boltrecord.Nested(entities, byType, workspace, q.Type)
-			values = boltrecord.Lookup(entities, boltrecord.Scan(ids, low, "", true))
-		}
-		page.Entities, page.More, err = boltrecord.Page[entity.Entity](values, q.Limit)
-		return err
-	})
-	return page, err
+	if q.Type == "" {
+		return boltrecord.Scan(entities, low, "", true)
+	}
+	ids := boltrecord.Nested(entities, byType, workspace, q.Type)
+	return boltrecord.Lookup(entities, boltrecord.Scan(ids, low, "", true))
 }

@@ -111,28 +111,42 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, e
 // List implements entity.Store. The read is eventually consistent, at half the
 // price: an entity may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error) {
+	items, more, err := dynamorecord.Page(ctx, s.client, s.query(workspace, q.Type, q.AfterID), q.Limit)
+	if err != nil {
+		return entity.Page{}, dynamorecord.Error("list entities", err)
+	}
+	entities, err := dynamorecord.Each(items, fromItem)
+	return entity.Page{Entities: entities, More: more}, err
+}
+
+// Count implements entity.Store, as consistently as List.
+func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
+	n, err := dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
+	if err != nil {
+		return 0, dynamorecord.Error("count entities", err)
+	}
+	return n, nil
+}
+
+// query asks for the entities of a type, "" for all, behind an id.
+func (s *Store) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
 		KeyConditionExpression:    aws.String("#hash = :hash"),
 		ExpressionAttributeNames:  map[string]string{"#hash": "workspace"},
 		ExpressionAttributeValues: dynamorecord.Item{":hash": dynamorecord.Text(workspace)},
 	}
-	if q.Type != "" {
+	if typ != "" {
 		in.IndexName = aws.String("by_type")
 		in.ExpressionAttributeNames["#hash"] = "type_key"
-		in.ExpressionAttributeValues[":hash"] = dynamorecord.Text(typeKey(workspace, q.Type))
+		in.ExpressionAttributeValues[":hash"] = dynamorecord.Text(typeKey(workspace, typ))
 	}
-	if q.AfterID != "" {
+	if afterID != "" {
 		*in.KeyConditionExpression += " AND #id > :after"
 		in.ExpressionAttributeNames["#id"] = "id"
-		in.ExpressionAttributeValues[":after"] = dynamorecord.Text(q.AfterID)
+		in.ExpressionAttributeValues[":after"] = dynamorecord.Text(afterID)
 	}
-	items, more, err := dynamorecord.Page(ctx, s.client, in, q.Limit)
-	if err != nil {
-		return entity.Page{}, dynamorecord.Error("list entities", err)
-	}
-	entities, err := dynamorecord.Each(items, fromItem)
-	return entity.Page{Entities: entities, More: more}, err
+	return in
 }
 
 // key is the table's key of an entity.

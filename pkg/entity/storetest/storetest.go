@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{"a page starts after an id that is not there", testAfterAbsentID},
 		{"a page ends before it holds too many bytes", testPageBytes},
 		{"a list of a type has the entities of that type alone", testTypes},
+		{"a count has the entities of a type that are old enough", testCount},
 		{"an update replaces what is stored", testUpdate},
 		{"concurrent updates lose nothing", testConcurrentUpdates},
 		{"an update whose change fails changes nothing", testFailingUpdate},
@@ -412,6 +413,35 @@ func testTypes(t *testing.T, s entity.Store) {
 	}
 }
 
+func testCount(t *testing.T, s entity.Store) {
+	times := []string{"2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.001Z", "2026-01-02T00:00:00.000Z"}
+	var entities []entity.Entity
+	for i := range 12 {
+		e := plain(fmt.Sprintf("%02d", i))
+		e.Type, e.CreatedAt = []string{"a", "b"}[i%2], at(times[i/4])
+		entities = append(entities, e)
+	}
+	fill(t, s, workspace, entities...)
+	for _, tt := range []struct {
+		workspace, until string
+		q                entity.Query
+		want             int64
+	}{
+		{workspace, "2025-12-31T23:59:59.999Z", entity.Query{}, 0},
+		{workspace, times[0], entity.Query{}, 4},
+		{workspace, times[1], entity.Query{}, 8},
+		{workspace, times[2], entity.Query{}, 12},
+		{workspace, times[1], entity.Query{Type: "a"}, 4},
+		{workspace, times[2], entity.Query{Type: "b", AfterID: "09", Limit: 1}, 6},
+		{workspace, times[2], entity.Query{Type: "c"}, 0},
+		{"nobody", times[2], entity.Query{}, 0},
+	} {
+		if n, err := s.Count(t.Context(), tt.workspace, tt.q, at(tt.until)); n != tt.want || err != nil {
+			t.Errorf("workspace %s, %+v until %s: %d, error %v; want %d", tt.workspace, tt.q, tt.until, n, err, tt.want)
+		}
+	}
+}
+
 func entityOf(entities []entity.Entity, id string) entity.Entity {
 	return entities[slices.IndexFunc(entities, func(e entity.Entity) bool { return e.ID == id })]
 }
@@ -554,8 +584,9 @@ func testCancelled(t *testing.T, s entity.Store) {
 	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, entity.Query{Limit: 1})
 	_, updateErr := s.Update(ctx, workspace, "a", set(`{}`, at("2027-01-01T00:00:00Z")))
+	_, countErr := s.Count(ctx, workspace, entity.Query{}, at("2027-01-01T00:00:00Z"))
 	deleteErr := s.Delete(ctx, workspace, "a")
-	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "update": updateErr, "delete": deleteErr} {
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "count": countErr, "update": updateErr, "delete": deleteErr} {
 		if !isKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}

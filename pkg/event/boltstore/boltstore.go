@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"go.etcd.io/bbolt"
 
@@ -111,15 +112,29 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (e event.Event, e
 
 // List implements event.Store.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
-	low, high := q.Bounds()
 	err = s.workspaces.View(ctx, "list events", workspace, func(b *bbolt.Bucket) (err error) {
-		positions := b.Bucket([]byte(byPosition))
-		if q.EntityID != "" {
-			positions = boltrecord.Nested(b, byEntity, workspace, string(q.EntityID))
-		}
-		values := boltrecord.Lookup(b.Bucket([]byte(byID)), boltrecord.Scan(positions, low, high, q.Ascending))
-		page.Events, page.More, err = boltrecord.Page[event.Event](values, q.Limit)
+		page.Events, page.More, err = boltrecord.Page[event.Event](scan(b, workspace, q), q.Limit)
 		return err
 	})
 	return page, err
+}
+
+// Count implements event.Store.
+func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (n int64, err error) {
+	q.After = nil
+	err = s.workspaces.View(ctx, "count events", workspace, func(b *bbolt.Bucket) (err error) {
+		n, err = boltrecord.Count(scan(b, workspace, q), until)
+		return err
+	})
+	return n, err
+}
+
+// scan ranges over the events that q asks for; b is the bucket of the workspace.
+func scan(b *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
+	low, high := q.Bounds()
+	positions := b.Bucket([]byte(byPosition))
+	if q.EntityID != "" {
+		positions = boltrecord.Nested(b, byEntity, workspace, string(q.EntityID))
+	}
+	return boltrecord.Lookup(b.Bucket([]byte(byID)), boltrecord.Scan(positions, low, high, q.Ascending))
 }

@@ -122,17 +122,9 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, err
 // List implements event.Store. An index is only ever read eventually
 // consistent: an event may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
-	low, high := q.Bounds()
-	if low != "" && high != "" && low > high {
-		return event.Page{}, nil // DynamoDB refuses a range whose ends cross
-	}
-	var ins []*dynamodb.QueryInput
-	if q.EntityID != "" {
-		ins = append(ins, s.query("by_entity", "entity_key", entityKey(workspace, q.EntityID), low, high, q.Ascending))
-	} else {
-		for n := range s.shards {
-			ins = append(ins, s.query("by_position", "shard", shard(workspace, n), low, high, q.Ascending))
-		}
+	ins := s.queries(workspace, q)
+	if len(ins) == 0 {
+		return event.Page{}, nil
 	}
 	items, more, err := dynamorecord.Merge(ctx, s.client, "position", q.Limit, ins...)
 	if err != nil {
@@ -140,6 +132,31 @@ func (s *Store) List(ctx context.Context, workspace string, q event.Query) (even
 	}
 	events, err := dynamorecord.Each(items, fromItem)
 	return event.Page{Events: events, More: more}, err
+}
+
+// Count implements event.Store, as consistently as List.
+func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
+	q.After = nil
+	n, err := dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
+	if err != nil {
+		return 0, dynamorecord.Error("count events", err)
+	}
+	return n, nil
+}
+
+// queries ask for all that q asks for; there are none if that is nothing.
+func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryInput) {
+	low, high := q.Bounds()
+	if low != "" && high != "" && low > high {
+		return nil // DynamoDB refuses a range whose ends cross
+	}
+	if q.EntityID != "" {
+		return append(ins, s.query("by_entity", "entity_key", entityKey(workspace, q.EntityID), low, high, q.Ascending))
+	}
+	for n := range s.shards {
+		ins = append(ins, s.query("by_position", "shard", shard(workspace, n), low, high, q.Ascending))
+	}
+	return ins
 }
 
 // query asks an index for the events of the partition key between positions.

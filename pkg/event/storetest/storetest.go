@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{"what is not there is not found", testNotFound},
 		{"a list holds to an entity and to a range of times", testFilters},
 		{"pages of one entity are in order and hold every event once", testEntityPages},
+		{"a count has the events of a filter that are old enough", testCount},
 		{"a cancelled context is an error and creates nothing", testCancelled},
 	}
 	for _, tt := range tests {
@@ -491,6 +492,42 @@ func testEntityPages(t *testing.T, s event.Store) {
 	}
 }
 
+func testCount(t *testing.T, s event.Store) {
+	var events []event.Event
+	for i := range 12 {
+		e := plain(fmt.Sprintf("%02d", i), later(time.Duration(i)*time.Minute))
+		e.EntityID = []event.OptionalID{"a", "b", ""}[i%3]
+		e.CreatedAt = later(time.Duration(i/4) * time.Millisecond)
+		events = append(events, e)
+	}
+	fill(t, s, workspace, events...)
+	from, to := later(2*time.Minute), later(10*time.Minute)
+	after := events[5].Position()
+	for _, tt := range []struct {
+		workspace string
+		until     record.Time
+		q         event.Query
+		want      int64
+	}{
+		{workspace, later(-time.Millisecond), event.Query{}, 0},
+		{workspace, noon, event.Query{}, 4},
+		{workspace, later(time.Millisecond), event.Query{}, 8},
+		{workspace, later(time.Hour), event.Query{}, 12},
+		{workspace, later(time.Hour), event.Query{After: &after, Limit: 1, Ascending: true}, 12},
+		{workspace, later(time.Hour), event.Query{EntityID: "a"}, 4},
+		{workspace, noon, event.Query{EntityID: "a"}, 2},
+		{workspace, later(time.Hour), event.Query{From: &from, To: &to}, 8},
+		{workspace, noon, event.Query{From: &from, To: &to}, 2},
+		{workspace, later(time.Hour), event.Query{From: &to, To: &from}, 0},
+		{workspace, later(time.Hour), event.Query{EntityID: "b", From: &from, To: &to}, 2},
+		{"nobody", later(time.Hour), event.Query{}, 0},
+	} {
+		if n, err := s.Count(t.Context(), tt.workspace, tt.q, tt.until); n != tt.want || err != nil {
+			t.Errorf("workspace %s, %+v until %s: %d, error %v; want %d", tt.workspace, tt.q, tt.until, n, err, tt.want)
+		}
+	}
+}
+
 func testCancelled(t *testing.T, s event.Store) {
 	fill(t, s, workspace, plain("a", noon))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -498,7 +535,8 @@ func testCancelled(t *testing.T, s event.Store) {
 	_, _, createErr := s.Create(ctx, workspace, plain("b", noon))
 	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, event.Query{Limit: 1})
-	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr} {
+	_, countErr := s.Count(ctx, workspace, event.Query{}, noon)
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "count": countErr} {
 		var failure *record.Error
 		if !errors.As(err, &failure) || failure.Kind != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)

@@ -239,3 +239,19 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	}
 	return records, false, nil
 }
+
+// Count is how many values hold records that were created at until or before.
+func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
+	for _, value := range values {
+		created, err := Decode[struct {
+			At record.Time `json:"created_at"`
+		}](value)
+		if err != nil {
+			return 0, err
+		}
+		if created.At.Compare(until) <= 0 {
+			n++
+		}
+	}
+	return n, nil
+}

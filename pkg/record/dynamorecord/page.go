@@ -27,6 +27,27 @@ func Page(ctx context.Context, client Querier, in *dynamodb.QueryInput, limit in
 	return Merge(ctx, client, "", limit, in)
 }
 
+// Count is how many items queries find whose text attribute is at most value, in
+// the order of bytes. It reads what it counts, but nothing of that is sent.
+func Count(ctx context.Context, client Querier, attribute, value string, ins ...*dynamodb.QueryInput) (n int64, err error) {
+	for _, in := range ins {
+		in.Select = types.SelectCount
+		in.FilterExpression = aws.String("#filtered <= :most")
+		in.ExpressionAttributeNames["#filtered"], in.ExpressionAttributeValues[":most"] = attribute, Text(value)
+		for {
+			out, err := client.Query(ctx, in)
+			if err != nil {
+				return 0, err
+			}
+			n += int64(out.Count)
+			if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+				break
+			}
+		}
+	}
+	return n, nil
+}
+
 // Merge is Page over several queries as if they were one. Each must give its
 // items in the order of the text attribute sortKey, all in the direction of the
 // first, and no two the same item.
