@@ -30,8 +30,8 @@ type Client interface {
 // takes up to half a minute for an empty one, DynamoDB Local none.
 const MaxWait = 2 * time.Minute
 
-// ErrDiffers is the error for a table of the name that has other keys, indexes
-// or another TTL attribute than its definition. Create leaves it as it was.
+// ErrDiffers is the error for a table of the name that has other keys, indexes,
+// another stream or TTL attribute than its definition. Create leaves it as it was.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
 // Create makes sure that a table like table exists under name and is active,
@@ -88,6 +88,9 @@ func input(table template.Table, name string) *dynamodb.CreateTableInput {
 			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection)},
 		})
 	}
+	if table.StreamView != "" {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewType(table.StreamView)}
+	}
 	return in
 }
 
@@ -99,8 +102,8 @@ func key(hash, rng string) []types.KeySchemaElement {
 	return schema
 }
 
-// same reports whether the table that exists has the attributes, the keys and
-// the indexes of the definition.
+// same reports whether the table that exists has the attributes, the keys, the
+// indexes and the stream of the definition.
 func same(table template.Table, exists *types.TableDescription) bool {
 	attributes := map[string]string{}
 	for _, a := range exists.AttributeDefinitions {
@@ -115,8 +118,12 @@ func same(table template.Table, exists *types.TableDescription) bool {
 		}
 		indexes = append(indexes, index)
 	}
+	view := ""
+	if stream := exists.StreamSpecification; stream != nil && aws.ToBool(stream.StreamEnabled) {
+		view = string(stream.StreamViewType)
+	}
 	hash, rng := names(exists.KeySchema)
-	return hash == table.Hash && rng == table.Range &&
+	return view == table.StreamView && hash == table.Hash && rng == table.Range &&
 		maps.Equal(attributes, table.Attributes) &&
 		len(indexes) == len(table.Indexes) &&
 		!slices.ContainsFunc(indexes, func(i template.Index) bool { return !slices.Contains(table.Indexes, i) })

@@ -30,6 +30,7 @@ var jobs = template.Table{
 		{Name: "by_time", Hash: "at", Range: "pk", Projection: "ALL"},
 	},
 	TTLAttribute: "expires_at",
+	StreamView:   "NEW_IMAGE",
 }
 
 // fresh is a table name that nothing else uses. The table is deleted with the test.
@@ -135,6 +136,7 @@ func TestCreateRefusesAnotherDefinition(t *testing.T) {
 			d.Indexes[1].Projection = "KEYS_ONLY"
 		},
 		"other expiry": func(d *template.Table) { d.TTLAttribute = "gone_at" },
+		"no stream":    func(t *template.Table) { t.StreamView = "" },
 	} {
 		other := jobs
 		change(&other)

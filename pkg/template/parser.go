@@ -144,3 +144,12 @@ func (p *parser) reference(v value) string {
 	}
 	return target
 }
+
+// attribute is what v gets by !GetAtt, such as JobsTable.StreamArn, and "" where
+// v is anything else.
+func (p *parser) attribute(v value) string {
+	if v.node == nil || v.node.Kind != yaml.ScalarNode || v.node.Tag != "!GetAtt" {
+		return ""
+	}
+	return v.node.Value
+}

@@ -2,8 +2,8 @@
 // SAM template, so that the local server and the tests take them from the
 // definition that AWS takes them from.
 //
-// It reads AWS::Serverless::Function resources with HttpApi events, the
-// environment that Globals and the functions give them, and
+// It reads AWS::Serverless::Function resources with HttpApi and DynamoDB events,
+// the environment that Globals and the functions give them, and
 // AWS::DynamoDB::Table resources. In those parts it refuses what it does not
 // understand, for a local stack that silently differs from the deployed one
 // would be worse than none. The rest of the template it leaves to the tools of
@@ -12,6 +12,7 @@ package template
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type Function struct {
 	LogicalID string            // ends in "Function": ListEntityFunction
 	Name      string            // name of its folder, the logical id in kebab case without "Function": list-entity
 	Routes    []Route           // sorted by Key; empty for a function that no request reaches
+	Streams   []Stream          // in the order of the template
 	Tables    map[string]string // environment variable → logical id of the table whose name it holds
 }
 
@@ -40,6 +42,13 @@ type Function struct {
 type Route struct {
 	Method string // upper case, or ANY; "" for the default route
 	Path   string // starts with "/"; "$default" for the default route
+}
+
+// Stream is what a DynamoDB event sends to a function: the changes of a table's
+// items.
+type Stream struct {
+	Table    string   // logical id
+	Patterns []string // of the filter, each the JSON of an event pattern; a change is sent that fits any, all if there are none
 }
 
 // Default is the route of requests that no other route takes.
@@ -60,6 +69,7 @@ type Table struct {
 	Attributes   map[string]string // name of each key attribute, of the table and its indexes → S, N or B
 	Indexes      []Index           // global secondary indexes, sorted by Name
 	TTLAttribute string            // "" where items do not expire
+	StreamView   string            // what the stream shows of a change: NEW_IMAGE, …; "" for no stream
 }
 
 // EnvVar is the environment variable that holds the table's name: its logical
@@ -156,6 +166,13 @@ func (p *parser) template(v value) *Template {
 			p.fail(r.value, "resources of the type %s are not understood", typ)
 		}
 	}
+	for _, f := range t.Functions {
+		for _, s := range f.Streams {
+			if i := slices.IndexFunc(t.Tables, func(t Table) bool { return t.LogicalID == s.Table }); i >= 0 && t.Tables[i].StreamView == "" {
+				p.fail(resources[f.LogicalID].value, "reads the stream of %s, which has no StreamSpecification", s.Table)
+			}
+		}
+	}
 	slices.SortFunc(t.Functions, func(a, b Function) int { return strings.Compare(a.LogicalID, b.LogicalID) })
 	slices.SortFunc(t.Tables, func(a, b Table) int { return strings.Compare(a.LogicalID, b.LogicalID) })
 	return t
@@ -190,9 +207,7 @@ func (p *parser) function(id string, r mapping, globalEnv map[string]value) Func
 
 	events := p.optional(properties, "Events")
 	for _, name := range events.order {
-		if route, ok := p.route(events.fields[name]); ok {
-			f.Routes = append(f.Routes, route)
-		}
+		p.event(events.fields[name], &f)
 	}
 	slices.SortFunc(f.Routes, func(a, b Route) int { return strings.Compare(a.Key(), b.Key()) })
 	return f
@@ -209,15 +224,50 @@ func (p *parser) environment(properties mapping) map[string]value {
 
 var methods = []string{"ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 
-// route reads an event of a function.
-func (p *parser) route(v value) (Route, bool) {
+// event reads an event of f.
+func (p *parser) event(v value, f *Function) {
 	event := p.mapping(v)
 	p.only(event, "Type", "Properties")
-	if typ := p.text(p.required(event, "Type")); typ != "HttpApi" {
+	switch typ := p.text(p.required(event, "Type")); typ {
+	case "HttpApi":
+		f.Routes = append(f.Routes, p.route(p.mapping(p.required(event, "Properties"))))
+	case "DynamoDB":
+		f.Streams = append(f.Streams, p.stream(p.mapping(p.required(event, "Properties"))))
+	default:
 		p.fail(v, "events of the type %q are not understood", typ)
-		return Route{}, false
 	}
-	properties := p.mapping(p.required(event, "Properties"))
+}
+
+// stream reads the properties of a DynamoDB event.
+func (p *parser) stream(properties mapping) Stream {
+	p.only(properties, "Stream", "FilterCriteria",
+		// How changes are handed over, which makes no difference to what they are:
+		"StartingPosition", "BatchSize", "ParallelizationFactor", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds",
+		"BisectBatchOnFunctionError", "DestinationConfig", "FunctionResponseTypes")
+	var s Stream
+	arn := p.required(properties, "Stream")
+	table, ok := strings.CutSuffix(p.attribute(arn), ".StreamArn")
+	if !ok || p.types[table] != typeTable {
+		p.fail(arn, "is a !GetAtt of the StreamArn of a %s", typeTable)
+	}
+	s.Table = table
+	criteria := p.optional(properties, "FilterCriteria")
+	p.only(criteria, "Filters")
+	for _, v := range p.sequence(criteria.fields["Filters"]) {
+		filter := p.mapping(v)
+		p.only(filter, "Pattern")
+		pattern := p.required(filter, "Pattern")
+		text := p.text(pattern)
+		if text != "" && !json.Valid([]byte(text)) {
+			p.fail(pattern, "is not JSON")
+		}
+		s.Patterns = append(s.Patterns, text)
+	}
+	return s
+}
+
+// route reads the properties of an HttpApi event.
+func (p *parser) route(properties mapping) Route {
 	p.only(properties, "ApiId", "Method", "Path")
 
 	// An event without ApiId is served by another API, one that SAM makes up.
@@ -228,7 +278,7 @@ func (p *parser) route(v value) (Route, bool) {
 	method, hasMethod := properties.fields["Method"]
 	path, hasPath := properties.fields["Path"]
 	if !hasMethod && !hasPath {
-		return Default, true
+		return Default
 	}
 	route := Route{
 		Method: strings.ToUpper(p.text(p.required(properties, "Method"))),
@@ -240,7 +290,7 @@ func (p *parser) route(v value) (Route, bool) {
 	if hasPath && !strings.HasPrefix(route.Path, "/") {
 		p.fail(path, "%q does not start with a slash", route.Path)
 	}
-	return route, true
+	return route
 }
 
 // table reads the resource r.
@@ -248,7 +298,7 @@ func (p *parser) table(id string, r mapping) Table {
 	t := Table{LogicalID: id, Attributes: map[string]string{}}
 	properties := p.mapping(p.required(r, "Properties"))
 	p.only(properties,
-		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification",
+		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification", "StreamSpecification",
 		// What a local table can do without:
 		"DeletionProtectionEnabled", "OnDemandThroughput", "PointInTimeRecoverySpecification", "SSESpecification", "Tags")
 
@@ -302,6 +352,15 @@ func (p *parser) table(id string, r mapping) Table {
 		t.TTLAttribute = p.text(p.required(ttl, "AttributeName"))
 		if enabled := p.required(ttl, "Enabled"); p.scalar(enabled, "!!bool") != "true" {
 			p.fail(enabled, "is true; leave the specification out where items do not expire")
+		}
+	}
+	if v, ok := properties.fields["StreamSpecification"]; ok {
+		stream := p.mapping(v)
+		p.only(stream, "StreamViewType")
+		view := p.required(stream, "StreamViewType")
+		t.StreamView = p.text(view)
+		if views := []string{"KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"}; !slices.Contains(views, t.StreamView) {
+			p.fail(view, "%q is none of %s", t.StreamView, strings.Join(views, ", "))
 		}
 	}
 	return t

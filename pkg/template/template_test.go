@@ -45,6 +45,18 @@ Resources:
           LEVEL: 3
       Events:
         Rest: {Type: HttpApi, Properties: {ApiId: !Ref Api}}
+  WorkerFunction:
+    Type: AWS::Serverless::Function
+    Properties:
+      Events:
+        Queued:
+          Type: DynamoDB
+          Properties:
+            Stream: !GetAtt JobsTable.StreamArn
+            StartingPosition: TRIM_HORIZON
+            BatchSize: 1
+            FilterCriteria: {Filters: [{Pattern: '{"eventName": ["INSERT"]}'}]}
+            DestinationConfig: {OnFailure: {Destination: !GetAtt Letters.Arn}}
   JobsTable:
     Type: AWS::DynamoDB::Table
     DeletionPolicy: Retain
@@ -68,6 +80,7 @@ Resources:
       SSESpecification: {SSEEnabled: true}
       DeletionProtectionEnabled: !Ref RecordsPerSecond
       OnDemandThroughput: {MaxReadRequestUnits: !Ref RecordsPerSecond}
+      StreamSpecification: {StreamViewType: NEW_IMAGE}
   CountersTable:
     Type: AWS::DynamoDB::Table
     Properties:
@@ -97,6 +110,12 @@ func TestParse(t *testing.T) {
 				Routes:    []template.Route{{Method: "ANY", Path: "/usage/{proxy+}"}, {Method: "GET", Path: "/usage"}},
 				Tables:    map[string]string{"COUNTERS_TABLE": "CountersTable"},
 			},
+			{
+				LogicalID: "WorkerFunction",
+				Name:      "worker",
+				Streams:   []template.Stream{{Table: "JobsTable", Patterns: []string{`{"eventName": ["INSERT"]}`}}},
+				Tables:    map[string]string{"COUNTERS_TABLE": "CountersTable"},
+			},
 		},
 		Tables: []template.Table{
 			{
@@ -114,6 +133,7 @@ func TestParse(t *testing.T) {
 					{Name: "by_hash", Hash: "hash", Projection: "KEYS_ONLY"},
 					{Name: "by_time", Hash: "at", Range: "pk", Projection: "ALL"},
 				},
+				StreamView: "NEW_IMAGE",
 			},
 		},
 	}
@@ -181,6 +201,15 @@ func TestParseRefuses(t *testing.T) {
 		"path without slash":          {"Path: /usage}", "Path: usage}", `Path: "usage" does not start with a slash`},
 		"route twice":                 {`Method: ANY, Path: "/usage/{proxy+}"`, "Method: GET, Path: /usage", `the route "GET /usage" belongs to UsageFunction already`},
 		"default route twice":         {", Method: get, Path: /usage", "", `the route "$default" belongs to UsageFunction already`},
+
+		"stream of no table":        {"!GetAtt JobsTable.StreamArn", "!GetAtt Files.StreamArn", "Stream: is a !GetAtt of the StreamArn of a AWS::DynamoDB::Table"},
+		"stream by its table":       {"!GetAtt JobsTable.StreamArn", "!GetAtt JobsTable.Arn", "Stream: is a !GetAtt of the StreamArn"},
+		"stream written out":        {"!GetAtt JobsTable.StreamArn", "arn:aws:dynamodb", "Stream: is a !GetAtt of the StreamArn"},
+		"stream of a table without": {"!GetAtt JobsTable.StreamArn", "!GetAtt CountersTable.StreamArn", "reads the stream of CountersTable, which has no StreamSpecification"},
+		"stream event with more":    {"BatchSize: 1", "Enabled: false", "Properties.Enabled: is not understood"},
+		"filter of something else":  {"{Pattern:", "{Patterns:", "Filters[0].Patterns: is not understood"},
+		"filter that is not JSON":   {`["INSERT"]}'`, `["INSERT"'`, "Pattern: is not JSON"},
+		"stream view":               {"StreamViewType: NEW_IMAGE", "StreamViewType: ALL", `StreamViewType: "ALL" is none of KEYS_ONLY`},
 
 		"table name":               {"    Properties:\n      BillingMode", "    Properties:\n      TableName: x\n      BillingMode", "JobsTable.Properties.TableName: is not understood"},
 		"local secondary index":    {"GlobalSecondaryIndexes", "LocalSecondaryIndexes", "LocalSecondaryIndexes: is not understood"},
