@@ -1,0 +1,39 @@
+package exportjob
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/pkg/record"
+)
+
+// document is a job as stores keep it: in JSON, with what the wire does not show.
+type document struct {
+	Job           `json:",inline"`
+	Workspace     string       `json:"workspace"`
+	CSVFormulas   Formulas     `json:"csv_formulas,omitzero"`
+	FileExpiresAt *record.Time `json:"file_expires_at,omitzero"`
+	Revision      int64        `json:"revision"`
+	Progress      Progress     `json:"progress"`
+}
+
+// Marshal is all of j as JSON, the same bytes for equal jobs.
+func Marshal(j Job) ([]byte, error) {
+	b, err := json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode export job: %w", err)
+	}
+	return b, nil
+}
+
+// Unmarshal reads what Marshal wrote.
+func Unmarshal(b []byte) (Job, error) {
+	var d document
+	if err := json.Unmarshal(b, &d); err != nil {
+		return Job{}, fmt.Errorf("decode export job: %w", err)
+	}
+	j := d.Job
+	j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress = d.Workspace, d.CSVFormulas, d.FileExpiresAt, d.Revision, d.Progress
+	return j, nil
+}

@@ -1,0 +1,285 @@
+// Package storetest is the suite that every exportjob.Store passes.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// Store is an exportjob.Store that can also be asked for what is left to do.
+type Store interface {
+	exportjob.Store
+	exportjob.Backlog
+}
+
+const workspace = "default"
+
+// created is when the jobs of the tests are: of late, for stores remove old ones.
+var created = record.TimeOf(time.Now())
+
+// later is so much after created.
+func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
+
+// Run checks that the stores that open returns keep the contract of
+// exportjob.Store and exportjob.Backlog. Each call of open must return a store
+// without jobs, whose lists show a change at once.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, s Store)
+	}{
+		{"a job is read back as it was created and as it was replaced", testReadBack},
+		{"a repeated create changes nothing and returns what is stored", testRepeat},
+		{"of concurrent replacements of one revision one wins", testOneWinner},
+		{"only the next revision replaces a job", testRevisions},
+		{"workspaces are apart", testWorkspaces},
+		{"what is not there is not found", testNotFound},
+		{"pages of any length hold every job once, the newest first", testPages},
+		{"unfinished are the queued and the running of all workspaces", testUnfinished},
+		{"a cancelled context is an error and changes nothing", testCancelled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t, open(t))
+		})
+	}
+}
+
+// plain is a queued job about which nothing is special.
+func plain(id string) exportjob.Job {
+	return exportjob.Job{
+		ID: id, Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON, Status: exportjob.Queued,
+		CreatedAt: created, Revision: 1,
+	}
+}
+
+// full is a job with a value in everything.
+func full(id string) exportjob.Job {
+	j := plain(id)
+	when, n, text := later(time.Hour), int64(1<<40), "a <reason> & \u2028 \x00"
+	j.Format, j.CSVFormulas, j.Status = exportjob.CSV, exportjob.Keep, exportjob.Running
+	j.Filters = exportjob.Filters{Type: "<&>😀", EntityID: "e", From: &when, To: &when}
+	j.RecordsWritten, j.RecordsExpected, j.SizeBytes = n, &n, &n
+	j.StartedAt, j.FinishedAt, j.FileExpiresAt, j.Error = &when, &when, &when, &text
+	j.Progress = exportjob.Progress{
+		Run: "run", Tries: 3, Upload: "upload", Parts: []exportjob.Part{{ETag: `"etag"`, Size: n}, {ETag: "b", Size: 1}}, Records: 5, Cursor: "cursor#\x00", Written: true,
+		Survey: exportjob.Survey{Names: []string{"", "a", "<é>"}, Cursor: "c", Records: 9, Done: true},
+	}
+	return j
+}
+
+func create(t *testing.T, s Store, j exportjob.Job) {
+	t.Helper()
+	if stored, created, err := s.Create(t.Context(), j); !created || err != nil || !reflect.DeepEqual(stored, j) {
+		t.Fatalf("create: created %v, error %v\n got %+v\nwant %+v", created, err, stored, j)
+	}
+}
+
+func want(t *testing.T, s Store, j exportjob.Job) {
+	t.Helper()
+	if got, err := s.Get(t.Context(), j.Workspace, j.ID); err != nil || !reflect.DeepEqual(got, j) {
+		t.Errorf("get: error %v\n got %+v\nwant %+v", err, got, j)
+	}
+}
+
+func replace(t *testing.T, s Store, j exportjob.Job) {
+	t.Helper()
+	if stored, replaced, err := s.Replace(t.Context(), j); !replaced || err != nil || !reflect.DeepEqual(stored, j) {
+		t.Fatalf("replace: replaced %v, error %v\n got %+v\nwant %+v", replaced, err, stored, j)
+	}
+}
+
+func testReadBack(t *testing.T, s Store) {
+	create(t, s, plain("plain"))
+	create(t, s, full("full"))
+	want(t, s, plain("plain"))
+	want(t, s, full("full"))
+	j := full("plain")
+	j.Revision = 2
+	replace(t, s, j)
+	want(t, s, j)
+	j = plain("plain")
+	j.Revision = 3
+	replace(t, s, j)
+	want(t, s, j)
+	page, err := s.List(t.Context(), workspace, exportjob.Query{Limit: 10})
+	if err != nil || page.More || !reflect.DeepEqual(page.Jobs, []exportjob.Job{j, full("full")}) {
+		t.Errorf("list: %+v, error %v", page, err)
+	}
+}
+
+func testRepeat(t *testing.T, s Store) {
+	create(t, s, full("a"))
+	for _, again := range []exportjob.Job{full("a"), plain("a")} {
+		if stored, created, err := s.Create(t.Context(), again); created || err != nil || !reflect.DeepEqual(stored, full("a")) {
+			t.Errorf("created %v, error %v, stored %+v", created, err, stored)
+		}
+	}
+}
+
+func testOneWinner(t *testing.T, s Store) {
+	create(t, s, plain("a"))
+	var winners atomic.Int64
+	var winner atomic.Pointer[exportjob.Job]
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			j := plain("a")
+			j.Revision, j.Progress.Run = 2, fmt.Sprint(i)
+			<-start
+			stored, replaced, err := s.Replace(t.Context(), j)
+			if err != nil || stored.Revision != 2 || replaced != (stored.Progress.Run == j.Progress.Run) {
+				t.Errorf("replaced %v, error %v, stored %+v", replaced, err, stored)
+			}
+			if replaced {
+				winners.Add(1)
+				winner.Store(&j)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if winners.Load() != 1 {
+		t.Fatalf("%d won", winners.Load())
+	}
+	want(t, s, *winner.Load())
+}
+
+func testRevisions(t *testing.T, s Store) {
+	j := plain("a")
+	j.Revision = 5
+	create(t, s, j)
+	for _, revision := range []int64{0, 1, 4, 5, 7} {
+		other := full("a")
+		other.Revision = revision
+		if stored, replaced, err := s.Replace(t.Context(), other); replaced || err != nil || !reflect.DeepEqual(stored, j) {
+			t.Errorf("revision %d: replaced %v, error %v, stored %+v", revision, replaced, err, stored)
+		}
+	}
+	want(t, s, j)
+}
+
+func testWorkspaces(t *testing.T, s Store) {
+	workspaces := []string{"a", "ab", "A", "a.b", "export_jobs", "é"}
+	for i, w := range workspaces {
+		j := plain("shared")
+		j.Workspace, j.RecordsWritten = w, int64(i)
+		create(t, s, j)
+	}
+	for i, w := range workspaces {
+		page, err := s.List(t.Context(), w, exportjob.Query{Limit: 10})
+		if err != nil || len(page.Jobs) != 1 || page.More || page.Jobs[0].RecordsWritten != int64(i) || page.Jobs[0].Workspace != w {
+			t.Errorf("workspace %s lists %+v, error %v", w, page, err)
+		}
+	}
+	if page, err := s.List(t.Context(), "nobody", exportjob.Query{Limit: 10}); err != nil || len(page.Jobs) != 0 || page.More {
+		t.Errorf("a workspace without jobs lists %+v, error %v", page, err)
+	}
+}
+
+func testNotFound(t *testing.T, s Store) {
+	missing := func(w, id string) {
+		t.Helper()
+		j := plain(id)
+		j.Workspace, j.Revision = w, 2
+		_, getErr := s.Get(t.Context(), w, id)
+		_, replaced, replaceErr := s.Replace(t.Context(), j)
+		if !isKind(getErr, record.NotFound) || !isKind(replaceErr, record.NotFound) || replaced {
+			t.Errorf("%s of %s: errors %v and %v", id, w, getErr, replaceErr)
+		}
+	}
+	missing(workspace, "a")
+	create(t, s, plain("ab"))
+	missing(workspace, "a")
+	missing("other", "ab")
+}
+
+func isKind(err error, kind record.Kind) bool {
+	var failure *record.Error
+	return errors.As(err, &failure) && failure.Kind == kind
+}
+
+func testPages(t *testing.T, s Store) {
+	var all []exportjob.Job
+	for i, after := range []time.Duration{0, 0, time.Millisecond, -time.Hour, 0, 24 * time.Hour} {
+		j := plain([]string{"a", "b", "a-", "z", "a0", "A"}[i])
+		j.CreatedAt = later(after)
+		create(t, s, j)
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(a, b exportjob.Job) int { return b.Position().Compare(a.Position()) })
+	for _, limit := range []int{1, 2, 5, 6, 7} {
+		var got []exportjob.Job
+		q := exportjob.Query{Limit: limit}
+		for pages := 1; ; pages++ {
+			page, err := s.List(t.Context(), workspace, q)
+			if err != nil || len(page.Jobs) == 0 || len(page.Jobs) > limit {
+				t.Fatalf("limit %d: page %d is %+v, error %v", limit, pages, page, err)
+			}
+			got = append(got, page.Jobs...)
+			if !page.More {
+				break
+			}
+			before := page.Jobs[len(page.Jobs)-1].Position()
+			q.Before = &before
+		}
+		if !reflect.DeepEqual(got, all) {
+			t.Errorf("limit %d: got %+v", limit, got)
+		}
+	}
+	between := exportjob.Position{CreatedAt: created, ID: "a00"} // where no job is
+	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
+		t.Errorf("before a position where no job is: %+v, error %v", page, err)
+	}
+}
+
+func testUnfinished(t *testing.T, s Store) {
+	for i, status := range []exportjob.Status{exportjob.Queued, exportjob.Running, exportjob.Succeeded, exportjob.Failed, exportjob.Cancelled} {
+		for _, w := range []string{"a", "b"} {
+			j := plain(fmt.Sprint(i))
+			j.Status, j.Workspace = status, w
+			create(t, s, j)
+		}
+	}
+	keys, err := s.Unfinished(t.Context())
+	slices.SortFunc(keys, func(a, b exportjob.Key) int {
+		return slices.Compare([]string{a.Workspace, a.ID}, []string{b.Workspace, b.ID})
+	})
+	if expected := []exportjob.Key{{Workspace: "a", ID: "0"}, {Workspace: "a", ID: "1"}, {Workspace: "b", ID: "0"}, {Workspace: "b", ID: "1"}}; err != nil || !slices.Equal(keys, expected) {
+		t.Errorf("unfinished are %v, error %v; want %v", keys, err, expected)
+	}
+}
+
+func testCancelled(t *testing.T, s Store) {
+	create(t, s, plain("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	next := full("a")
+	next.Revision = 2
+	_, _, createErr := s.Create(ctx, plain("b"))
+	_, getErr := s.Get(ctx, workspace, "a")
+	_, listErr := s.List(ctx, workspace, exportjob.Query{Limit: 1})
+	_, _, replaceErr := s.Replace(ctx, next)
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
+		if !isKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
+		}
+	}
+	want(t, s, plain("a"))
+	if _, err := s.Get(t.Context(), workspace, "b"); !isKind(err, record.NotFound) {
+		t.Errorf("get b: %v", err)
+	}
+}
