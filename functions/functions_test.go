@@ -289,11 +289,19 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
+		{"create-export-job", "POST", "/create_export_job", `{"id":"x","resource":"event","format":"csv"}`, 201, `"status":"queued"`},
+		{"create-export-job", "POST", "/create_export_job", `{"id":"x","resource":"event","format":"csv"}`, 200, `"id":"x"`},
+		{"create-export-job", "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`, 409, `"code":"conflict"`},
+		{"list-export-job", "GET", "/export_job?limit=1", "", 200, `"id":"x"`},
+		{"get-export-job", "GET", "/export_job/x", "", 200, `"download_url":null`},
+		{"get-export-job", "GET", "/export_job/y", "", 404, `"code":"not_found"`},
+		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"x"}`, 200, `"status":"cancelled"`},
+		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"y"}`, 404, `"code":"not_found"`},
 		{"openapi", "GET", "/openapi.yaml", "", 200, "openapi: 3.1"},
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
-	d.env = append(d.env, "EVENT_SHARDS=4")
+	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	instances := make(map[string]*lambdatest.Instance)
 	for _, s := range steps {
 		instance := instances[s.function]
@@ -302,7 +310,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 			instances[s.function] = instance
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
-		for _, noun := range []string{"/entity/", "/event/"} {
+		for _, noun := range []string{"/entity/", "/event/", "/export_job/"} {
 			if id, ok := strings.CutPrefix(s.path, noun); ok {
 				ev.PathParameters = map[string]string{"id": id}
 			}

@@ -21,6 +21,8 @@ import (
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventbolt "sluice/pkg/event/boltstore"
 	eventdynamo "sluice/pkg/event/dynamostore"
+	jobbolt "sluice/pkg/exportjob/boltstore"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	counterdynamo "sluice/pkg/ratelimit/dynamostore"
@@ -32,7 +34,8 @@ import (
 type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
-	records    string // where, for people
+	jobs       jobStore // of export jobs
+	records    string   // where, for people
 	countersIn string
 	close      func() error
 }
@@ -57,6 +60,9 @@ func openEmbedded(dir string) (*backend, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	if b.stores.Events, err = eventbolt.New(db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if b.jobs, err = jobbolt.New(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return b, nil
@@ -99,6 +105,9 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 		return nil, err
 	}
 	if b.stores.Events, err = eventdynamo.New(client, names["EventsTable"], shards); err != nil {
+		return nil, err
+	}
+	if b.jobs, err = jobdynamo.New(client, names["ExportJobsTable"]); err != nil {
 		return nil, err
 	}
 	return b, nil

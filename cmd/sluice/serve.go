@@ -42,7 +42,8 @@ func serveCommand(getenv func(string) string) *cobra.Command {
 stand-in for API Gateway, without AWS and without other programs. Records live
 in a file in the data directory and outlive a restart; rate limit counters live
 in memory. With --dynamodb both live in DynamoDB tables at that endpoint, such
-as DynamoDB Local; the tables are created when they are missing.
+as DynamoDB Local; the tables are created when they are missing. Export jobs run
+in this process, and their files are in the data directory.
 
 The limits are the deployment's and are set the same way: LIMIT_RECORDS,
 LIMIT_IMPORTS and LIMIT_REQUESTS, each a second and 200 by default.`,
@@ -89,6 +90,10 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 
+	exports, err := openExports(b, o.dataDir, getenv, logger)
+	if err != nil {
+		return err
+	}
 	handler, err := newGateway(tmpl, cfg, b, logger)
 	if err != nil {
 		return err
@@ -97,8 +102,13 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if err != nil {
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
 	}
+	running, stop := context.WithCancel(ctx)
+	defer func() { stop(); exports.runner.Wait() }() // jobs that are not done go on at the next start
+	if err := exports.start(running); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           exports.beside(handler),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -134,6 +144,9 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 	stores.OpenAPI = sluice.OpenAPI
 	functions := make(map[string]gateway.Function)
 	for _, f := range tmpl.Functions {
+		if len(f.Routes) == 0 {
+			continue // the export worker, which openExports stands in for
+		}
 		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger})
 		if err != nil {
 			return nil, err

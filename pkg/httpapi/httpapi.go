@@ -23,6 +23,7 @@ import (
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/ratelimit"
 )
 
@@ -34,9 +35,11 @@ const DefaultWorkspace = "default"
 
 // Stores are what routes work on. A handler needs only those of its route.
 type Stores struct {
-	Entities entity.Store
-	Events   event.Store
-	OpenAPI  []byte // openapi.yaml
+	Entities    entity.Store
+	Events      event.Store
+	ExportJobs  exportjob.Store
+	ExportLinks exportjob.Links // to the files of export jobs
+	OpenAPI     []byte          // openapi.yaml
 }
 
 // Options tune a Handler. The zero value is ready to use.

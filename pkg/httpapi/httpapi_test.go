@@ -19,6 +19,8 @@ import (
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/exportjob"
+	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
@@ -49,10 +51,21 @@ func newAPI(t testing.TB) api {
 	if a.stores.Events, err = eventbolt.New(db); err != nil {
 		t.Fatal(err)
 	}
+	if a.stores.ExportJobs, err = jobbolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	a.stores.ExportLinks = links{}
 	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// links links to files of this very server.
+type links struct{}
+
+func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
+	return "/file/" + j.FileKey(), nil
 }
 
 func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
@@ -88,6 +101,8 @@ func TestSampleEvents(t *testing.T) {
 	const signedUp = `{"id":"evt-1","name":"signed_up","entity_id":"ada","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{"plan":"free"},"created_at":"2026-01-02T15:04:05.678Z"}`
 	const loggedIn = `{"id":"evt-2","name":"logged_in","entity_id":"ada","occurred_at":"2026-01-02T15:04:06.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.678Z"}`
 	const adaChanged = `{"id":"ada","type":"person","attributes":{"name":"Ada Lovelace","field":"mathematics"},"created_at":"2026-01-02T15:04:05.678Z","updated_at":"2026-01-02T15:04:05.678Z"}`
+	const export = `{"id":"export-1","resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-01T00:00:00.000Z"},"status":"queued","records_written":0,"records_expected":null,"size_bytes":null,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"download_url":null,"error":null}`
+	cancelled := strings.NewReplacer(`"queued"`, `"cancelled"`, `"finished_at":null`, `"finished_at":"2026-01-02T15:04:05.678Z"`).Replace(export)
 	for _, step := range []struct {
 		route  string
 		status int
@@ -113,6 +128,15 @@ func TestSampleEvents(t *testing.T) {
 		{"delete-entity", 200, `{"id":"ada","deleted":true}`},
 		{"get-entity", 404, ""},
 		{"update-entity", 404, ""},
+		{"get-export-job", 404, ""},
+		{"cancel-export-job", 404, ""},
+		{"create-export-job", 201, export},
+		{"create-export-job", 200, export},
+		{"get-export-job", 200, export},
+		{"list-export-job", 200, `{"data":[` + export + `],"next_cursor":null}`},
+		{"cancel-export-job", 200, cancelled},
+		{"cancel-export-job", 200, cancelled},
+		{"create-export-job", 200, cancelled},
 		{"not-found", 404, ""},
 	} {
 		resp := a.invoke(t, step.route, sample(t, step.route))

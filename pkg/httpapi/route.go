@@ -36,6 +36,8 @@ func (r Route) Key() string {
 func Routes() []Route {
 	entities := func(s Stores) bool { return s.Entities != nil }
 	events := func(s Stores) bool { return s.Events != nil }
+	exportJobs := func(s Stores) bool { return s.ExportJobs != nil }
+	exportLinks := func(s Stores) bool { return s.ExportJobs != nil && s.ExportLinks != nil }
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
 	nothing := func(Stores) bool { return true }
 	return []Route{
@@ -48,6 +50,10 @@ func Routes() []Route {
 		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, entities},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, events},
 		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, events},
+		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Dashboard, createExportJob, exportJobs},
+		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Dashboard, listExportJob, exportJobs},
+		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
+		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
 		{"not-found", "", "$default", ratelimit.General, access.Public, notFound, nothing},
 	}

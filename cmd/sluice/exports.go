@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/exportjob/dirfiles"
+)
+
+// exportsAtOnce is how many export jobs run at the same time; others wait.
+const exportsAtOnce = 2
+
+// exports runs export jobs in this process and serves their files.
+type exports struct {
+	runner *exportjob.Runner
+	store  jobStore
+	files  *dirfiles.Store
+	days   int // for which files are kept
+	logger *slog.Logger
+}
+
+// jobStore is a store of export jobs that knows what is left to do.
+type jobStore interface {
+	exportjob.Store
+	exportjob.Backlog
+}
+
+// openExports makes the exports of b, with their files in dir, and puts them
+// among its stores.
+func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
+	text := cmp.Or(getenv("EXPORT_FILE_DAYS"), "7")
+	days, err := strconv.Atoi(text)
+	if err != nil || days < 1 {
+		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", text)
+	}
+	files, err := dirfiles.New(filepath.Join(dir, "exports"), dirfiles.Config{})
+	if err != nil {
+		return nil, err
+	}
+	worker, err := exportjob.NewWorker(b.jobs, b.stores.Entities, b.stores.Events, files, exportjob.Config{FileDays: days, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	runner, err := exportjob.NewRunner(b.jobs, worker, exportsAtOnce, logger)
+	if err != nil {
+		return nil, err
+	}
+	b.stores.ExportJobs, b.stores.ExportLinks = runner, files
+	return &exports{runner: runner, store: b.jobs, files: files, days: days, logger: logger}, nil
+}
+
+// start runs jobs, also those that an earlier process left, and removes old
+// files, until ctx is done.
+func (e *exports) start(ctx context.Context) error {
+	if err := e.runner.Start(ctx, e.store); err != nil {
+		return err
+	}
+	go func() {
+		daily := time.NewTicker(24 * time.Hour)
+		defer daily.Stop()
+		for {
+			if err := e.files.Expire(e.days); err != nil {
+				e.logger.Error("old export files were not removed", "error", err)
+			}
+			select {
+			case <-daily.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// beside serves the files at their links, and everything else by next.
+func (e *exports) beside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {
+			e.files.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,89 @@
+// Package exportworker wires the worker of export jobs to the tables, the bucket
+// and the stream of the deployment.
+package exportworker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	lambdaevents "github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/exportjob"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/exportjob/s3files"
+)
+
+const (
+	// attempts of every call: a run that breaks off does much again.
+	attempts = 8
+
+	// settle is for an index to show what was created before the job; it lags by
+	// a fraction of a second.
+	settle = 2 * time.Second
+)
+
+// Function is the worker as a function.
+type Function struct {
+	worker *exportjob.Worker
+}
+
+// New makes the Function that environment variables describe: ENTITIES_TABLE,
+// EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET and
+// EXPORT_FILE_DAYS, for how many days files are kept.
+func New(ctx context.Context, getenv func(string) string) (*Function, error) {
+	sdk, err := config.LoadDefaultConfig(ctx, config.WithRetryMaxAttempts(attempts))
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	client := dynamodb.NewFromConfig(sdk)
+	entities, err := entitydynamo.New(client, getenv("ENTITIES_TABLE"))
+	if err != nil {
+		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
+	}
+	events, err := eventdynamo.Open(client, getenv)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := jobdynamo.New(client, getenv("EXPORT_JOBS_TABLE"))
+	if err != nil {
+		return nil, fmt.Errorf("EXPORT_JOBS_TABLE: %w", err)
+	}
+	files, err := s3files.Open(ctx, getenv)
+	if err != nil {
+		return nil, err
+	}
+	days, err := strconv.Atoi(getenv("EXPORT_FILE_DAYS"))
+	if err != nil || days < 1 {
+		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", getenv("EXPORT_FILE_DAYS"))
+	}
+	worker, err := exportjob.NewWorker(jobs, entities, events, files, exportjob.Config{
+		Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Function{worker: worker}, nil
+}
+
+// Handle runs the job of each record of the stream. It is the function to give to
+// lambda.Start. An error makes Lambda hand over the records again.
+func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
+	for _, r := range ev.Records {
+		keys := r.Change.Keys
+		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {
+			return fmt.Errorf("record %s is not of the export jobs' table", r.EventID)
+		}
+		if err := f.worker.Run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

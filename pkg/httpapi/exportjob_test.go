@@ -1,0 +1,157 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// post is the sample event of a route with another body.
+func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
+	t.Helper()
+	ev := sample(t, route)
+	ev.Body = body
+	return ev
+}
+
+func TestExportJobsThatCannotBe(t *testing.T) {
+	a := newAPI(t)
+	for body, says := range map[string]string{
+		`{}`:                                   "resource must be entity or event; format must be ndjson or csv",
+		`{"resource":"event","format":"xml"}`:  "format must be ndjson or csv",
+		`{"resource":"events","format":"csv"}`: "resource must be entity or event",
+		`{"id":"a b","resource":"event","format":"csv"}`:                                                                "id must be",
+		`{"resource":"event","format":"csv","csv_formulas":"run"}`:                                                      "csv_formulas must be neutralize or keep",
+		`{"resource":"event","format":"csv","filters":[]}`:                                                              "filters must be a JSON object",
+		`{"resource":"event","format":"csv","filters":{"name":"n"}}`:                                                    "name is not a field of this body",
+		`{"resource":"event","format":"csv","filters":{"from":"now"}}`:                                                  "from is not an RFC 3339",
+		`{"resource":"event","format":"csv","filters":{"type":"t"}}`:                                                    "filters for events may have only entity_id, from and to",
+		`{"resource":"event","format":"csv","filters":{"entity_id":"a b"}}`:                                             "filters/entity_id must be",
+		`{"resource":"event","format":"csv","filters":{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}}`:     "filters/from is later than to",
+		`{"resource":"entity","format":"csv","filters":{"entity_id":"a"}}`:                                              "filters for entities may have only type",
+		`{"resource":"entity","format":"csv","filters":{"to":"2026-01-01T00:00:00Z"}}`:                                  "filters for entities may have only type",
+		`{"resource":"entity","format":"csv","filters":{"type":"` + strings.Repeat("t", record.MaxNameLength+1) + `"}}`: "filters/type must be",
+	} {
+		resp := a.invoke(t, "create-export-job", post(t, "create-export-job", body))
+		if resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(resp.Body, says) {
+			t.Errorf("%s: %d %s, want %q", body, resp.StatusCode, resp.Body, says)
+		}
+	}
+	resp := a.invoke(t, "cancel-export-job", post(t, "cancel-export-job", `{}`))
+	if resp.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("cancel of nothing: %d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+func TestARepeatOfAnExportJobMustBeTheSame(t *testing.T) {
+	a := newAPI(t)
+	const first = `{"id":"a","resource":"event","format":"csv","filters":{"from":"2026-01-01T00:00:00Z"}}`
+	for _, step := range []struct {
+		body   string
+		status int
+	}{
+		{first, 201},
+		{first, 200},
+		{`{"csv_formulas":"neutralize","filters":{"to":null,"from":"2026-01-01T01:00:00+01:00"},"format":"csv","resource":"event","id":"a"}`, 200},
+		{strings.Replace(first, "csv", "ndjson", 1), 409},
+		{strings.Replace(first, "2026-01-01", "2026-01-02", 1), 409},
+		{`{"id":"a","resource":"event","format":"csv"}`, 409},
+		{`{"id":"a","resource":"entity","format":"csv"}`, 409},
+		{strings.Replace(first, `"format"`, `"csv_formulas":"keep","format"`, 1), 409},
+		{`{"resource":"event","format":"csv","filters":{"entity_id":"ada","to":"2026-01-01T00:00:00Z"}}`, 201},
+		{`{"resource":"entity","format":"ndjson","filters":{"type":"person"}}`, 201},
+	} {
+		if resp := a.invoke(t, "create-export-job", post(t, "create-export-job", step.body)); resp.StatusCode != step.status {
+			t.Errorf("%s: %d %s, want %d", step.body, resp.StatusCode, resp.Body, step.status)
+		}
+	}
+}
+
+func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
+	a := newAPI(t)
+	for i := range 5 {
+		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
+		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, j, now().Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ev := sample(t, "list-export-job")
+	var ids []string
+	for query := "limit=2"; query != ""; {
+		ev.RawQueryString = query
+		resp := a.invoke(t, "list-export-job", ev)
+		var page struct {
+			Data       []struct{ ID string }
+			NextCursor *string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(resp.Body), &page); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%d %s, %v", resp.StatusCode, resp.Body, err)
+		}
+		for _, j := range page.Data {
+			ids = append(ids, j.ID)
+		}
+		query = ""
+		if page.NextCursor != nil {
+			query = "limit=2&cursor=" + *page.NextCursor
+		}
+	}
+	if got := strings.Join(ids, ""); got != "43210" {
+		t.Errorf("the jobs are %s", got)
+	}
+	for _, query := range []string{"limit=0", "limit=201", "cursor=x", "status=queued"} {
+		ev.RawQueryString = query
+		if resp := a.invoke(t, "list-export-job", ev); resp.StatusCode != 400 {
+			t.Errorf("%s: %d %s", query, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+// Every state of a job, as a worker leaves it.
+func TestExportJobsAreShownAsTheyStand(t *testing.T) {
+	a := newAPI(t)
+	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))
+	n, reason := int64(7), "The file was too large."
+	done := exportjob.Job{Status: exportjob.Succeeded, RecordsWritten: 7, RecordsExpected: &n, SizeBytes: &n, StartedAt: &at, FinishedAt: &at, FileExpiresAt: &later}
+	expired := done
+	expired.FileExpiresAt = &at
+	for name, tt := range map[string]struct {
+		job    exportjob.Job
+		want   []string
+		cancel int
+	}{
+		"running":   {exportjob.Job{Status: exportjob.Running, StartedAt: &at, RecordsExpected: &n}, []string{`"status":"running"`, `"records_expected":7`, `"download_url":null`}, 200},
+		"succeeded": {done, []string{`"download_url":"https://api.example.com/file/default/event-succeeded.csv.gz"`, `"error":null`}, 409},
+		"expired":   {expired, []string{`"status":"succeeded"`, `"download_url":null`, `"error":"The file expired at 2026-01-02T15:04:05.678Z`}, 409},
+		"failed":    {exportjob.Job{Status: exportjob.Failed, FinishedAt: &at, Error: &reason}, []string{`"error":"The file was too large."`, `"download_url":null`}, 409},
+	} {
+		j := tt.job
+		j.ID, j.Workspace, j.Resource, j.Format, j.CreatedAt, j.Revision = name, "default", exportjob.Event, exportjob.CSV, at, 1
+		if _, _, err := a.stores.ExportJobs.Create(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		ev := sample(t, "get-export-job")
+		ev.RawPath, ev.PathParameters = "/export_job/"+name, map[string]string{"id": name}
+		resp := a.invoke(t, "get-export-job", ev)
+		for _, want := range tt.want {
+			if resp.StatusCode != 200 || !strings.Contains(resp.Body, want) {
+				t.Errorf("%s: %d %s, want %s", name, resp.StatusCode, resp.Body, want)
+			}
+		}
+		if resp := a.invoke(t, "cancel-export-job", post(t, "cancel-export-job", `{"id":"`+name+`"}`)); resp.StatusCode != tt.cancel {
+			t.Errorf("cancel of %s: %d %s", name, resp.StatusCode, resp.Body)
+		}
+	}
+	ev := sample(t, "get-export-job")
+	ev.RawPath, ev.PathParameters = "/export_job/a%20b", map[string]string{"id": "a%20b"}
+	if resp := a.invoke(t, "get-export-job", ev); resp.StatusCode != 400 {
+		t.Errorf("an id that cannot be: %d %s", resp.StatusCode, resp.Body)
+	}
+}
