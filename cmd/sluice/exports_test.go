@@ -1,0 +1,171 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/dynamolocal"
+)
+
+// job is what these tests read of an export job.
+type job struct {
+	ID              string  `json:"id"`
+	Status          string  `json:"status"`
+	RecordsWritten  int     `json:"records_written"`
+	RecordsExpected *int    `json:"records_expected"`
+	SizeBytes       *int64  `json:"size_bytes"`
+	DownloadURL     *string `json:"download_url"`
+	Error           *string `json:"error"`
+}
+
+func readJob(t *testing.T, r response) (j job) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &j); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return j
+}
+
+// awaitJob asks for a job, as the page does, until it has ended.
+func (c *client) awaitJob(t *testing.T, id string, seen func(job)) job {
+	t.Helper()
+	ask := time.NewTicker(20 * time.Millisecond)
+	defer ask.Stop()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-ask.C {
+		r := c.check(t, "GET", "/export_job/"+id, "")
+		if r.status == http.StatusTooManyRequests {
+			continue
+		}
+		j := readJob(t, r)
+		if seen != nil {
+			seen(j)
+		}
+		if j.Status != "queued" && j.Status != "running" {
+			return j
+		}
+	}
+	t.Fatalf("job %s has not ended in two minutes", id)
+	return job{}
+}
+
+// download follows a job's link and returns what is in the file.
+func (c *client) download(t *testing.T, j job) string {
+	t.Helper()
+	if j.Status != "succeeded" || j.DownloadURL == nil {
+		t.Fatalf("the job has no file: %+v", j)
+	}
+	resp, err := c.Get(*j.DownloadURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
+		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
+	}
+	unzip, err := gzip.NewReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(unzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestExportJobsOfEitherKindOfStore(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{"embedded": nil, "DynamoDB": {"--dynamodb"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4"}
+			if len(args) > 0 {
+				args = append(args, dynamolocal.Endpoint(t))
+				for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable"} {
+					env = append(env, variable+"="+dynamolocal.Table(t, table))
+				}
+			}
+			c := startIn(t, env, args...).client(t)
+			var lines []string
+			for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
+				r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
+				lines = append(lines, r.body)
+			}
+			entity := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person"}`)
+			c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
+			for _, tt := range []struct{ id, order, want string }{
+				{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
+				{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
+				{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
+				{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
+				{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
+			} {
+				c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
+				j := c.awaitJob(t, tt.id, nil)
+				if got := c.download(t, j); got != tt.want {
+					t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
+				}
+				if n := strings.Count(tt.want, `"attributes"`); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
+					t.Errorf("%s: %+v, want %d records", tt.id, j, n)
+				}
+			}
+			c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
+			csv := c.download(t, c.awaitJob(t, "csv", nil))
+			for _, want := range []string{
+				`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
+				`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
+				`,,'=1+1,"a` + "\r\n" + `b,""c""",-2,,` + "\r\n",
+			} {
+				if !strings.Contains(csv, want) {
+					t.Errorf("the CSV lacks %q:\n%s", want, csv)
+				}
+			}
+			if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != 6 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
+				t.Errorf("the list is %s", list.body)
+			}
+		})
+	}
+}
+
+func TestLinksToExportFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	c := s.client(t)
+	c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`)
+	link := strings.TrimPrefix(*c.awaitJob(t, "x", nil).DownloadURL, c.url)
+	if whole := c.do(t, "GET", link, ""); whole.status != 200 || whole.header.Get("Content-Disposition") != "attachment; filename=event-x.ndjson.gz" || whole.header.Get("Content-Type") != "application/gzip" {
+		t.Errorf("%d %v", whole.status, whole.header)
+	} else if part := c.do(t, "GET", link, "", "Range", "bytes=2-5"); part.status != http.StatusPartialContent || part.body != whole.body[2:6] {
+		t.Errorf("a range: %d %q of %q", part.status, part.body, whole.body)
+	}
+	for name, tt := range map[string]struct {
+		method, target string
+		status         int
+	}{
+		"another file":      {"GET", strings.Replace(link, "event-x", "event-y", 1), 403},
+		"another workspace": {"GET", strings.Replace(link, "default", "other", 1), 403},
+		"a longer life":     {"GET", strings.Replace(link, "expires=", "expires=9", 1), 403},
+		"no signature":      {"GET", strings.Split(link, "?")[0], 403},
+		"a way out":         {"GET", "/export_file/../sluice.db?" + strings.Split(link, "?")[1], 403},
+		"another method":    {"POST", link, 405},
+	} {
+		if r := c.do(t, tt.method, tt.target, ""); r.status != tt.status {
+			t.Errorf("%s: %d %.100q", name, r.status, r.body)
+		}
+	}
+	s.stop(t)
+	c = start(t, dir).client(t)
+	if r := c.do(t, "GET", link, ""); r.status != 403 {
+		t.Errorf("a link of the server before: %d", r.status)
+	}
+	if j := readJob(t, c.check(t, "GET", "/export_job/x", "")); c.download(t, j) != "" {
+		t.Error("the file is not empty")
+	}
+}
