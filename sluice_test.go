@@ -134,7 +134,7 @@ func mayImport(from, to string) bool {
 		return strings.HasPrefix(base, "dynamo")
 	case strings.Contains(to, "bbolt"):
 		return strings.HasPrefix(base, "bolt")
-	case from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
+	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")

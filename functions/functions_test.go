@@ -40,7 +40,7 @@ func deployTables(endpoint, counters, entities, events string) deployment {
 	return deployment{
 		counters: counters, entities: entities, events: events,
 		env: []string{
-			"AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+			"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
 			"COUNTERS_TABLE=" + counters, "ENTITIES_TABLE=" + entities, "EVENTS_TABLE=" + events,
 		},
 	}

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/internal/openapitest"
+	"sluice/internal/secrettest"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := secrettest.Run(m)
 	// The whole suite has run, so what is described has been produced.
-	if whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.fuzz").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""; whole && code == 0 {
+	if secrettest.Whole() && code == 0 {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes what no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
 			code = 1
