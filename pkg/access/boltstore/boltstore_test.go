@@ -10,10 +10,13 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"sluice/internal/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/access/boltstore"
 	"sluice/pkg/access/storetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 func open(t *testing.T, path string) *boltstore.Store {
 	t.Helper()
@@ -43,10 +46,7 @@ func TestReadingMakesNoFile(t *testing.T) {
 func TestTwoStoresShareAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	server, command := open(t, path), open(t, path)
-	k, _, err := access.New(access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, _ := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 	if err := command.Create(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -10,11 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/internal/dynamolocal"
+	"sluice/internal/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/access/dynamostore"
 	"sluice/pkg/access/storetest"
 	"sluice/pkg/record/dynamorecord"
 )
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 func open(t *testing.T, client dynamostore.Client, table string) *dynamostore.Store {
 	t.Helper()
@@ -54,10 +58,7 @@ func TestAKeyIsReadStronglyConsistently(t *testing.T) {
 func TestARepeatedCreateSucceeds(t *testing.T) {
 	t.Parallel()
 	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))
-	k, _, err := access.New(access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, _ := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 	for range 2 {
 		if err := s.Create(t.Context(), k); err != nil {
 			t.Error(err)

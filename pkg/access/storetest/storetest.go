@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/secrettest"
 	"sluice/pkg/access"
 )
 
@@ -20,10 +21,7 @@ var start = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
 // newKey makes a key that was created n milliseconds after start.
 func newKey(t *testing.T, k access.Key, n int) access.Key {
 	t.Helper()
-	k, _, err := access.New(k, start.Add(time.Duration(n)*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, _ = secrettest.New(t, k, start.Add(time.Duration(n)*time.Millisecond))
 	return k
 }
 
