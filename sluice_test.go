@@ -1,13 +1,17 @@
 package sluice_test
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"sluice"
+	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/template"
 )
@@ -58,6 +62,78 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A function has the table of keys if its route asks for one, and only then.
+func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range httpapi.Routes() {
+		for _, f := range tmpl.Functions {
+			if _, has := f.Tables["KEYS_TABLE"]; f.Name == r.Name && has != (r.Scope != access.Public) {
+				t.Errorf("%s, whose route has the scope %s: KEYS_TABLE %v", f.LogicalID, r.Scope, has)
+			}
+		}
+	}
+}
+
+// SECURITY.md names tests that are there.
+func TestTheThreatTableNamesTests(t *testing.T) {
+	b, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		tests.Write(source)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(string(b), -1)
+	if len(names) < 20 {
+		t.Errorf("only %d names of tests were found", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
+			t.Errorf("there is no %s", name[1])
+		}
+	}
+}
+
+// Every package whose tests know of access keys looks for secrets in what its
+// tests and their processes write.
+func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
+	found := 0
+	for _, dir := range imports(t, `{{$dir := .Dir}}{{range .TestImports}}{{$dir}}>{{.}} {{end}}{{range .XTestImports}}{{$dir}}>{{.}} {{end}}`, "./...") {
+		dir, imported, _ := strings.Cut(dir, ">")
+		if imported != "sluice/pkg/access" && imported != "sluice/internal/secrettest" || dir == filepath.Dir(must(filepath.Abs("sluice_test.go"))) {
+			continue
+		}
+		found++
+		if !slices.ContainsFunc(must(filepath.Glob(dir+"/*_test.go")), func(path string) bool {
+			return strings.Contains(string(must(os.ReadFile(path))), "secrettest.Run(m)")
+		}) && filepath.Base(dir) != "secrettest" {
+			t.Errorf("the tests in %s know of keys and do not look for their secrets", dir)
+		}
+	}
+	if found < 6 {
+		t.Errorf("only %d imports were found, so this test reads the wrong thing", found)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 func list(t *testing.T, pattern string, name func(path string) string) (names []string) {
@@ -143,7 +219,7 @@ func mayImport(from, to string) bool {
 		return strings.HasPrefix(base, "dynamo") || base == "s3files"
 	case strings.Contains(to, "bbolt"):
 		return strings.HasPrefix(base, "bolt")
-	case from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
+	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/dynamoproxy"
 	"sluice/internal/lambdatest"
 	"sluice/internal/openapitest"
+	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
@@ -40,7 +41,7 @@ func deployTables(endpoint, counters, entities, events string) deployment {
 	return deployment{
 		counters: counters, entities: entities, events: events,
 		env: []string{
-			"AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+			"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
 			"COUNTERS_TABLE=" + counters, "ENTITIES_TABLE=" + entities, "EVENTS_TABLE=" + events,
 		},
 	}
@@ -93,7 +94,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		defer mu.Unlock()
 		w := windows[ratelimit.Window(reset-1)]
 		switch resp.StatusCode {
-		case http.StatusOK, http.StatusCreated, http.StatusNotFound:
+		case http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound:
 			w.admitted++
 			w.cost += cost(resp)
 		case http.StatusTooManyRequests:
@@ -258,7 +259,10 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := deploy(t, dynamolocal.Endpoint(t))
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	keys := d.guard(t)
+	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
 	steps := []struct {
 		function, method, path, body string
 		status                       int
@@ -308,8 +312,10 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		if instance == nil {
 			instance = d.start(t, s.function, 1)[0]
 			instances[s.function] = instance
+			keys.refused(t, proxy, instance, s.function, lambdatest.Event(s.method, s.path, "192.0.2.2", s.body))
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
+		ev.Headers["authorization"] = mine
 		for _, noun := range []string{"/entity/", "/event/", "/export_job/"} {
 			if id, ok := strings.CutPrefix(s.path, noun); ok {
 				ev.PathParameters = map[string]string{"id": id}
@@ -332,6 +338,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 			t.Errorf("%s was not asked", r.Name)
 		}
 	}
+	keys.apart(t, instances)
 }
 
 func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {

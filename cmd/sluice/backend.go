@@ -16,6 +16,9 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"sluice/pkg/access"
+	accessbolt "sluice/pkg/access/boltstore"
+	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/dynamotable"
 	entitybolt "sluice/pkg/entity/boltstore"
 	entitydynamo "sluice/pkg/entity/dynamostore"
@@ -35,8 +38,10 @@ type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
 	jobs       jobStore // of export jobs
-	records    string   // where, for people
+	keys       access.Store
+	records    string // where, for people
 	countersIn string
+	keyFlags   string // of "sluice keys", for the same keys
 	close      func() error
 }
 
@@ -55,7 +60,10 @@ func openEmbedded(dir string) (*backend, error) {
 	}
 	// Writers that arrive within this time share one sync to disk.
 	db.MaxBatchDelay = 2 * time.Millisecond
-	b := &backend{counters: memstore.New(), records: path, countersIn: "memory", close: db.Close}
+	b := &backend{counters: memstore.New(), records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
+	if b.keys, err = accessbolt.New(keysFile(dir)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	if b.stores.Entities, err = entitybolt.New(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -68,11 +76,9 @@ func openEmbedded(dir string) (*backend, error) {
 	return b, nil
 }
 
-// openDynamoDB keeps everything in the template's tables at a DynamoDB
-// endpoint, creating those that are missing. A table's name comes from its
-// environment variable, as in the deployment. The SDK's own variables hold;
-// region and credentials have defaults, since a local engine takes any.
-func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, tmpl *template.Template) (*backend, error) {
+// localDynamoDB is a client of a DynamoDB endpoint. The SDK's own variables
+// hold; region and credentials have defaults, since a local engine takes any.
+func localDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
 		opts = append(opts, config.WithRegion("us-east-1"))
@@ -84,20 +90,43 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, fmt.Errorf("load AWS configuration: %w", err)
 	}
-	client := dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) })
+	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }), nil
+}
+
+// ensureTables creates those of the template's tables that are missing, and
+// returns the name of each by its logical id: that of its environment variable,
+// as in the deployment.
+func ensureTables(ctx context.Context, client *dynamodb.Client, tmpl *template.Template, getenv func(string) string) (map[string]string, error) {
 	names := make(map[string]string)
 	for _, table := range tmpl.Tables {
 		name := cmp.Or(getenv(table.EnvVar()), "sluice-"+table.LogicalID)
 		names[table.LogicalID] = name
 		if err := dynamotable.Create(ctx, client, table, name); err != nil {
-			return nil, fmt.Errorf("use %s: %w", endpoint, err)
+			return nil, err
 		}
 	}
-	b := &backend{records: endpoint, countersIn: endpoint, close: func() error { return nil }}
+	return names, nil
+}
+
+// openDynamoDB keeps everything in the template's tables at a DynamoDB
+// endpoint, creating those that are missing.
+func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, tmpl *template.Template) (*backend, error) {
+	client, err := localDynamoDB(ctx, getenv, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	names, err := ensureTables(ctx, client, tmpl, getenv)
+	if err != nil {
+		return nil, fmt.Errorf("use %s: %w", endpoint, err)
+	}
+	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
 	if b.counters, err = counterdynamo.New(client, names["CountersTable"]); err != nil {
 		return nil, err
 	}
 	if b.stores.Entities, err = entitydynamo.New(client, names["EntitiesTable"]); err != nil {
+		return nil, err
+	}
+	if b.keys, err = accessdynamo.New(client, names[keysTable]); err != nil {
 		return nil, err
 	}
 	shards, err := eventdynamo.LoadConfig(getenv)

@@ -1,5 +1,5 @@
 // Command sluice is the service's command-line program. Its serve command runs
-// the whole service on one machine.
+// the whole service on one machine, its keys command manages access keys.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)
 		os.Exit(1)

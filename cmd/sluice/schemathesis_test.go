@@ -24,8 +24,10 @@ func TestSchemathesis(t *testing.T) {
 		}
 		t.Skip("Schemathesis is missing, SO THIS TEST DID NOT RUN. Run: make schemathesis")
 	}
-	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"})
+	dir := t.TempDir()
+	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"})
 	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",
+		"--header", "Authorization: Bearer "+createKey(t, []string{"DATA_DIR=" + dir}, "--scope", "import,export,dashboard"),
 		"--checks", "all", "--exclude-checks", "positive_data_acceptance,negative_data_rejection",
 		"--phases", "examples,coverage,fuzzing", "--max-examples", "50", "--no-color", "--generation-deterministic")
 	cmd.Dir = t.TempDir()

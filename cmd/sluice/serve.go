@@ -15,15 +15,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice"
+	"sluice/pkg/access"
 	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/template"
 )
 
 // drainTimeout bounds the wait for requests under way when serve is stopped.
 const drainTimeout = 10 * time.Second
+
+// defaultDataDir is where serve keeps records and keys unless it is told.
+const defaultDataDir = ".sluice"
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
@@ -46,17 +49,22 @@ as DynamoDB Local; the tables are created when they are missing. Export jobs run
 in this process, and their files are in the data directory.
 
 The limits are the deployment's and are set the same way: LIMIT_RECORDS,
-LIMIT_IMPORTS and LIMIT_REQUESTS, each a second and 200 by default.`,
+LIMIT_IMPORTS and LIMIT_REQUESTS, each a second and 200 by default.
+
+Access keys are off: whoever reaches the address can read and write. With
+AUTH_MODE=api-key they are on, as they are in a deployment; "sluice keys" makes
+them.`,
 		Example: `  sluice serve
   ADDR=127.0.0.1:8080 DATA_DIR=/var/lib/sluice sluice serve
-  sluice serve --dynamodb http://127.0.0.1:8000`,
+  sluice serve --dynamodb http://127.0.0.1:8000
+  AUTH_MODE=api-key sluice serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), getenv, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&o.addr, "addr", cmp.Or(getenv("ADDR"), "127.0.0.1:3000"), "address to listen on, as host:port (env ADDR)")
-	cmd.Flags().StringVar(&o.dataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), ".sluice"), "directory for the records (env DATA_DIR)")
+	cmd.Flags().StringVar(&o.dataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), defaultDataDir), "directory for the records (env DATA_DIR)")
 	cmd.Flags().StringVar(&o.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint to use in place of the embedded store")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
 	return cmd
@@ -71,7 +79,13 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 
-	cfg, err := httpapi.LoadConfig(getenv)
+	// A function without AUTH_MODE asks for keys; a developer's machine does not.
+	cfg, err := httpapi.LoadConfig(func(name string) string {
+		if value := getenv(name); value != "" || name != "AUTH_MODE" {
+			return value
+		}
+		return "none"
+	})
 	if err != nil {
 		return err
 	}
@@ -116,7 +130,7 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	greet(stdout, listener.Addr(), b, cfg.Limits)
+	greet(stdout, listener.Addr(), b, cfg)
 
 	select {
 	case err := <-served:
@@ -140,6 +154,10 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 	if err != nil {
 		return nil, err
 	}
+	keys, err := access.NewAuthenticator(b.keys, nil)
+	if err != nil {
+		return nil, err
+	}
 	stores := b.stores
 	stores.OpenAPI = sluice.OpenAPI
 	functions := make(map[string]gateway.Function)
@@ -147,7 +165,10 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 		if len(f.Routes) == 0 {
 			continue // the export worker, which openExports stands in for
 		}
-		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger})
+		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{
+			Access: keys, AccessOff: cfg.AccessOff,
+			IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -158,24 +179,35 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 	return gateway.New(functions, logger)
 }
 
-// greet says where the service is and what to try.
-func greet(w io.Writer, addr net.Addr, b *backend, limits ratelimit.Limits) {
+// greet says where the service is, who may use it and what to try.
+func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	url := "http://" + addr.String()
-	fmt.Fprintf(w, `Sluice listens on %[1]s
-  records in %[2]s, rate limit counters in %[3]s
-  limits per address and second: %[4]d records, %[5]d imports, %[6]d requests a route
-  access keys are off: whoever reaches this address can read and write
-
+	keys, header := "off: whoever reaches this address can read and write", ""
+	if !cfg.AccessOff {
+		keys, header = "on", ` -H "Authorization: Bearer $KEY"`
+	}
+	fmt.Fprintf(w, `Sluice listens on %s
+  records in %s, rate limit counters in %s
+  limits per address and second: %d records, %d imports, %d requests a route
+  access keys are %s
+`, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, keys)
+	if !cfg.AccessOff {
+		fmt.Fprintf(w, `
+Make a key ("go run ./cmd/sluice" in place of "sluice" in a checkout):
+  KEY=$(sluice keys create %s --scope import --scope export)
+`, b.keyFlags)
+	}
+	fmt.Fprintf(w, `
 Try:
-  curl -i %[1]s/create_entity -H 'Content-Type: application/json' -d '{"id":"ada","type":"person","attributes":{"born":1815}}'
-  curl -i %[1]s/entity/ada
-  curl -i '%[1]s/entity?limit=50'
-  curl -i %[1]s/create_event -H 'Content-Type: application/json' -d '{"name":"signed_up","entity_id":"ada"}'
-  curl -i %[1]s/event
+  curl -i%[2]s %[1]s/create_entity -H 'Content-Type: application/json' -d '{"id":"ada","type":"person","attributes":{"born":1815}}'
+  curl -i%[2]s %[1]s/entity/ada
+  curl -i%[2]s '%[1]s/entity?limit=50'
+  curl -i%[2]s %[1]s/create_event -H 'Content-Type: application/json' -d '{"name":"signed_up","entity_id":"ada"}'
+  curl -i%[2]s %[1]s/event
 
 Ctrl-C stops it.
-`, url, b.records, b.countersIn, limits.Records, limits.Imports, limits.Requests)
-	if host, err := netip.ParseAddrPort(addr.String()); err == nil && !host.Addr().IsLoopback() {
-		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and access keys are off.\n", addr)
+`, url, header)
+	if host, err := netip.ParseAddrPort(addr.String()); cfg.AccessOff && err == nil && !host.Addr().IsLoopback() {
+		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and access keys are off. Set AUTH_MODE=api-key.\n", addr)
 	}
 }

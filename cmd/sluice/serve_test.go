@@ -23,6 +23,7 @@ import (
 
 	"sluice/internal/dynamolocal"
 	"sluice/internal/openapitest"
+	"sluice/internal/secrettest"
 )
 
 var (
@@ -50,7 +51,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return secrettest.Run(m)
 }
 
 // server is a running `sluice serve`.
@@ -72,7 +73,7 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	s := &server{cmd: exec.Command(program, append([]string{"serve"}, args...)...)}
 	s.cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
-	s.cmd.Stderr = &s.stderr
+	s.cmd.Stderr = io.MultiWriter(&s.stderr, secrettest.Writer("sluice serve"))
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.cmd.Process.Kill() }) //nolint:errcheck // it may have been stopped
-	s.stdout = bufio.NewReader(stdout)
+	s.stdout = bufio.NewReader(io.TeeReader(stdout, secrettest.Writer("sluice serve")))
 	line, err := s.stdout.ReadString('\n')
 	var ok bool
 	if s.url, ok = strings.CutPrefix(strings.TrimSpace(line), "Sluice listens on "); !ok {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/internal/secrettest"
 )
 
 // timeout is what template.yaml gives a function for one event.
@@ -64,7 +66,8 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
 	}, env...)
-	cmd.Stdout, cmd.Stderr = &i.log, &i.log
+	log := io.MultiWriter(&i.log, secrettest.Writer("a function's log"))
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		api.Close()
 		t.Fatalf("start %s: %v", binary, err)

@@ -14,6 +14,7 @@ type Config struct {
 	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
 	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
 	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
+	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
@@ -51,6 +52,13 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		c.FailOpen = true
 	default:
 		return Config{}, fmt.Errorf("FAILURE_MODE=%q must be closed or open", mode)
+	}
+	switch mode := getenv("AUTH_MODE"); mode {
+	case "", "api-key":
+	case "none":
+		c.AccessOff = true
+	default:
+		return Config{}, fmt.Errorf("AUTH_MODE=%q must be api-key or none", mode)
 	}
 	return c, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"sluice/pkg/access"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
@@ -29,9 +30,6 @@ import (
 
 // storeTimeout bounds all that a request does with the record stores.
 const storeTimeout = 5 * time.Second
-
-// DefaultWorkspace owns every record while access keys are off.
-const DefaultWorkspace = "default"
 
 // Stores are what routes work on. A handler needs only those of its route.
 type Stores struct {
@@ -42,13 +40,16 @@ type Stores struct {
 	OpenAPI     []byte          // openapi.yaml
 }
 
-// Options tune a Handler. The zero value is ready to use.
+// Options tune a Handler. A route that is not public needs Access or AccessOff;
+// all else has a default.
 type Options struct {
-	IPv6Prefix     int              // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
-	ClientIPHeader string           // the header that names the client, where a proxy of one's own sets it; "" for the source address
-	Logger         *slog.Logger     // one line a request; slog.Default by default
-	Service        string           // that line holds metrics of this service, in the embedded metric format; "" for none
-	Now            func() time.Time // the clock of record times; time.Now by default
+	Access         *access.Authenticator // knows the access keys
+	AccessOff      bool                  // lets anybody use every route, in access.DefaultWorkspace
+	IPv6Prefix     int                   // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
+	ClientIPHeader string                // the header that names the client, where a proxy of one's own sets it; "" for the source address
+	Logger         *slog.Logger          // one line a request; slog.Default by default
+	Service        string                // that line holds metrics of this service, in the embedded metric format; "" for none
+	Now            func() time.Time      // the clock of record times; time.Now by default
 }
 
 // Handler answers the requests of one route. It is safe for concurrent use.
@@ -61,7 +62,8 @@ type Handler struct {
 }
 
 // NewHandler makes the handler of the route with that name. It fails when
-// there is no such route or when a store that the route needs is missing.
+// there is no such route, when a store that the route needs is missing, and
+// when a route that needs an access key could not check one.
 func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*Handler, error) {
 	r, ok := routeNamed(route)
 	if !ok {
@@ -69,6 +71,9 @@ func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Op
 	}
 	if r.Scope == "" {
 		return nil, fmt.Errorf("httpapi: the route %s declares no scope", route)
+	}
+	if r.Scope != access.Public && opts.Access == nil && !opts.AccessOff {
+		return nil, fmt.Errorf("httpapi: the route %s needs access keys, and no table of them is given", route)
 	}
 	if limiter == nil {
 		return nil, errors.New("httpapi: a limiter is required")
@@ -119,7 +124,7 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 		return resp, nil
 	}
 	inv.malformed = true
-	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", RequestContext: ev.RequestContext}
+	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	ev.RequestContext.DomainName = ""
 	ev.RequestContext.HTTP.Method = http.MethodGet
 	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
@@ -129,7 +134,7 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 type request struct {
 	*http.Request
 	invocation
-	workspace string
+	caller
 }
 
 // reply is what an action answers.
@@ -162,7 +167,7 @@ type action func(h *Handler, r *request) (reply, error)
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	start := time.Now()
 	inv, _ := hr.Context().Value(invocationKey{}).(invocation)
-	r := &request{Request: hr, invocation: inv, workspace: DefaultWorkspace}
+	r := &request{Request: hr, invocation: inv}
 	c, out, err := h.serve(r)
 	if err != nil {
 		out = h.problem(r, err)
@@ -186,9 +191,11 @@ type charge struct {
 	err      error         // the store could not tell
 }
 
-// serve charges r and runs the route's action. Exports run first, since their
-// cost is the number of records they found; their reply is dropped when the
-// charge does not go through. What is known to be refused is refused unread.
+// serve lets r in, charges it and runs the route's action. Exports run before
+// the charge, since their cost is the number of records they found; their reply
+// is dropped when the charge does not go through. What is known to be exhausted
+// is refused before anything is read, an access key included. A request that is
+// not let in is charged like any other, so that guessing is limited.
 func (h *Handler) serve(r *request) (charge, reply, error) {
 	cost := ratelimit.Request{Class: h.route.Class, Route: h.route.Name}
 	address, err := ratelimit.ParseAddress(r.address, h.opts.IPv6Prefix)
@@ -196,29 +203,31 @@ func (h *Handler) serve(r *request) (charge, reply, error) {
 		return charge{decision: h.limiter.Uncharged(cost)}, reply{}, h.badAddress()
 	}
 	cost.Address = address
+	export := h.route.Class == ratelimit.Export
+	if export {
+		cost.Asked = h.asked(r)
+	}
+	if d, refused := h.limiter.Precheck(cost); refused {
+		return charge{decision: d}, reply{}, tooManyRequests(d)
+	}
 
 	var out reply
-	var actionErr error
-	if h.route.Class == ratelimit.Export {
-		cost.Asked = h.asked(r)
-		if d, refused := h.limiter.Precheck(cost); refused {
-			return charge{decision: d}, reply{}, tooManyRequests(d)
-		}
-		if out, actionErr = h.act(r); actionErr == nil {
+	err = h.authenticate(r)
+	if err == nil && export {
+		if out, err = h.act(r); err == nil {
 			cost.Records = int64(out.records)
 		}
 	}
 	c := h.charge(r.Context(), cost)
-	if !c.decision.Allowed {
-		if c.err != nil {
-			return c, reply{}, countersUnavailable(c.err)
-		}
+	switch {
+	case c.err != nil:
+		return c, reply{}, countersUnavailable(c.err)
+	case !c.decision.Allowed:
 		return c, reply{}, tooManyRequests(c.decision)
+	case err == nil && !export:
+		out, err = h.act(r)
 	}
-	if h.route.Class != ratelimit.Export {
-		out, actionErr = h.act(r)
-	}
-	return c, out, actionErr
+	return c, out, err
 }
 
 func (h *Handler) charge(ctx context.Context, cost ratelimit.Request) charge {

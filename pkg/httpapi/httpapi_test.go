@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
+	"sluice/internal/secrettest"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
@@ -29,7 +29,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
 
-var options = httpapi.Options{Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+var options = httpapi.Options{AccessOff: true, Now: now, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the handlers' log"), nil))}
 
 // api is a service over embedded stores.
 type api struct {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"reflect"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/internal/secrettest"
 	"sluice/pkg/entity"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -119,7 +121,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 	t.Helper()
 	var log bytes.Buffer
 	opts := options
-	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test"
+	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(io.MultiWriter(&log, secrettest.Writer("the handlers' log")), nil)), "sluice-test"
 	h, err := httpapi.NewHandler(route, a.limiter, a.stores, opts)
 	if err != nil {
 		t.Fatal(err)

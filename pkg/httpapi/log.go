@@ -24,6 +24,7 @@ const metricsNamespace = "Sluice"
 //	ChargeLatency                     milliseconds that the counters took, if they were asked
 //	ChargeFailures                    charges that the counters did not answer
 //	FailedOpen                        requests that the instance's own count decided in their place
+//	AccessRefusals                    requests without a key that the route lets in
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 //
@@ -40,6 +41,16 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		slog.Int64("remaining", d.Remaining()),
 		slog.Float64("duration_ms", milliseconds(duration)),
 	}
+	if r.keyID != "" {
+		attrs = append(attrs, slog.String("key_id", r.keyID))
+	}
+	if r.workspace != "" {
+		attrs = append(attrs, slog.String("workspace", r.workspace))
+	}
+	if r.refused != "" {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("access_refused", r.refused))
+	}
 	if out.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 		attrs = append(attrs, slog.String("error", err.Error()))
@@ -49,7 +60,7 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", d.Degraded.Error()))
 	}
 	if h.opts.Service != "" {
-		attrs = append(attrs, metrics(h.opts.Service, c)...)
+		attrs = append(attrs, metrics(h.opts.Service, r, c)...)
 	}
 	// A client that has gone must not take the line with it.
 	h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
@@ -76,7 +87,7 @@ var dimensions = [][]string{{"Service"}, {"Service", "Route"}}
 
 // metrics are the members of a log line that CloudWatch reads, those alone that
 // the request has something to say to.
-func metrics(service string, c charge) []slog.Attr {
+func metrics(service string, r *request, c charge) []slog.Attr {
 	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric
 	add := func(name, unit string, value float64) {
@@ -104,6 +115,9 @@ func metrics(service string, c charge) []slog.Attr {
 	}
 	if d.Degraded != nil {
 		add("FailedOpen", "Count", 1)
+	}
+	if r.refused != "" {
+		add("AccessRefusals", "Count", 1)
 	}
 	return append(attrs, slog.Group("_aws",
 		slog.Int64("Timestamp", int64(d.Window)*1000),

@@ -40,7 +40,8 @@ type apiError struct {
 	allow      []string // of a 405
 	results    []batchResult
 	retryAfter bool
-	cause      error // for the log
+	challenge  string // WWW-Authenticate of a 401 and of a 403 for want of a scope
+	cause      error  // for the log
 }
 
 func (e *apiError) Error() string {
@@ -142,6 +143,9 @@ func (h *Handler) problem(r *request, err error) reply {
 	out := reply{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: e.problem(r.requestID)}
 	if len(e.allow) > 0 {
 		out.header.Set("Allow", strings.Join(e.allow, ", "))
+	}
+	if e.challenge != "" {
+		out.header.Set("WWW-Authenticate", e.challenge)
 	}
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))

@@ -1,5 +1,6 @@
 // Package bootstrap is what the mains of all functions share: the
-// configuration, the DynamoDB client and the limiter, made once per instance.
+// configuration, the DynamoDB client, the limiter and the check of access keys,
+// made once per instance.
 package bootstrap
 
 import (
@@ -11,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"sluice/pkg/access"
+	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/dynamostore"
@@ -23,6 +26,7 @@ type Instance struct {
 
 	config  httpapi.Config
 	limiter *ratelimit.Limiter
+	access  *access.Authenticator // nil where access is off, and where KEYS_TABLE names no table
 	logger  *slog.Logger
 }
 
@@ -46,13 +50,31 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys, err := authenticator(cfg, client, getenv("KEYS_TABLE"))
+	if err != nil {
+		return nil, err
+	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	return &Instance{DynamoDB: client, config: cfg, limiter: limiter, logger: logger}, nil
+	return &Instance{DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
+}
+
+// authenticator checks keys by the table. Functions of public routes have none,
+// and may read none; those of other routes do not start without.
+func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
+	if cfg.AccessOff || table == "" {
+		return nil, nil
+	}
+	store, err := accessdynamo.New(client, table)
+	if err != nil {
+		return nil, err
+	}
+	return access.NewAuthenticator(store, nil)
 }
 
 // Handler makes the handler of a route, whose Invoke goes to lambda.Start.
 func (i *Instance) Handler(route string, stores httpapi.Stores) (*httpapi.Handler, error) {
 	return httpapi.NewHandler(route, i.limiter, stores, httpapi.Options{
+		Access: i.access, AccessOff: i.config.AccessOff,
 		IPv6Prefix: i.config.IPv6Prefix, ClientIPHeader: i.config.ClientIPHeader, Logger: i.logger, Service: i.config.Service,
 	})
 }

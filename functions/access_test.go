@@ -1,0 +1,271 @@
+package functions_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/access/dynamostore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+)
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
+
+// keyring is the table of keys of a deployment.
+type keyring struct {
+	*dynamostore.Store
+	table string
+}
+
+// guard has the deployment's functions ask for keys.
+func (d *deployment) guard(t *testing.T) keyring {
+	t.Helper()
+	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
+	var err error
+	if k.Store, err = dynamostore.New(dynamolocal.Client(t), k.table); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last one holds
+	return k
+}
+
+// create adds a key and returns its text.
+func (k keyring) create(t *testing.T, workspace string, scopes ...access.Scope) string {
+	t.Helper()
+	return k.createLike(t, access.Key{Workspace: workspace, Scopes: scopes})
+}
+
+func (k keyring) createLike(t *testing.T, like access.Key) string {
+	t.Helper()
+	key, token := secrettest.New(t, like, time.Now().Add(-time.Hour))
+	key.RevokedAt = like.RevokedAt
+	if err := k.Create(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	return token.Reveal()
+}
+
+// refused sends ev to an instance of a function with every kind of key that
+// must not be let in, and sees that nothing else is touched than keys and
+// counters. Public routes do not even look at keys.
+func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
+	t.Helper()
+	routes := httpapi.Routes()
+	var route httpapi.Route
+	for _, r := range routes {
+		if r.Name == function {
+			route = r
+		}
+	}
+	scopes := []access.Scope{route.Scope}
+	var others []access.Scope
+	for _, s := range access.Scopes() {
+		if s != route.Scope {
+			others = append(others, s)
+		}
+	}
+	if route.Scope == access.Public {
+		scopes = access.Scopes()
+	}
+	good := k.create(t, "mine", scopes...)
+	_, unknown := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
+	expired := k.createLike(t, access.Key{Workspace: "mine", Scopes: scopes, ExpiresAt: time.Now().Add(-time.Second)})
+	revoked := k.createLike(t, access.Key{Workspace: "mine", Scopes: scopes, RevokedAt: time.Now()})
+	before := proxy.Usage()
+	body := ""
+	for _, tt := range []struct {
+		name, key string
+		status    int
+		code      string
+		reads     int // of the table of keys
+	}{
+		{"no key", "", 401, "missing_key", 0},
+		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
+		{"unknown", "Bearer " + unknown.Reveal(), 401, "invalid_key", 1},
+		{"wrong secret", "Bearer slc_" + strings.Split(good, "_")[1] + "_" + strings.Split(unknown.Reveal(), "_")[2], 401, "invalid_key", 1},
+		{"revoked", "Bearer " + revoked, 401, "invalid_key", 1},
+		{"expired", "Bearer " + expired, 401, "invalid_key", 1},
+		{"wrong scope", "Bearer " + k.create(t, "mine", others...), 403, "missing_scope", 1},
+	} {
+		if tt.key != "" {
+			ev.Headers["authorization"] = tt.key
+		}
+		ev.RequestContext.RequestID = function // all alike
+		resp, err := instance.Invoke(t.Context(), ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := proxy.Usage()
+		maps.DeleteFunc(after, func(call dynamoproxy.Call, u dynamoproxy.Usage) bool { return u.Calls == before[call].Calls })
+		if route.Scope == access.Public {
+			if resp.StatusCode == 401 || resp.StatusCode == 403 || len(after) != 1 {
+				t.Errorf("%s is public, and answers to %s: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
+			}
+			continue
+		}
+		if resp.StatusCode != tt.status || !strings.Contains(resp.Body, `"code":"`+tt.code+`"`) || resp.Headers["X-RateLimit-Remaining"] == "" || resp.Headers["Www-Authenticate"] == "" {
+			t.Errorf("%s, %s: %d %s %v, want %d %s", function, tt.name, resp.StatusCode, resp.Body, resp.Headers, tt.status, tt.code)
+		}
+		if tt.code == "invalid_key" && body != "" && resp.Body != body {
+			t.Errorf("%s, %s: %s differs from %s", function, tt.name, resp.Body, body)
+		} else if tt.code == "invalid_key" {
+			body = resp.Body
+		}
+		reads := 0
+		for call, u := range after {
+			switch {
+			case call.Table == k.table && call.Operation == "GetItem":
+				reads = u.Calls - before[call].Calls
+			case call.Operation != "UpdateItem" || u.Calls-before[call].Calls != 1:
+				t.Errorf("%s, %s: %d calls of %v", function, tt.name, u.Calls-before[call].Calls, call)
+			}
+		}
+		if reads != tt.reads {
+			t.Errorf("%s, %s: %d reads of keys, want %d", function, tt.name, reads, tt.reads)
+		}
+		before = proxy.Usage()
+	}
+}
+
+// apart sees that a key of another workspace finds nothing of what is there.
+func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
+	t.Helper()
+	other := "Bearer " + k.create(t, "other", access.Export)
+	for path, want := range map[string]struct {
+		function, id string
+		status       int
+	}{
+		"/entity":   {"list-entity", "", 200},
+		"/event":    {"list-event", "", 200},
+		"/event/e1": {"get-event", "e1", 404},
+	} {
+		ev := lambdatest.Event("GET", path, "192.0.2.3", "")
+		ev.Headers["authorization"], ev.PathParameters = other, map[string]string{"id": want.id}
+		if resp := invoke(t, instances[want.function], ev, want.status); want.status == 200 && !strings.HasPrefix(resp.Body, `{"data":[]`) {
+			t.Errorf("%s: %s", path, resp.Body)
+		}
+	}
+}
+
+// The table of keys is read once for each key and instance, and a key that has
+// been revoked is refused at once where it was not known. That what is known is
+// read again after a minute is shown, on a fake clock, by package access.
+func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	keys := d.guard(t)
+	reads := func() int { return proxy.Usage()[dynamoproxy.Call{Operation: "GetItem", Table: keys.table}].Calls }
+	event := func(key string) events.APIGatewayV2HTTPRequest {
+		ev := lambdatest.Event("GET", "/entity", "192.0.2.1", "")
+		ev.Headers["authorization"] = "Bearer " + key
+		return ev
+	}
+	key := keys.create(t, "mine", access.Export)
+	_, unknown := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
+	instances := d.start(t, "list-entity", 3)
+	start := time.Now()
+	for range 10 {
+		for _, instance := range instances[:2] {
+			invoke(t, instance, event(key), http.StatusOK)
+			invoke(t, instance, event(unknown.Reveal()), http.StatusUnauthorized)
+		}
+	}
+	if n := reads(); n != 4 && time.Since(start) < access.MaxAge {
+		t.Errorf("40 requests of two keys on two instances made %d reads, want 4", n)
+	}
+	if _, err := keys.Revoke(t.Context(), strings.Split(key, "_")[1], time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	invoke(t, instances[2], event(key), http.StatusUnauthorized)
+	if time.Since(start) < access.MaxAge {
+		invoke(t, instances[0], event(key), http.StatusOK) // what it has read is not old enough
+	}
+}
+
+// Attempts with keys that nobody has count against the address like any
+// request: exactly 200 in each window that refused something.
+func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
+	const address, processes, windowsWanted = "198.51.100.7", 8, 3
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.guard(t)
+	windows := flood(t, d.start(t, "create-event", processes), windowsWanted,
+		func(int, int) events.APIGatewayV2HTTPRequest {
+			_, token := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
+			ev := lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
+			ev.Headers["authorization"] = "Bearer " + token.Reveal()
+			return ev
+		},
+		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
+	for w, got := range windows {
+		t.Logf("window %d: %d attempts answered 401, %d answered 429", w, got.admitted, got.refused)
+		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
+			t.Errorf("window %d: %d attempts with %d refused, want 200", w, got.admitted, got.refused)
+		}
+		key := ratelimit.Key{Address: address, Class: ratelimit.Import, Window: w}
+		if imports, requests := d.counter(t, key, "imports"), d.counter(t, key, "r_create_event"); imports != int64(got.admitted) || requests != imports {
+			t.Errorf("window %d: the counters hold %d imports and %d requests after %d attempts", w, imports, requests, got.admitted)
+		}
+	}
+	if n := count(t, d.events); n != 0 {
+		t.Errorf("%d events are stored", n)
+	}
+}
+
+func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	keys := d.guard(t)
+	instance := d.start(t, "create-event", 1)[0]
+	ev := lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`)
+	ev.Headers["authorization"] = "Bearer " + keys.create(t, "mine", access.Import)
+	for name, fault := range map[string]dynamoproxy.Fault{
+		"500":       {Error: dynamoproxy.InternalServerError, Skip: true},
+		"throttled": {Error: dynamoproxy.Throttled, Skip: true},
+		"dropped":   {Drop: true, Skip: true},
+		"no answer": {Delay: 3 * time.Second},
+	} {
+		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
+			if call.Table == keys.table {
+				return fault
+			}
+			return dynamoproxy.Fault{}
+		})
+		resp := invoke(t, instance, ev, http.StatusServiceUnavailable)
+		if resp.Headers["Retry-After"] != "1" || !strings.Contains(resp.Body, `"code":"access_unavailable"`) || strings.Contains(resp.Body, keys.table) {
+			t.Errorf("%s: %v %s", name, resp.Headers, resp.Body)
+		}
+	}
+	if n := count(t, d.events); n != 0 {
+		t.Errorf("%d events were written", n)
+	}
+	if log := instance.Log(); strings.Count(log, "read access key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
+		t.Errorf("the log does not tell the cause of each: %s", log)
+	}
+	proxy.SetFault(nil)
+	invoke(t, instance, ev, http.StatusCreated)
+}
+
+// A function that was told nothing about access is closed: it does not start
+// without a table of keys, unless its route is public.
+func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE=")
+	ev := lambdatest.Event("GET", "/entity", "192.0.2.1", "")
+	resp, err := d.start(t, "list-entity", 1)[0].Invoke(t.Context(), ev)
+	if err == nil || !strings.Contains(fmt.Sprint(err), "needs access keys") {
+		t.Errorf("%d %s, error %v", resp.StatusCode, resp.Body, err)
+	}
+	invoke(t, d.start(t, "openapi", 1)[0], lambdatest.Event("GET", "/openapi.yaml", "192.0.2.1", ""), http.StatusOK)
+}

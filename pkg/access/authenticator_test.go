@@ -1,0 +1,286 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+)
+
+// store is a table of keys in memory that counts its reads.
+type store struct {
+	mu    sync.Mutex
+	keys  map[string]access.Key
+	reads map[string]int // by id
+	err   error          // of every read
+	delay time.Duration  // of every read
+}
+
+func newStore(keys ...access.Key) *store {
+	s := &store{keys: make(map[string]access.Key), reads: make(map[string]int)}
+	for _, k := range keys {
+		s.keys[k.ID] = k
+	}
+	return s
+}
+
+func (s *store) Get(ctx context.Context, id string) (access.Key, error) {
+	s.mu.Lock()
+	s.reads[id]++
+	k, ok := s.keys[id]
+	err, delay := s.err, s.delay
+	s.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return access.Key{}, ctx.Err()
+		}
+	}
+	if !ok && err == nil {
+		err = access.ErrNotFound
+	}
+	return k, err
+}
+
+func (s *store) revoke(id string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keys[id]
+	k.RevokedAt = at
+	s.keys[id] = k
+}
+
+func (s *store) count(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads[id]
+}
+
+func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *access.Authenticator {
+	t.Helper()
+	a, err := access.NewAuthenticator(s, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// want fails the test unless the decision about text is a refusal for that
+// reason, "" being none.
+func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
+	t.Helper()
+	d, err := a.Authenticate(t.Context(), text)
+	if err != nil || d.Refused != reason || (d.Key.ID == "") != (reason != "") {
+		t.Errorf("refused for %q with the key %q, error %v; want %q", d.Refused, d.Key.ID, err, reason)
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	good, token := newKey(t)
+	revoked, revokedToken := newKey(t)
+	revoked.RevokedAt = now()
+	expired, expiredToken := newKey(t)
+	expired.ExpiresAt = now()
+	_, unknown := newKey(t)
+	a := newAuthenticator(t, newStore(good, revoked, expired), now)
+	swapped := func(id, secret access.Token) string {
+		return "slc_" + id.ID + secret.Reveal()[strings.LastIndexByte(secret.Reveal(), '_'):]
+	}
+	for range 2 { // from the store, and from memory
+		want(t, a, token.Reveal(), "")
+		want(t, a, "", access.ReasonMalformed)
+		want(t, a, token.Reveal()+"2", access.ReasonMalformed)
+		want(t, a, unknown.Reveal(), access.ReasonUnknown)
+		want(t, a, swapped(token, unknown), access.ReasonWrongSecret)
+		want(t, a, swapped(token, revokedToken), access.ReasonWrongSecret)
+		want(t, a, revokedToken.Reveal(), access.ReasonRevoked)
+		want(t, a, expiredToken.Reveal(), access.ReasonExpired)
+		// Only who has the secret learns, from the log, that a key has ended.
+		want(t, a, swapped(revokedToken, token), access.ReasonWrongSecret)
+	}
+}
+
+func TestARevokedKeyEndsWithinAMinuteAndAtOnceElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+		s := newStore(k)
+		a := newAuthenticator(t, s, nil)
+		want(t, a, token.Reveal(), "")
+		time.Sleep(time.Millisecond)
+		s.revoke(k.ID, time.Now())
+		time.Sleep(time.Minute - 2*time.Millisecond)
+		want(t, a, token.Reveal(), "") // one millisecond before the minute since the read is over
+		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
+		time.Sleep(time.Millisecond)
+		want(t, a, token.Reveal(), access.ReasonRevoked) // within a minute of the revocation
+	})
+}
+
+// What a read finds counts from before the read, however long that took.
+func TestASlowReadIsNotBelievedForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+		s := newStore(k)
+		s.delay = time.Second
+		a := newAuthenticator(t, s, nil)
+		want(t, a, token.Reveal(), "") // takes a second
+		s.revoke(k.ID, time.Now())
+		time.Sleep(time.Minute - time.Second)
+		want(t, a, token.Reveal(), access.ReasonRevoked)
+	})
+}
+
+func TestAKeyThatIsRememberedExpiresToTheInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), ExpiresAt: time.Now().Add(10 * time.Second)}, time.Now())
+		a := newAuthenticator(t, newStore(k), nil)
+		time.Sleep(10*time.Second - time.Nanosecond)
+		want(t, a, token.Reveal(), "")
+		time.Sleep(time.Nanosecond)
+		want(t, a, token.Reveal(), access.ReasonExpired)
+	})
+}
+
+func TestAKeyIsReadOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+		_, unknown := newKey(t)
+		s := newStore(k)
+		a := newAuthenticator(t, s, nil)
+		for range 600 { // ten minutes of one request of each a second
+			want(t, a, token.Reveal(), "")
+			want(t, a, unknown.Reveal(), access.ReasonUnknown)
+			time.Sleep(time.Second)
+		}
+		if s.count(k.ID) != 10 || s.count(unknown.ID) != 10 {
+			t.Errorf("in ten minutes the key was read %d times, the id that is none %d times; want 10 each", s.count(k.ID), s.count(unknown.ID))
+		}
+	})
+}
+
+// An instance may stand still between events, and its clock may be set back:
+// what is remembered is then too old, or of another time.
+func TestAClockThatWasSetBackMakesNothingLastLonger(t *testing.T) {
+	k, token := newKey(t)
+	s, clock := newStore(k), now()
+	a := newAuthenticator(t, s, func() time.Time { return clock })
+	want(t, a, token.Reveal(), "")
+	clock = clock.Add(-time.Millisecond)
+	want(t, a, token.Reveal(), "")
+	if s.count(k.ID) != 2 {
+		t.Errorf("%d reads, want 2", s.count(k.ID))
+	}
+}
+
+func TestConcurrentRequestsShareARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := newKey(t)
+		s := newStore(k)
+		s.delay = time.Second
+		a := newAuthenticator(t, s, nil)
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { want(t, a, token.Reveal(), "") })
+		}
+		wg.Wait()
+		if s.count(k.ID) != 1 {
+			t.Errorf("%d reads", s.count(k.ID))
+		}
+	})
+}
+
+// Who began the read may go, others still get its result; who waits may go too.
+func TestAReadOutlivesWhoBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := newKey(t)
+		s := newStore(k)
+		s.delay = time.Second
+		a := newAuthenticator(t, s, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		first, waiting, gone := make(chan error), make(chan error), make(chan error)
+		ask := func(ctx context.Context, result chan error) {
+			_, err := a.Authenticate(ctx, token.Reveal())
+			result <- err
+		}
+		go ask(ctx, first)
+		synctest.Wait()
+		go ask(t.Context(), waiting)
+		go ask(ctx, gone)
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := errors.Join(<-first, <-waiting); err != nil {
+			t.Error(err)
+		}
+		if s.count(k.ID) != 1 {
+			t.Errorf("%d reads", s.count(k.ID))
+		}
+	})
+}
+
+func TestAStoreThatCannotTellIsAnErrorAndAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+		s := newStore(k)
+		a := newAuthenticator(t, s, nil)
+		want(t, a, token.Reveal(), "")
+		time.Sleep(time.Minute)
+		s.err = errors.New("away")
+		for range 2 {
+			// What was known is too old, and must not be believed instead.
+			if d, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
+				t.Errorf("%+v, %v", d, err)
+			}
+		}
+		s.err = nil
+		want(t, a, token.Reveal(), "")
+		s.delay = time.Hour
+		time.Sleep(time.Minute)
+		start := time.Now()
+		if _, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
+func TestARowThatIsNoKeyIsAnError(t *testing.T) {
+	k, token := newKey(t)
+	k.Workspace = "a#b"
+	if _, err := newAuthenticator(t, newStore(k), now).Authenticate(t.Context(), token.Reveal()); err == nil {
+		t.Error("no error")
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Get(context.Context, string) (access.Key, error) { panic("broken") }
+
+func TestAPanicOfTheStoreLeavesNobodyWaiting(t *testing.T) {
+	_, token := newKey(t)
+	a := newAuthenticator(t, panicking{}, now)
+	for range 2 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			a.Authenticate(t.Context(), token.Reveal()) //nolint:errcheck // it panics
+		}()
+	}
+}
+
+func TestAnAuthenticatorWantsAStore(t *testing.T) {
+	if _, err := access.NewAuthenticator(nil, nil); err == nil {
+		t.Error("no error")
+	}
+}

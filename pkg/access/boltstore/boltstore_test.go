@@ -1,0 +1,83 @@
+package boltstore_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/access/boltstore"
+	"sluice/pkg/access/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
+
+func open(t *testing.T, path string) *boltstore.Store {
+	t.Helper()
+	s, err := boltstore.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) access.Manager { return open(t, filepath.Join(t.TempDir(), "keys.db")) })
+}
+
+func TestReadingMakesNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.db")
+	s := open(t, path)
+	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, access.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file: %v", err)
+	}
+}
+
+// Keys can be managed while a server has them open, for it has not.
+func TestTwoStoresShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.db")
+	server, command := open(t, path), open(t, path)
+	k, _ := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+	if err := command.Create(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := server.Get(t.Context(), k.ID); err != nil || got.ID != k.ID {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := command.Revoke(t.Context(), k.ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := server.Get(t.Context(), k.ID); err != nil || got.RevokedAt.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestAFileThatIsHeldIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // a temporary file
+	if _, err := open(t, path).Get(t.Context(), "a"); !errors.Is(err, bolterrors.ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+func TestNewWantsAPath(t *testing.T) {
+	if _, err := boltstore.New(""); err == nil {
+		t.Error("no error")
+	}
+}

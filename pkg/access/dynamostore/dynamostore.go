@@ -1,0 +1,181 @@
+// Package dynamostore keeps access keys in a DynamoDB table.
+//
+// The table's partition key is id (S). The other attributes are workspace, name
+// (absent if it is empty), secret_hash (hexadecimal), created_at, expires_at
+// (absent if the key does not expire) and revoked_at (absent until then), the
+// times as the text of record.Time, all S, and scopes, a set of S. Keys that have
+// expired or were revoked stay: they say who had access.
+package dynamostore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/access"
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
+)
+
+// Client is the part of *dynamodb.Client that a Store uses. Functions need no
+// more of it than GetItem.
+type Client interface {
+	dynamorecord.Putter
+	dynamorecord.Getter
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Store is an access.Manager. It is safe for concurrent use.
+type Store struct {
+	client Client
+	table  string
+}
+
+// New makes a Store over the table of that name.
+func New(client Client, table string) (*Store, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("access dynamostore: a client and a table name are required")
+	}
+	return &Store{client: client, table: table}, nil
+}
+
+// Get implements access.Store. The read is strongly consistent: a key that has
+// been revoked must not be found as it was before.
+func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
+	item, err := dynamorecord.Get(ctx, s.client, s.table, primaryKey(id))
+	switch {
+	case err != nil:
+		return access.Key{}, fmt.Errorf("get key: %w", err)
+	case item == nil:
+		return access.Key{}, access.ErrNotFound
+	}
+	return fromItem(item)
+}
+
+// Create implements access.Manager. A put whose answer was lost, and which the
+// SDK repeats, finds its own key there and has succeeded.
+func (s *Store) Create(ctx context.Context, k access.Key) error {
+	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "id", toItem(k))
+	if err != nil {
+		return fmt.Errorf("create key: %w", err)
+	}
+	if created {
+		return nil
+	}
+	stored, err := fromItem(item)
+	if err == nil && stored.SecretHash != k.SecretHash {
+		err = access.ErrExists
+	}
+	return err
+}
+
+// List implements access.Manager with a scan of the table.
+func (s *Store) List(ctx context.Context) ([]access.Key, error) {
+	var keys []access.Key
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list keys: %w", err)
+		}
+		some, err := dynamorecord.Each(page.Items, fromItem)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, some...)
+	}
+	slices.SortFunc(keys, func(a, b access.Key) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return keys, nil
+}
+
+// Revoke implements access.Manager with one UpdateItem.
+func (s *Store) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
+	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.table,
+		Key:                       primaryKey(id),
+		ConditionExpression:       aws.String("attribute_exists(#id)"),
+		UpdateExpression:          aws.String("SET #revoked_at = if_not_exists(#revoked_at, :at)"),
+		ExpressionAttributeNames:  map[string]string{"#id": "id", "#revoked_at": "revoked_at"},
+		ExpressionAttributeValues: dynamorecord.Item{":at": timeText(at)},
+		ReturnValues:              types.ReturnValueAllNew,
+	})
+	var absent *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &absent):
+		return access.Key{}, access.ErrNotFound
+	case err != nil:
+		return access.Key{}, fmt.Errorf("revoke key: %w", err)
+	}
+	return fromItem(out.Attributes)
+}
+
+func primaryKey(id string) dynamorecord.Item {
+	return dynamorecord.Item{"id": dynamorecord.Text(id)}
+}
+
+func timeText(t time.Time) types.AttributeValue {
+	return dynamorecord.Text(record.TimeOf(t).String())
+}
+
+func toItem(k access.Key) dynamorecord.Item {
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	item := dynamorecord.Item{
+		"id":          dynamorecord.Text(k.ID),
+		"workspace":   dynamorecord.Text(k.Workspace),
+		"scopes":      &types.AttributeValueMemberSS{Value: scopes},
+		"secret_hash": dynamorecord.Text(k.SecretHash.String()),
+		"created_at":  timeText(k.CreatedAt),
+	}
+	if k.Name != "" {
+		item["name"] = dynamorecord.Text(k.Name)
+	}
+	if !k.ExpiresAt.IsZero() {
+		item["expires_at"] = timeText(k.ExpiresAt)
+	}
+	if !k.RevokedAt.IsZero() {
+		item["revoked_at"] = timeText(k.RevokedAt)
+	}
+	return item
+}
+
+func fromItem(item dynamorecord.Item) (access.Key, error) {
+	r := dynamorecord.Read(item)
+	k := access.Key{
+		ID:        r.Text("id"),
+		Name:      r.OptionalText("name"),
+		Workspace: r.Text("workspace"),
+		CreatedAt: r.Time("created_at").Time(),
+	}
+	for name, dst := range map[string]*time.Time{"expires_at": &k.ExpiresAt, "revoked_at": &k.RevokedAt} {
+		if item[name] != nil {
+			*dst = r.Time(name).Time()
+		}
+	}
+	if scopes, ok := item["scopes"].(*types.AttributeValueMemberSS); ok {
+		for _, s := range scopes.Value {
+			k.Scopes = append(k.Scopes, access.Scope(s))
+		}
+		slices.Sort(k.Scopes)
+	}
+	err := r.Err()
+	if err == nil {
+		err = k.SecretHash.UnmarshalText([]byte(r.Text("secret_hash")))
+	}
+	if err != nil {
+		return access.Key{}, fmt.Errorf("read key: %w", err)
+	}
+	return k, nil
+}

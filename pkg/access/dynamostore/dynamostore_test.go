@@ -1,0 +1,109 @@
+package dynamostore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/access/dynamostore"
+	"sluice/pkg/access/storetest"
+	"sluice/pkg/record/dynamorecord"
+)
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
+
+func open(t *testing.T, client dynamostore.Client, table string) *dynamostore.Store {
+	t.Helper()
+	s, err := dynamostore.New(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) access.Manager {
+		return open(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))
+	})
+}
+
+// reader is a client that notes how it reads.
+type reader struct {
+	*dynamodb.Client
+	consistent bool
+}
+
+func (r *reader) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	r.consistent = aws.ToBool(in.ConsistentRead)
+	return r.Client.GetItem(ctx, in, opts...)
+}
+
+func TestAKeyIsReadStronglyConsistently(t *testing.T) {
+	t.Parallel()
+	client := &reader{Client: dynamolocal.Client(t)}
+	if _, err := open(t, client, dynamolocal.Table(t, "KeysTable")).Get(t.Context(), "a"); !errors.Is(err, access.ErrNotFound) || !client.consistent {
+		t.Errorf("consistent %v, error %v", client.consistent, err)
+	}
+}
+
+// A put that the SDK repeats after its answer was lost is no other key.
+func TestARepeatedCreateSucceeds(t *testing.T) {
+	t.Parallel()
+	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))
+	k, _ := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
+	for range 2 {
+		if err := s.Create(t.Context(), k); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnItemThatIsNoKeyIsAnError(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable")
+	text := dynamorecord.Text
+	for id, item := range map[string]dynamorecord.Item{
+		"bare":      {},
+		"no hash":   {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z")},
+		"bad hash":  {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "secret_hash": text("00")},
+		"bad times": {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "revoked_at": text("yes")},
+	} {
+		item["id"] = text(id)
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t, client, table).Get(t.Context(), id); err == nil || errors.Is(err, access.ErrNotFound) {
+			t.Errorf("%s: error %v", id, err)
+		}
+	}
+}
+
+func TestAMissingTableIsAnErrorOfEveryMethod(t *testing.T) {
+	t.Parallel()
+	s := open(t, dynamolocal.Client(t), "no-such-table")
+	_, get := s.Get(t.Context(), "a")
+	_, list := s.List(t.Context())
+	_, revoke := s.Revoke(t.Context(), "a", time.Now())
+	for op, err := range map[string]error{"get": get, "list": list, "revoke": revoke, "create": s.Create(t.Context(), access.Key{ID: "a", Scopes: access.Scopes()})} {
+		if err == nil || errors.Is(err, access.ErrNotFound) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
+func TestNewWantsAClientAndATable(t *testing.T) {
+	if _, err := dynamostore.New(nil, "t"); err == nil {
+		t.Error("no client: no error")
+	}
+	if _, err := dynamostore.New(&dynamodb.Client{}, ""); err == nil {
+		t.Error("no table: no error")
+	}
+}

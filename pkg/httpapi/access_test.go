@@ -1,0 +1,479 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
+	"sluice/internal/lambdatest"
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// keyStore is a store of keys that counts its reads.
+type keyStore struct {
+	mu    sync.Mutex
+	keys  map[string]access.Key
+	reads int
+	err   error // of every read
+}
+
+func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	k, ok := s.keys[id]
+	if !ok && s.err == nil {
+		return access.Key{}, access.ErrNotFound
+	}
+	return k, s.err
+}
+
+// guarded is a service with access keys, and what its log says.
+type guarded struct {
+	api
+	keys *keyStore
+	opts httpapi.Options
+	log  *bytes.Buffer
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	g := &guarded{api: newAPI(t), keys: &keyStore{keys: make(map[string]access.Key)}, log: new(bytes.Buffer)}
+	authenticator, err := access.NewAuthenticator(g.keys, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.opts = httpapi.Options{
+		Access: authenticator, Now: now, Service: "sluice-test",
+		Logger: slog.New(slog.NewJSONHandler(io.MultiWriter(g.log, secrettest.Writer("the handlers' log")), nil)),
+	}
+	return g
+}
+
+// key adds a key and returns what its owner would send.
+func (g *guarded) key(t *testing.T, workspace string, scopes ...access.Scope) string {
+	t.Helper()
+	return g.keyLike(t, access.Key{Workspace: workspace, Scopes: scopes}, func(*access.Key) {})
+}
+
+func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) string {
+	t.Helper()
+	k, token := secrettest.New(t, k, now().Add(-time.Hour))
+	change(&k)
+	g.keys.keys[k.ID] = k
+	return "Bearer " + token.Reveal()
+}
+
+// wrong changes the last character of a key's secret.
+func wrong(key string) string {
+	last := "2"
+	if strings.HasSuffix(key, last) {
+		last = "3"
+	}
+	return key[:len(key)-1] + last
+}
+
+// invoke is api.invoke with an Authorization header, unless that is empty.
+func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	delete(ev.Headers, "authorization")
+	if authorization != "" {
+		ev.Headers["authorization"] = authorization
+	}
+	h, err := httpapi.NewHandler(route, g.limiter, g.stores, g.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := h.Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDescribed(t, ev, resp)
+	return resp
+}
+
+// untouchable are stores that panic when anything is read or written, which
+// would be a 500.
+var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, OpenAPI: sluice.OpenAPI}
+
+// state is what RateLimit says after one request that was charged and found no
+// record.
+var state = map[ratelimit.Class]string{
+	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
+	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
+	ratelimit.General: `"requests";r=199;t=1`,
+}
+
+func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
+	t.Helper()
+	var p struct{ Code string }
+	if resp.StatusCode < 400 {
+		return ""
+	}
+	if err := json.Unmarshal([]byte(resp.Body), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p.Code
+}
+
+// Every route lets in the right key alone; whatever else it is sent, it reads
+// and writes nothing, charges the request, and says no more of a key than that
+// it is not valid.
+func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
+	const invalid = `Bearer realm="sluice", error="invalid_token"`
+	for _, route := range httpapi.Routes() {
+		others := slices.DeleteFunc(access.Scopes(), func(s access.Scope) bool { return s == route.Scope })
+		right := []access.Scope{route.Scope}
+		if route.Scope == access.Public {
+			right = access.Scopes()
+		}
+		like := access.Key{Workspace: "default", Scopes: right}
+		for _, tt := range []struct {
+			name      string
+			key       func(t *testing.T, g *guarded) string
+			status    int
+			code      string
+			challenge string
+			logged    string
+		}{
+			{"no key", func(*testing.T, *guarded) string { return "" }, 401, "missing_key", `Bearer realm="sluice"`, "no_key"},
+			{"malformed", func(t *testing.T, g *guarded) string { return g.keyLike(t, like, func(*access.Key) {}) + "x" }, 401, "invalid_key", invalid, "malformed"},
+			{"another scheme", func(t *testing.T, g *guarded) string {
+				return strings.Replace(g.keyLike(t, like, func(*access.Key) {}), "Bearer", "Basic", 1)
+			}, 401, "invalid_key", invalid, "malformed"},
+			{"two keys", func(t *testing.T, g *guarded) string {
+				return g.keyLike(t, like, func(*access.Key) {}) + "," + g.keyLike(t, like, func(*access.Key) {})
+			}, 401, "invalid_key", invalid, "malformed"},
+			{"unknown", func(t *testing.T, _ *guarded) string { return newGuarded(t).keyLike(t, like, func(*access.Key) {}) }, 401, "invalid_key", invalid, "unknown"},
+			{"wrong secret", func(t *testing.T, g *guarded) string { return wrong(g.keyLike(t, like, func(*access.Key) {})) }, 401, "invalid_key", invalid, "wrong_secret"},
+			{"revoked", func(t *testing.T, g *guarded) string {
+				return g.keyLike(t, like, func(k *access.Key) { k.RevokedAt = now().Add(-time.Millisecond) })
+			}, 401, "invalid_key", invalid, "revoked"},
+			{"expired", func(t *testing.T, g *guarded) string {
+				return g.keyLike(t, like, func(k *access.Key) { k.ExpiresAt = now() })
+			}, 401, "invalid_key", invalid, "expired"},
+			{"wrong scope", func(t *testing.T, g *guarded) string { return g.key(t, "default", others...) }, 403, "missing_scope",
+				fmt.Sprintf(`Bearer realm="sluice", error="insufficient_scope", scope="%s"`, route.Scope), "missing_scope"},
+		} {
+			t.Run(route.Name+"/"+tt.name, func(t *testing.T) {
+				g := newGuarded(t)
+				key := tt.key(t, g)
+				if route.Scope == access.Public {
+					with, without := g.invoke(t, route.Name, key, sample(t, route.Name)), newGuarded(t).invoke(t, route.Name, "", sample(t, route.Name))
+					if with.StatusCode == 401 || with.StatusCode != without.StatusCode || with.Body != without.Body || g.keys.reads != 0 {
+						t.Errorf("a public route answers %d %s, without a key %d %s, and read %d keys", with.StatusCode, with.Body, without.StatusCode, without.Body, g.keys.reads)
+					}
+					return
+				}
+				g.stores = untouchable
+				resp := g.invoke(t, route.Name, key, sample(t, route.Name))
+				if resp.StatusCode != tt.status || code(t, resp) != tt.code || resp.Headers["Www-Authenticate"] != tt.challenge {
+					t.Errorf("%d %s, challenge %s; want %d %s, %s", resp.StatusCode, resp.Body, resp.Headers["Www-Authenticate"], tt.status, tt.code, tt.challenge)
+				}
+				if resp.Headers["RateLimit"] != state[route.Class] || resp.Headers["X-RateLimit-Remaining"] != "199" {
+					t.Errorf("headers %v", resp.Headers)
+				}
+				var l struct {
+					Level, KeyID, Workspace, Refused string
+					AccessRefusals                   int
+				}
+				if err := json.Unmarshal(bytes.NewBufferString(strings.NewReplacer(`"key_id"`, `"KeyID"`, `"access_refused"`, `"Refused"`).Replace(g.log.String())).Bytes(), &l); err != nil {
+					t.Fatal(err)
+				}
+				wantID := tt.logged != "no_key" && tt.logged != "malformed"
+				if l.Level != "WARN" || l.Refused != tt.logged || l.Workspace != "" || l.AccessRefusals != 1 || (l.KeyID != "") != wantID || wantID && !strings.Contains(key, "_"+l.KeyID+"_") {
+					t.Errorf("the log says %s", g.log)
+				}
+				// What is wrong with a key makes no difference that shows.
+				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
+					t.Errorf("answers differ:\n%v\n%v", resp, same)
+				}
+			})
+		}
+		t.Run(route.Name+"/right", func(t *testing.T) {
+			g, off := newGuarded(t), newAPI(t)
+			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
+			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
+			if fmt.Sprint(got) != fmt.Sprint(want) || got.StatusCode == 401 {
+				t.Errorf("with a key: %v\nwith keys off: %v", got, want)
+			}
+			if id := strings.Split(key, "_")[1]; route.Scope != access.Public && (!strings.Contains(g.log.String(), `"key_id":"`+id+`"`) || !strings.Contains(g.log.String(), `"workspace":"default"`)) {
+				t.Errorf("the log does not say whose it was: %s", g.log)
+			}
+		})
+	}
+}
+
+// What belongs to one workspace is out of the reach of another's keys, by every
+// route.
+func TestWorkspacesAreApart(t *testing.T) {
+	g := newGuarded(t)
+	many := int64(1_000_000)
+	var err error
+	if g.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: many, Imports: many, Requests: many}}); err != nil {
+		t.Fatal(err)
+	}
+	post := func(key, route, body string) events.APIGatewayV2HTTPResponse {
+		t.Helper()
+		return g.invoke(t, route, key, lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", body))
+	}
+	get := func(key, route, target string) events.APIGatewayV2HTTPResponse {
+		t.Helper()
+		ev := lambdatest.Event("GET", target, "192.0.2.1", "")
+		ev.PathParameters = map[string]string{"id": target[strings.LastIndexByte(target, '/')+1:]}
+		return g.invoke(t, route, key, ev)
+	}
+	want := func(resp events.APIGatewayV2HTTPResponse, status int, text string) {
+		t.Helper()
+		if resp.StatusCode != status || !strings.Contains(resp.Body, text) {
+			t.Errorf("%d %s, want %d with %s", resp.StatusCode, resp.Body, status, text)
+		}
+	}
+	ada, bob := g.key(t, "ada", access.Scopes()...), g.key(t, "bob", access.Scopes()...)
+	for _, id := range []string{"1", "2"} {
+		want(post(ada, "create-entity", `{"id":"`+id+`","type":"t","attributes":{"of":"ada"}}`), 201, "ada")
+		want(post(ada, "create-event", `{"id":"`+id+`","name":"n","entity_id":"1","attributes":{"of":"ada"}}`), 201, "ada")
+	}
+	for _, id := range []string{"1", "2"} {
+		want(post(ada, "create-export-job", `{"id":"`+id+`","resource":"entity","format":"csv"}`), 201, `"format":"csv"`)
+	}
+	for noun, shown := range map[string]string{"entity": `"of":"ada"`, "event": `"of":"ada"`, "export_job": `"format":"csv"`} {
+		route := strings.ReplaceAll(noun, "_", "-")
+		want(get(bob, "get-"+route, "/"+noun+"/1"), 404, "not_found")
+		want(get(bob, "list-"+route, "/"+noun), 200, `"data":[]`)
+		var page struct {
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(get(ada, "list-"+route, "/"+noun+"?limit=1").Body), &page); err != nil || page.NextCursor == "" {
+			t.Fatal(page, err)
+		}
+		want(get(ada, "list-"+route, "/"+noun+"?cursor="+page.NextCursor), 200, shown)
+		want(get(bob, "list-"+route, "/"+noun+"?cursor="+page.NextCursor), 400, "is not a cursor of this list")
+	}
+	want(post(bob, "cancel-export-job", `{"id":"1"}`), 404, "not_found")
+	want(post(bob, "create-export-job", `{"id":"1","resource":"event","format":"ndjson"}`), 201, "ndjson")
+	want(get(ada, "get-export-job", "/export_job/1"), 200, `"status":"queued"`)
+	want(get(ada, "get-export-job", "/export_job/1"), 200, "csv")
+	want(get(bob, "list-entity", "/entity?type=t"), 200, `"data":[]`)
+	want(get(bob, "list-event", "/event?entity_id=1"), 200, `"data":[]`)
+	want(post(bob, "update-entity", `{"id":"1","attributes":{"of":"bob"}}`), 404, "not_found")
+	want(post(bob, "delete-entity", `{"id":"1"}`), 200, "deleted")
+	// An id is taken only in its own workspace: neither a repeat nor a conflict.
+	want(post(bob, "create-entity", `{"id":"1","type":"u","attributes":{"of":"bob"}}`), 201, "bob")
+	want(post(bob, "create-event", `{"id":"1","name":"m","attributes":{"of":"bob"}}`), 201, "bob")
+	want(post(bob, "create-events", `{"events":[{"id":"2","name":"m","attributes":{"of":"bob"}}]}`), 201, "bob")
+	for _, id := range []string{"1", "2"} {
+		want(get(ada, "get-entity", "/entity/"+id), 200, `"of":"ada"`)
+		want(get(ada, "get-event", "/event/"+id), 200, `"of":"ada"`)
+	}
+	for _, target := range []string{"/entity", "/event"} {
+		for key, not := range map[string]string{ada: `"of":"bob"`, bob: `"of":"ada"`} {
+			if resp := get(key, "list-"+target[1:], target); resp.StatusCode != 200 || strings.Contains(resp.Body, not) {
+				t.Errorf("%s: %s", target, resp.Body)
+			}
+		}
+	}
+}
+
+// A browser sends the cookie by itself, so with it a page of another origin must
+// not change anything.
+func TestTheSessionCookie(t *testing.T) {
+	for _, tt := range []struct {
+		name, route string
+		header      map[string]string
+		cookie      string // "key", "bad" or ""
+		bearer      string // likewise
+		status      int
+		code        string
+	}{
+		{"a cookie", "list-entity", nil, "key", "", 200, ""},
+		{"a cookie of a page elsewhere that reads", "list-entity", map[string]string{"sec-fetch-site": "cross-site"}, "key", "", 200, ""},
+		{"a bad cookie", "list-entity", nil, "bad", "", 401, "invalid_key"},
+		{"an empty cookie", "list-entity", nil, "empty", "", 401, "missing_key"},
+		{"a bad header before a good cookie", "list-entity", nil, "key", "bad", 401, "invalid_key"},
+		{"a good header before a bad cookie", "list-entity", nil, "bad", "key", 200, ""},
+		{"a write by no browser", "create-entity", nil, "key", "", 201, ""},
+		{"a write of the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write that the user typed", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
+		{"a write of another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write of a neighbour", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
+		{"a write of an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write of an old browser, elsewhere", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write of a sandbox", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
+		{"a write elsewhere with a bad cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
+		{"a write elsewhere with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newGuarded(t)
+			key := strings.TrimPrefix(g.key(t, "default", access.Import, access.Export), "Bearer ")
+			text := map[string]string{"key": key, "bad": wrong(key), "empty": ""}
+			ev := sample(t, tt.route)
+			for name, value := range tt.header {
+				ev.Headers[name] = value
+			}
+			if tt.cookie != "" {
+				ev.Cookies = []string{"theme=dark", "sluice_session=" + text[tt.cookie]}
+			}
+			bearer := ""
+			if tt.bearer != "" {
+				bearer = "Bearer " + text[tt.bearer]
+			}
+			if tt.status >= 400 {
+				g.stores = untouchable
+			}
+			resp := g.invoke(t, tt.route, bearer, ev)
+			if resp.StatusCode != tt.status || code(t, resp) != tt.code {
+				t.Errorf("%d %s, want %d %s", resp.StatusCode, resp.Body, tt.status, tt.code)
+			}
+			if tt.code == "cross_origin_request" && g.keys.reads != 0 {
+				t.Errorf("%d keys were read", g.keys.reads)
+			}
+		})
+	}
+}
+
+// What is known to be exhausted is refused before the key is looked at; before
+// that, a key that is not good is charged like any other request.
+func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
+	for _, route := range httpapi.Routes() {
+		if route.Scope == access.Public {
+			continue
+		}
+		t.Run(route.Name, func(t *testing.T) {
+			g := newGuarded(t)
+			g.stores = untouchable
+			var err error
+			if g.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 3, Imports: 3}}); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 6 {
+				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // known to nobody
+				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
+				want, reads := 401, n+1
+				if n >= 3 {
+					want, reads = 429, 3 // the third showed that nothing is left
+				}
+				if resp.StatusCode != want || g.keys.reads != reads {
+					t.Errorf("attempt %d: %d after %d reads of keys, want %d after %d", n, resp.StatusCode, g.keys.reads, want, reads)
+				}
+			}
+		})
+	}
+}
+
+func TestABadKeyWhoseChargeCannotBeMadeIs503(t *testing.T) {
+	g := newGuarded(t)
+	var err error
+	if g.limiter, err = ratelimit.New(unreachable{}, ratelimit.Config{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	if resp := g.invoke(t, "create-event", "", sample(t, "create-event")); resp.StatusCode != 503 || code(t, resp) != "rate_limiter_unavailable" {
+		t.Errorf("%d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+func TestKeysThatCannotBeReadAre503WithNothingDone(t *testing.T) {
+	for _, route := range httpapi.Routes() {
+		g := newGuarded(t)
+		g.stores = untouchable
+		g.keys.err = errors.New("the cause")
+		resp := g.invoke(t, route.Name, g.key(t, "w", access.Scopes()...), sample(t, route.Name))
+		if route.Scope == access.Public {
+			if resp.StatusCode >= 500 {
+				t.Errorf("%s: %d %s", route.Name, resp.StatusCode, resp.Body)
+			}
+			continue
+		}
+		if resp.StatusCode != 503 || code(t, resp) != "access_unavailable" || resp.Headers["Retry-After"] != "1" || resp.Headers["RateLimit"] != state[route.Class] {
+			t.Errorf("%s: %d %s %v", route.Name, resp.StatusCode, resp.Body, resp.Headers)
+		}
+		if log := g.log.String(); strings.Contains(resp.Body, "the cause") || !strings.Contains(log, "the cause") || !strings.Contains(log, `"level":"ERROR"`) {
+			t.Errorf("%s: the body is %s, the log %s", route.Name, resp.Body, log)
+		}
+	}
+}
+
+func TestAnEventThatIsNoRequestNeedsAKeyToo(t *testing.T) {
+	g := newGuarded(t)
+	ev := sample(t, "create-event")
+	ev.Body, ev.IsBase64Encoded = "%", true
+	for key, want := range map[string]int{"": 401, g.key(t, "w", access.Import): 400} {
+		if resp := g.invoke(t, "create-event", key, ev); resp.StatusCode != want {
+			t.Errorf("%d %s, want %d", resp.StatusCode, resp.Body, want)
+		}
+	}
+}
+
+func TestARouteThatCouldNotCheckKeysIsRefused(t *testing.T) {
+	a := newAPI(t)
+	for _, r := range httpapi.Routes() {
+		if r.Scope != access.Public && !slices.Contains(access.Scopes(), r.Scope) {
+			t.Errorf("%s has the scope %q", r.Name, r.Scope)
+		}
+		if _, err := httpapi.NewHandler(r.Name, a.limiter, a.stores, httpapi.Options{}); (err == nil) != (r.Scope == access.Public) {
+			t.Errorf("%s without keys: error %v", r.Name, err)
+		}
+	}
+}
+
+func TestAccessIsOnUnlessItIsTurnedOff(t *testing.T) {
+	for mode, off := range map[string]bool{"": false, "api-key": false, "none": true} {
+		c, err := httpapi.LoadConfig(func(name string) string { return map[string]string{"AUTH_MODE": mode}[name] })
+		if err != nil || c.AccessOff != off {
+			t.Errorf("%q: %+v, %v", mode, c, err)
+		}
+	}
+	for _, mode := range []string{"None", "off", " none", "api_key"} {
+		if _, err := httpapi.LoadConfig(func(string) string { return mode }); err == nil {
+			t.Errorf("%q: no error", mode)
+		}
+	}
+}
+
+// openapi.yaml names the scope of every route.
+func TestScopesAreDescribed(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]struct {
+			OperationID string                `yaml:"operationId"`
+			Security    []map[string][]string `yaml:"security"`
+		}
+	}
+	if err := yaml.Unmarshal(sluice.OpenAPI, &doc); err != nil {
+		t.Fatal(err)
+	}
+	described := make(map[string]string)
+	for _, item := range doc.Paths {
+		for _, operation := range item {
+			described[operation.OperationID] = fmt.Sprint(operation.Security)
+		}
+	}
+	for _, r := range httpapi.Routes() {
+		want := fmt.Sprintf("[map[key:[%[1]s]] map[session:[%[1]s]]]", r.Scope)
+		if r.Scope == access.Public {
+			want = "[]"
+		}
+		if got, ok := described[r.Name]; ok && got != want {
+			t.Errorf("%s: security %s, want %s", r.Name, got, want)
+		}
+	}
+}
