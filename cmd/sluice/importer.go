@@ -82,10 +82,11 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	batches, outcomes := make(chan batch), make(chan outcome)
+	done := im.mark.Line // commit moves the mark
 	var reader, workers sync.WaitGroup
 	reader.Go(func() {
 		defer close(batches)
-		if err := im.read(ctx, io.TeeReader(file, hash), batches); err != nil {
+		if err := im.read(ctx, io.TeeReader(file, hash), done, batches); err != nil {
 			cancel(err)
 		}
 	})
@@ -120,8 +121,8 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 	return im.finish()
 }
 
-// read makes batches of the records that are not done yet.
-func (im *importer) read(ctx context.Context, file io.Reader, batches chan<- batch) error {
+// read makes batches of the records that begin after the line done.
+func (im *importer) read(ctx context.Context, file io.Reader, done int64, batches chan<- batch) error {
 	records, err := openRecords(file, im.format, im.resource == "events", func(line int64) string { return seededID(im.seed, line) })
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func (im *importer) read(ctx context.Context, file io.Reader, batches chan<- bat
 		if err != nil {
 			return fmt.Errorf("read %s: %w", im.path, err)
 		}
-		if rec.line <= im.mark.Line {
+		if rec.line <= done {
 			continue
 		}
 		recordSize := sizeOf(rec.event)
