@@ -1,0 +1,535 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// unlimited are the variables of a server that tests do not want to wait for.
+var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"}
+
+// sluiceCommand is the program with arguments, to be run against a server.
+func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "SLUICE_API_KEY=")
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// run runs a command and returns what it printed and its exit code.
+func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// write makes a file in a directory of its own.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// eventLines are n events, of which every third has an id.
+func eventLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i%3 == 0 {
+			fmt.Fprintf(&b, `{"id":"given-%d","name":"n","attributes":{"i":%d}}`+"\n", i, i)
+		} else {
+			fmt.Fprintf(&b, `{"name":"n","attributes":{"i":%d}}`+"\n", i)
+		}
+	}
+	return b.String()
+}
+
+// wantEachOnce fails the test unless the service has the events 0 to n-1 of
+// eventLines, each once, and nothing else.
+func wantEachOnce(t *testing.T, c *client, n int) {
+	t.Helper()
+	times := make(map[int]int)
+	target := "/event?limit=200"
+	for target != "" {
+		r := c.do(t, "GET", target, "")
+		var page struct {
+			Data []struct {
+				Attributes struct{ I int }
+			}
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(r.body), &page); err != nil || r.status != http.StatusOK {
+			t.Fatalf("%d %s: %v", r.status, r.body, err)
+		}
+		for _, e := range page.Data {
+			times[e.Attributes.I]++
+		}
+		if target = ""; page.NextCursor != "" {
+			target = "/event?limit=200&cursor=" + url.QueryEscape(page.NextCursor)
+		}
+	}
+	if len(times) != n {
+		t.Errorf("%d different events, want %d", len(times), n)
+	}
+	for i := range n {
+		if times[i] != 1 {
+			t.Errorf("event %d is there %d times", i, times[i])
+		}
+	}
+}
+
+// gate stands before a server, which may change, and counts the calls that it
+// answered well. At every count that it is given it calls then.
+type gate struct {
+	url    string
+	target atomic.Pointer[url.URL]
+
+	mu    sync.Mutex
+	count int
+	at    map[int]func()
+}
+
+func newGate(t *testing.T, target string) *gate {
+	t.Helper()
+	g := &gate{at: make(map[int]func())}
+	g.to(t, target)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(g.target.Load()) },
+		ModifyResponse: func(r *http.Response) error {
+			if r.StatusCode < 300 {
+				g.passed()
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	g.url = server.URL
+	return g
+}
+
+func (g *gate) to(t *testing.T, target string) {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.target.Store(u)
+}
+
+func (g *gate) passed() {
+	g.mu.Lock()
+	g.count++
+	then := g.at[g.count]
+	delete(g.at, g.count)
+	g.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+// after calls then when n more calls have been answered well.
+func (g *gate) after(n int, then func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at[g.count+n] = then
+}
+
+// An import that is killed, and whose service is killed, ends with every record
+// once: those without an id too.
+func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
+	t.Parallel()
+	const kills, serverKills = 10, 3
+	for name, tt := range map[string]struct {
+		args    []string
+		events  int
+		perCall int
+	}{
+		"one by one": {[]string{"--one-by-one"}, 2400, 1},
+		"in batches": {nil, 12_000, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const seed = 8
+			random := rand.New(rand.NewPCG(seed, uint64(tt.events)))
+			dir := t.TempDir()
+			env := append([]string{"DATA_DIR=" + dir}, unlimited...)
+			s := startIn(t, env)
+			g := newGate(t, s.url)
+			file := write(t, "events.ndjson", eventLines(tt.events))
+			calls := tt.events / tt.perCall
+			for attempt := 0; ; attempt++ {
+				cmd := sluiceCommand(t, g.url, append([]string{"import", "events", file}, tt.args...)...)
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				// What is left after the kills is for the last run.
+				if attempt < kills {
+					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+				} else {
+					for i := range serverKills {
+						restarted := make(chan struct{})
+						g.after(1+random.IntN(calls/(kills+2)/serverKills), func() { close(restarted) })
+						<-restarted
+						if err := s.cmd.Process.Kill(); err != nil {
+							t.Fatal(err)
+						}
+						s.cmd.Wait() //nolint:errcheck // it was killed
+						s = startIn(t, env)
+						g.to(t, s.url)
+						t.Logf("server killed for the time number %d", i+1)
+					}
+				}
+				err := cmd.Wait()
+				if attempt < kills {
+					if err == nil {
+						t.Fatalf("the import ended before it could be killed: %s", out.String())
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%v: %s", err, out.String())
+				}
+				t.Logf("%s", out.String())
+				break
+			}
+			wantEachOnce(t, s.client(t), tt.events)
+
+			g.mu.Lock()
+			before := g.count
+			g.mu.Unlock()
+			out, _, code := run(t, sluiceCommand(t, g.url, append([]string{"import", "events", file}, tt.args...)...))
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if code != 0 || !strings.HasPrefix(out, fmt.Sprint(tt.events, " events")) || g.count != before {
+				t.Errorf("run once more: exit code %d, %d calls, %s", code, g.count-before, out)
+			}
+			s.stop(t)
+		})
+	}
+}
+
+// At the service's own limits an import meets them and is hardly refused.
+func TestAnImportKeepsToTheLimits(t *testing.T) {
+	t.Parallel()
+	s := start(t, t.TempDir())
+	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", "--one-by-one", "--json", write(t, "events.ndjson", eventLines(1000))))
+	var result importResult
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %s%s: %v", code, out, stderr, err)
+	}
+	t.Logf("%s", out)
+	if result.Created != 1000 || result.CallsRefused > 5 {
+		t.Errorf("%+v; want 1000 created and at most 5 calls refused", result)
+	}
+	s.stop(t)
+}
+
+func TestImportSaysWhatItRejects(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	c := s.client(t)
+	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"taken","name":"n"}`)
+	deep := strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40)
+	lines := []string{`{"id":"a","name":"n"}`, `{"id":"taken","name":"other"}`, `{"name":""}`, `{`, `{"id":"taken","name":"n"}`, `{"name":"deep","attributes":` + deep + `}`, `{"id":"b","name":"n"}`}
+	for _, args := range [][]string{nil, {"--one-by-one"}} {
+		file := write(t, "events.ndjson", strings.Join(lines, "\n"))
+		out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"import", "events", file, "--json"}, args...)...))
+		if code != exitRejected || !strings.Contains(stderr, "4 records were rejected; "+file+".rejects.ndjson says why") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+		var result importResult
+		if err := json.Unmarshal([]byte(out), &result); err != nil || result.Rejected != 4 || result.Created+result.Existing != 3 || result.RejectsFile != file+".rejects.ndjson" {
+			t.Errorf("%v: %s: %v", args, out, err)
+		}
+		text, err := os.ReadFile(file + ".rejects.ndjson")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(text)) {
+			var r reject
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Input != lines[r.Line-1] || r.Reason == "" {
+				t.Errorf("%s", line)
+			}
+			got = append(got, fmt.Sprint(r.Line, " ", r.Status))
+		}
+		if want := "[2 409 3 0 4 0 6 422]"; fmt.Sprint(got) != want {
+			// Within a batch the local reasons come first.
+			if want = "[3 0 4 0 2 409 6 422]"; fmt.Sprint(got) != want {
+				t.Errorf("%v: rejected %v", args, got)
+			}
+		}
+		if again, _, code := run(t, sluiceCommand(t, s.url, "import", "events", file)); code != exitRejected || !strings.Contains(again, "0 calls") {
+			t.Errorf("%v: run once more: exit code %d, %s", args, code, again)
+		}
+	}
+	s.stop(t)
+}
+
+func TestImportOfEntities(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	c := s.client(t)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"b","type":"other"}`)
+	text := "id,type,attributes.x\na,t,5\nb,t,5\nc,t,5\n,t,5\n"
+
+	file := write(t, "entities.csv", text)
+	out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", file))
+	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 2 new, 0 there already, 2 rejected.") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`) // unchanged
+
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file = write(t, "entities.csv.gz", packed.String())
+	out, _, code = run(t, sluiceCommand(t, s.url, "import", "entities", "--update", file))
+	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 1 new, 1 there already, 1 updated, 1 rejected.") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":2}}`)
+	if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.Contains(string(rejected), `the type \"other\", which cannot change`) {
+		t.Errorf("rejected %s, %v", rejected, err)
+	}
+	s.stop(t)
+}
+
+func TestImportFromStandardInput(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	cmd := sluiceCommand(t, s.url, "import", "events", "-")
+	cmd.Stdin = strings.NewReader(eventLines(250))
+	out, stderr, code := run(t, cmd)
+	if code != 0 || !strings.HasPrefix(out, "250 events: 250 new") || !strings.Contains(stderr, "Standard input has no journal") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+	wantEachOnce(t, s.client(t), 250)
+	s.stop(t)
+}
+
+// What is not about a record stops the import, and the next one continues.
+func TestAnImportThatIsStoppedContinues(t *testing.T) {
+	t.Parallel()
+	var calls, bad atomic.Int64
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	to, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := httputil.NewSingleHostReverseProxy(to)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 30 {
+			bad.Add(1)
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"code":"forbidden","detail":"the key may not import"}`)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	file := write(t, "events.ndjson", "{\n"+eventLines(100))
+	args := []string{"import", "events", "--one-by-one", "--workers", "1", file}
+	_, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...))
+	if code != exitFailure || !strings.Contains(stderr, "status 403: the key may not import") || !strings.Contains(stderr, "After line 30 of "+file) {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+
+	// While it is not finished, nothing else may take its place.
+	if _, stderr, code := run(t, sluiceCommand(t, s.url, args...)); code != exitFailure || !strings.Contains(stderr, "not finished") {
+		t.Errorf("into another service: exit code %d, %s", code, stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, "{}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...)); code != exitFailure || !strings.Contains(stderr, "other content") {
+		t.Errorf("with other content: exit code %d, %s", code, stderr)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	out, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...))
+	if code != exitRejected || !strings.Contains(stderr, "Continuing after line 30") || !strings.HasPrefix(out, "101 events: 100 new, 0 there already, 1 rejected. 71 calls") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	rejected, err := os.ReadFile(file + ".rejects.ndjson")
+	if err != nil || strings.Count(string(rejected), "\n") != 1 {
+		t.Errorf("rejected %s, %v", rejected, err)
+	}
+	wantEachOnce(t, s.client(t), 100)
+
+	// Finished, it may give way, on demand or to other content.
+	out, _, code = run(t, sluiceCommand(t, proxy.URL, append(args, "--again")...))
+	if code != exitRejected || !strings.HasPrefix(out, "101 events: 66 new, 34 there already") {
+		t.Errorf("again: exit code %d, %s", code, out)
+	}
+	if err := os.WriteFile(file, []byte(`{"id":"given-0","name":"n","attributes":{"i":0}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code = run(t, sluiceCommand(t, proxy.URL, args...)); code != 0 || !strings.HasPrefix(out, "1 events: 0 new, 1 there already") {
+		t.Errorf("with new content: exit code %d, %s", code, out)
+	}
+	s.stop(t)
+}
+
+func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	head := importHead{Version: 1, Resource: "events", URL: "http://a"}
+	first, err := openJournal(path, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openJournal(path, head); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
+		t.Errorf("error %v", err)
+	}
+	if err := first.close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := openJournal(path, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.head.Seed != first.head.Seed || first.head.Seed == "" {
+		t.Errorf("seed %q after %q", second.head.Seed, first.head.Seed)
+	}
+	if err := second.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that was cut off anywhere is good up to its last whole line.
+func TestAJournalThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	head := importHead{Version: 1, Resource: "events", URL: "http://a"}
+	j, err := openJournal(path, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range int64(3) {
+		if err := j.write(importMark{Line: line + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) + 1 {
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cut, err := openJournal(path, head)
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+		lines := int64(bytes.Count(whole[:n], []byte("\n")))
+		if cut.mark.Line != max(lines-1, 0) || (cut.head.Seed == j.head.Seed) != (lines > 0) {
+			t.Errorf("after %d bytes: mark %+v, seed %q", n, cut.mark, cut.head.Seed)
+		}
+		if err := cut.write(importMark{Line: 9}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cut.close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openJournal(path, head)
+		if err != nil || again.mark.Line != 9 {
+			t.Fatalf("after %d bytes and a mark: %v", n, err)
+		}
+		if err := again.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openJournal(path, head); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("something else: %v", err)
+	}
+}
+
+func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	file := write(t, "events.ndjson", "")
+	for _, args := range [][]string{
+		{"nothing"}, {"--nothing"}, {"serve", "now"},
+		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
+		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "entities", file, "--one-by-one"},
+		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
+	} {
+		if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", args...)); code != exitUsage || stderr == "" || out != "" {
+			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
+		}
+	}
+	if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", "import", "events", file)); code != 0 || !strings.HasPrefix(out, "0 events") {
+		t.Errorf("an empty file: exit code %d, %s%s", code, out, stderr)
+	}
+}
+
+// The key appears nowhere, and what is not a terminal gets plain lines.
+func TestTheKeyIsNeverShown(t *testing.T) {
+	t.Parallel()
+	file := write(t, "events.ndjson", eventLines(3))
+	s := start(t, t.TempDir())
+	for _, args := range [][]string{
+		{"--help"}, {"import", "--help"}, {"import", "events", file, "--url", "x"}, {"import", "events", file, "--url", "http://127.0.0.1\x7f"}, {"import", "events", file},
+	} {
+		cmd := sluiceCommand(t, s.url, args...)
+		cmd.Env = append(cmd.Env, "SLUICE_API_KEY=slc_0123_hidden")
+		out, stderr, _ := run(t, cmd)
+		if all := out + stderr; strings.Contains(all, "hidden") || strings.ContainsAny(all, "\r\x1b") || all == "" {
+			t.Errorf("%v printed %q", args, all)
+		}
+	}
+	s.stop(t)
+}

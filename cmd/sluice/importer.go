@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	api "sluice/pkg/client"
+)
+
+// markInterval is how often an import notes how far it is.
+const markInterval = 200 * time.Millisecond
+
+// importer is one run of import.
+type importer struct {
+	importOptions
+	client   *api.Client
+	seed     string
+	journal  *journal   // nil for standard input
+	mark     importMark // how far it is
+	size     int64      // of the file; 0 if it is not known
+	expected string     // SHA-256 of the file; "" if it is not known
+
+	finishedBefore *time.Time // by an earlier run
+
+	calls, refused atomic.Int64
+	shown          atomic.Pointer[state]
+	took           time.Duration
+}
+
+func newSeed() string { return rand.Text() }
+
+func (im *importer) onTry(t api.Try) {
+	im.calls.Add(1)
+	if t.Status == http.StatusTooManyRequests {
+		im.refused.Add(1)
+	}
+}
+
+// batch is what one worker sends at a time.
+type batch struct {
+	number  int // from 0, in the order of the file
+	records []fileRecord
+}
+
+// outcome is what became of a batch.
+type outcome struct {
+	number  int
+	last    int64 // line of the last record
+	offset  int64 // where it ends
+	counts  counts
+	rejects []reject
+}
+
+// run sends what is not done yet. Reader, workers and committer go at the same
+// time; the first error stops them all.
+func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
+	began := time.Now()
+	defer func() { im.took = time.Since(began) }()
+	list, err := openRejects(im.rejects, im.mark.RejectsBytes)
+	if err != nil {
+		return fmt.Errorf("open the reject file: %w", err)
+	}
+	defer func() { err = errors.Join(err, list.close()) }()
+	hash := sha256.New()
+	im.show(0)
+	shown := startProgress(stderr, im.resource, func() state {
+		s := *im.shown.Load()
+		s.details += fmt.Sprintf(", %d calls refused", im.refused.Load())
+		return s
+	})
+	defer shown.close()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batches, outcomes := make(chan batch), make(chan outcome)
+	done := im.mark.Line // commit moves the mark
+	var reader, workers sync.WaitGroup
+	reader.Go(func() {
+		defer close(batches)
+		if err := im.read(ctx, io.TeeReader(file, hash), done, batches); err != nil {
+			cancel(err)
+		}
+	})
+	for range im.workers {
+		workers.Go(func() {
+			for b := range batches {
+				o, err := im.send(ctx, b)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				outcomes <- o
+			}
+		})
+	}
+	go func() {
+		workers.Wait()
+		close(outcomes)
+	}()
+	if err := im.commit(outcomes, list); err != nil {
+		cancel(err)
+		for range outcomes { // let the workers end
+		}
+	}
+	reader.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if im.expected != "" && hex.EncodeToString(hash.Sum(nil)) != im.expected {
+		return errors.New("the file changed while it was read")
+	}
+	return im.finish()
+}
+
+// read makes batches of the records that begin after the line done.
+func (im *importer) read(ctx context.Context, file io.Reader, done int64, batches chan<- batch) error {
+	records, err := openRecords(file, im.format, im.resource == "events", func(line int64) string { return seededID(im.seed, line) })
+	if err != nil {
+		return err
+	}
+	most := api.MaxBatchEvents
+	if im.oneByOne || im.resource == "entities" {
+		most = 1
+	}
+	var next batch
+	var size int
+	give := func() error {
+		if len(next.records) == 0 {
+			return nil
+		}
+		select {
+		case batches <- next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		next, size = batch{number: next.number + 1}, 0
+		return nil
+	}
+	for {
+		rec, err := records.read()
+		if err == io.EOF {
+			return give()
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", im.path, err)
+		}
+		if rec.line <= done {
+			continue
+		}
+		recordSize := sizeOf(rec.event)
+		if len(next.records) == most || size+recordSize > api.MaxBatchBytes {
+			if err := give(); err != nil {
+				return err
+			}
+		}
+		next.records = append(next.records, rec)
+		size += recordSize
+	}
+}
+
+// sizeOf is no less than what an event takes of a batch's bytes: six for a
+// character that JSON escapes, and the names of the members.
+func sizeOf(e api.NewEvent) int {
+	return len(e.Attributes) + 6*len(e.Name) + len(e.ID) + len(e.EntityID) + 128
+}
+
+// send puts the records of a batch in. An error means that some of them have no
+// final answer.
+func (im *importer) send(ctx context.Context, b batch) (outcome, error) {
+	last := b.records[len(b.records)-1]
+	o := outcome{number: b.number, last: last.line, offset: last.offset}
+	var good []fileRecord
+	for _, rec := range b.records {
+		if rec.reason != "" {
+			o.reject(rec, reject{Reason: rec.reason})
+			continue
+		}
+		good = append(good, rec)
+	}
+	var err error
+	switch {
+	case im.resource == "entities":
+		err = im.each(good, &o, func(rec fileRecord) (*int64, error) { return im.putEntity(ctx, rec, &o.counts) })
+	case len(good) > 1:
+		err = im.putEvents(ctx, good, &o)
+	default:
+		err = im.each(good, &o, func(rec fileRecord) (*int64, error) { return im.putEvent(ctx, rec, &o.counts) })
+	}
+	return o, err
+}
+
+// each puts records in one after the other; put tells what to count.
+func (im *importer) each(list []fileRecord, o *outcome, put func(fileRecord) (*int64, error)) error {
+	for _, rec := range list {
+		counter, err := put(rec)
+		if err := o.note(rec, counter, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putEvents creates events in one call. If the service refuses the whole for
+// what is in it, each is tried by itself.
+func (im *importer) putEvents(ctx context.Context, list []fileRecord, o *outcome) error {
+	events := make([]api.NewEvent, len(list))
+	for i, rec := range list {
+		events[i] = rec.event
+	}
+	results, err := im.client.CreateEvents(ctx, events)
+	switch {
+	case isRejection(err):
+		return im.each(list, o, func(rec fileRecord) (*int64, error) { return im.putEvent(ctx, rec, &o.counts) })
+	case err != nil:
+		return err
+	}
+	for i, r := range results {
+		if err := o.note(list[i], o.counts.created(r.Created), r.Err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) putEvent(ctx context.Context, rec fileRecord, c *counts) (*int64, error) {
+	_, created, err := im.client.CreateEvent(ctx, rec.event)
+	return c.created(created), err
+}
+
+// putEntity creates an entity, or with --update merges it into the one that is
+// there.
+func (im *importer) putEntity(ctx context.Context, rec fileRecord, c *counts) (*int64, error) {
+	_, created, err := im.client.CreateEntity(ctx, rec.entity)
+	if !im.update || !errors.Is(err, api.ErrConflict) {
+		return c.created(created), err
+	}
+	there, getErr := im.client.GetEntity(ctx, rec.entity.ID)
+	switch {
+	case errors.Is(getErr, api.ErrNotFound):
+		return nil, err // deleted in between; let the conflict stand
+	case getErr != nil:
+		return nil, getErr
+	case there.Type != rec.entity.Type:
+		return nil, &api.Error{Status: http.StatusConflict, Code: "conflict", Detail: fmt.Sprintf("the entity there has the type %q, which cannot change", there.Type)}
+	}
+	patch := rec.entity.Attributes
+	if patch == nil {
+		patch = []byte("{}")
+	}
+	_, err = im.client.UpdateEntity(ctx, rec.entity.ID, patch)
+	return &c.Updated, err
+}
+
+// created is the counter of a record that was created, or was there.
+func (c *counts) created(created bool) *int64 {
+	if created {
+		return &c.Created
+	}
+	return &c.Existing
+}
+
+// isRejection reports whether err is about the record, and stays so however
+// often it is sent.
+func isRejection(err error) bool {
+	var e *api.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return e.Code != ""
+	case http.StatusNotFound:
+		return e.Code == "not_found"
+	}
+	return false
+}
+
+// note counts what became of a record. It returns the errors that are not about
+// the record.
+func (o *outcome) note(rec fileRecord, counter *int64, err error) error {
+	var e *api.Error
+	switch {
+	case err == nil:
+		*counter++
+		return nil
+	case !isRejection(err) || !errors.As(err, &e):
+		return err
+	}
+	o.reject(rec, reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
+	return nil
+}
+
+func (o *outcome) reject(rec fileRecord, r reject) {
+	r.Line, r.Input = rec.line, rec.input
+	o.rejects = append(o.rejects, r)
+	o.counts.Rejected++
+}
+
+// commit notes outcomes in the order of the file, whatever the order in which
+// they come.
+func (im *importer) commit(outcomes <-chan outcome, list *rejects) error {
+	waiting := make(map[int]outcome)
+	next := 0
+	var marked time.Time
+	for o := range outcomes {
+		waiting[o.number] = o
+		for o, ok := waiting[next]; ok; o, ok = waiting[next] {
+			delete(waiting, next)
+			next++
+			if err := list.write(o.rejects); err != nil {
+				return fmt.Errorf("write the reject file: %w", err)
+			}
+			im.mark.Line, im.mark.RejectsBytes = o.last, list.size
+			im.mark.Counts.add(o.counts)
+			im.show(o.offset)
+		}
+		if now := time.Now(); im.journal != nil && now.Sub(marked) >= markInterval {
+			if err := im.journal.write(im.mark); err != nil {
+				return err
+			}
+			marked = now
+		}
+	}
+	if im.journal != nil {
+		return im.journal.write(im.mark)
+	}
+	return nil
+}
+
+// show makes the progress what it is.
+func (im *importer) show(offset int64) {
+	c := im.mark.Counts
+	s := state{done: c.total(), part: -1, details: fmt.Sprintf("%d rejected", c.Rejected)}
+	if im.size > 0 {
+		s.part = min(float64(offset)/float64(im.size), 1)
+	}
+	im.shown.Store(&s)
+}
+
+// finish closes the journal's account.
+func (im *importer) finish() error {
+	if im.journal == nil {
+		return nil
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	im.mark.FinishedAt = &now
+	return im.journal.write(im.mark)
+}

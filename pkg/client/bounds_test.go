@@ -1,0 +1,520 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/client"
+)
+
+// roundTrip is a service without a network. Within synctest its time is fake.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answer(status int, body string, header ...string) *http.Response {
+	h := make(http.Header)
+	for i := 0; i < len(header); i += 2 {
+		h[header[i]] = []string{header[i+1]}
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// cutOff is a body that ends before its end.
+type cutOff struct{ io.Reader }
+
+func (c cutOff) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+func (cutOff) Close() error { return nil }
+
+// hang answers when the client has given up.
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// hangingBody is a body that never ends.
+type hangingBody struct{ ctx context.Context }
+
+func (b hangingBody) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}
+func (hangingBody) Close() error { return nil }
+
+const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
+
+// Whatever a service does, a call ends within its bounds, in tries and in time.
+func TestGivesUpWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		serve roundTrip
+		tries int // of a call with the default bounds; -1 where time ends it
+		says  string
+	}{
+		"always 429": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(429, `{"code":"rate_limit_exceeded","detail":"the limit is reached"}`, "Retry-After", "1",
+				"X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix()+1)), nil
+		}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 429: the limit is reached"},
+		"429 without headers": {serve: func(*http.Request) (*http.Response, error) { return answer(429, ""), nil },
+			tries: client.DefaultMaxTries, says: "status 429"},
+		"429 for an hour": {serve: func(*http.Request) (*http.Response, error) { return answer(429, `{}`, "Retry-After", "3600"), nil },
+			tries: 1, says: "asks to wait 1h0m0s"},
+		"always 503": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), nil
+		}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
+		"503 that waits": {serve: func(*http.Request) (*http.Response, error) { return answer(503, `{}`, "Retry-After", "20"), nil },
+			tries: 3, says: "status 503"},
+		"always 500": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(500, `{"message":"Internal Server Error"}`), nil
+		},
+			tries: client.DefaultMaxTries, says: "Internal Server Error"},
+		"501":   {serve: func(*http.Request) (*http.Response, error) { return answer(501, `no`), nil }, tries: 1, says: "501"},
+		"hangs": {serve: hang, tries: 4, says: "no whole answer within 1"},
+		"hangs within the body": {serve: func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: hangingBody{r.Context()}}, nil
+		}, tries: 4, says: "no whole answer within 1"},
+		"broken JSON":  {serve: func(*http.Request) (*http.Response, error) { return answer(201, stored[:40]), nil }, tries: client.DefaultMaxTries, says: "status 201: the answer cannot be read"},
+		"HTML":         {serve: func(*http.Request) (*http.Response, error) { return answer(200, "<html>sign in</html>"), nil }, tries: client.DefaultMaxTries, says: "the answer cannot be read"},
+		"HTML and 502": {serve: func(*http.Request) (*http.Response, error) { return answer(502, "<html>bad gateway</html>"), nil }, tries: client.DefaultMaxTries, says: "bad gateway"},
+		"nothing":      {serve: func(*http.Request) (*http.Response, error) { return answer(204, ""), nil }, tries: client.DefaultMaxTries, says: "the answer cannot be read"},
+		"broken off": {serve: func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: cutOff{strings.NewReader(stored)}}, nil
+		}, tries: client.DefaultMaxTries, says: "the answer broke off"},
+		"no connection": {serve: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+			tries: client.DefaultMaxTries, says: "no answer: "},
+		"endless": {serve: func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: io.NopCloser(endless{})}, nil
+		}, tries: 1, says: "larger than 16777216 bytes"},
+		"a redirect": {serve: func(*http.Request) (*http.Response, error) { return answer(308, "", "Location", "https://other/"), nil }, tries: 1, says: `redirects to "https://other/"`},
+		"a bad key": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(401, `{"code":"unauthorized","detail":"no"}`), nil
+		}, tries: 1, says: "401"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var sent, reported int
+				c, err := client.New("http://service", client.Config{
+					Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+						sent++
+						return tt.serve(r)
+					}),
+					OnTry: func(try client.Try) {
+						if reported++; try.Number != reported || try.Err == nil || try.Route != "create-event" {
+							t.Errorf("try %d was reported as %+v", reported, try)
+						}
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+				elapsed := time.Since(start)
+				var failure *client.Error
+				if !errors.As(err, &failure) {
+					t.Fatalf("error %v", err)
+				}
+				if sent != tt.tries || failure.Tries != sent || reported != sent {
+					t.Errorf("%d requests sent, %d told, %d reported, want %d", sent, failure.Tries, reported, tt.tries)
+				}
+				if elapsed > client.DefaultMaxElapsed {
+					t.Errorf("it took %s", elapsed)
+				}
+				if !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("%q does not say %q", err, tt.says)
+				}
+			})
+		})
+	}
+}
+
+// endless never ends and never waits.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// The bounds are those of Config, both edges of them.
+func TestBoundsAreThoseOfConfig(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		cfg    client.Config
+		sent   int
+		atMost time.Duration
+	}{
+		{client.Config{MaxTries: 1}, 1, 0},
+		{client.Config{MaxTries: 2}, 2, 10*time.Second + 100*time.Millisecond},
+		{client.Config{MaxElapsed: 10 * time.Second}, 1, 0},
+		{client.Config{MaxElapsed: 10*time.Second + 101*time.Millisecond}, 2, 10*time.Second + 101*time.Millisecond},
+		{client.Config{MaxTries: 3, MinBackoff: 4 * time.Second}, 3, 20*time.Second + 9*time.Second},
+		{client.Config{MaxTries: 3, MinBackoff: 4 * time.Second, MaxBackoff: time.Nanosecond}, 3, 20*time.Second + 2*time.Nanosecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			tt.cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				sent++
+				return answer(503, `{}`, "Retry-After", "10"), nil
+			})
+			c, err := client.New("http://service", tt.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			if _, err := c.GetEvent(t.Context(), "a"); err == nil {
+				t.Error("no error")
+			}
+			elapsed := time.Since(start)
+			if atLeast := time.Duration(sent-1) * 10 * time.Second; sent != tt.sent || elapsed < atLeast || elapsed > tt.atMost {
+				t.Errorf("%+v: %d requests in %s, want %d in %s to %s", tt.cfg, sent, elapsed, tt.sent, atLeast, tt.atMost)
+			}
+		})
+	}
+}
+
+// Waits are random over their whole range, which doubles up to its bound.
+func TestBackOffIsRandomAndDoubles(t *testing.T) {
+	t.Parallel()
+	const calls = 200
+	var longest, shortest [client.DefaultMaxTries - 1]time.Duration
+	for i := range shortest {
+		shortest[i] = time.Hour
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for range calls {
+			var times []time.Time
+			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				times = append(times, time.Now())
+				return nil, errors.New("connection refused")
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.GetEvent(t.Context(), "a"); err == nil {
+				t.Fatal("no error")
+			}
+			for i := range times[1:] {
+				wait := times[i+1].Sub(times[i])
+				longest[i], shortest[i] = max(longest[i], wait), min(shortest[i], wait)
+			}
+		}
+	})
+	most := client.DefaultMinBackoff
+	for i := range longest {
+		if longest[i] > most || longest[i] < most*9/10 || shortest[i] > most/10 {
+			t.Errorf("wait %d was %s to %s, want 0 to %s", i+1, shortest[i], longest[i], most)
+		}
+		most = min(2*most, client.DefaultMaxBackoff)
+	}
+}
+
+// A Retry-After is a lower bound, as seconds and as a date by the service's clock.
+func TestHonoursRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, header := range [][]string{
+		{"Retry-After", "7"},
+		{"Retry-After", "Sat, 21 Nov 2026 11:00:17 GMT", "Date", "Sat, 21 Nov 2026 11:00:10 GMT"},
+	} {
+		for _, status := range []int{429, 503} {
+			synctest.Test(t, func(t *testing.T) {
+				var times []time.Time
+				c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+					if times = append(times, time.Now()); len(times) == 1 {
+						return answer(status, `{}`, header...), nil
+					}
+					return answer(201, stored), nil
+				})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"}); err != nil {
+					t.Fatal(err)
+				}
+				if wait := times[1].Sub(times[0]); wait < 7*time.Second || wait > 7*time.Second+client.DefaultMinBackoff {
+					t.Errorf("%d %v: waited %s", status, header, wait)
+				}
+			})
+		}
+	}
+}
+
+// After a 429 no goroutine sends before the window's end, and who was refused
+// not before Retry-After. A longer Retry-After stops all, and whoever would wait
+// beyond its bound is told at once.
+func TestARefusalStopsAllGoroutines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		retryAfter string
+		notBefore  time.Duration // from the middle of a window
+		err        bool
+	}{
+		{"1", 500 * time.Millisecond, false},
+		{"30", 30 * time.Second, false},
+		{"300", 0, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(500 * time.Millisecond) // fake time begins at a full second
+			var mu sync.Mutex
+			var times []time.Time
+			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				header := []string{"X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix() + 1), "X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining"}
+				if times = append(times, time.Now()); len(times) == 1 {
+					return answer(429, `{}`, append(header, "0", "Retry-After", tt.retryAfter)...), nil
+				}
+				return answer(201, stored, append(header, "100")...), nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			var failed int
+			for range 5 {
+				wg.Go(func() {
+					_, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						failed++
+						if !errors.Is(err, client.ErrRefused) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if tt.err {
+				if failed != 5 || len(times) != 1 {
+					t.Errorf("%d calls failed after %d requests", failed, len(times))
+				}
+				return
+			}
+			if failed > 0 || len(times) != 6 || times[1].Sub(times[0]) < tt.notBefore {
+				t.Errorf("Retry-After %s: %d failed, requests at %v", tt.retryAfter, failed, times)
+			}
+		})
+	}
+}
+
+// A cancelled call ends at once, wherever it waits.
+func TestContextEndsACall(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]roundTrip{
+		"between tries": func(*http.Request) (*http.Response, error) { return answer(503, `{}`, "Retry-After", "30"), nil },
+		"for an answer": hang,
+		"for the limits": func(*http.Request) (*http.Response, error) {
+			return answer(429, `{}`, "Retry-After", "30"), nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, err := client.New("http://service", client.Config{Transport: serve})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			start := time.Now()
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					if _, err := c.GetEvent(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			wg.Wait()
+			if elapsed := time.Since(start); elapsed != 5*time.Second {
+				t.Errorf("%s: it took %s", name, elapsed)
+			}
+		})
+	}
+}
+
+// A repeat is of the same record: the id is made before the first try.
+func TestRepeatsCarryTheSameID(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var bodies []string
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			b, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if bodies = append(bodies, string(b)); len(bodies)%3 > 0 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return answer(201, stored), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{}); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < 6; i += 3 {
+			if bodies[i] != bodies[i+1] || bodies[i] != bodies[i+2] || !strings.Contains(bodies[i], `"id":"0`) {
+				t.Errorf("the tries were %q", bodies[i:i+3])
+			}
+		}
+		if bodies[0] == bodies[3] {
+			t.Error("two records have one id")
+		}
+	})
+}
+
+// batchService stores events; some it fails to at first.
+type batchService struct {
+	t       *testing.T
+	calls   [][]string // ids of each call
+	outcome func(id string, call int) int
+}
+
+func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body struct {
+		Events []struct{ ID string } `json:"events"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		s.t.Error(err)
+	}
+	var ids []string
+	var results []map[string]any
+	statuses := make(map[int]bool)
+	for i, e := range body.Events {
+		ids = append(ids, e.ID)
+		status := s.outcome(e.ID, len(s.calls))
+		statuses[status] = true
+		result := map[string]any{"index": i, "status": status}
+		if status < 300 {
+			result["event"] = json.RawMessage(strings.Replace(stored, `"a"`, `"`+e.ID+`"`, 1))
+		} else {
+			result["problem"] = map[string]any{"status": status, "code": fmt.Sprint("code", status), "detail": "because"}
+		}
+		results = append(results, result)
+	}
+	s.calls = append(s.calls, ids)
+	status := 207
+	if len(statuses) == 1 {
+		for status = range statuses {
+		}
+	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(map[string]any{"results": results, "status": status}); err != nil {
+		s.t.Error(err)
+	}
+	return answer(status, b.String()), nil
+}
+
+// Of a batch only those events are sent again that may be stored next time.
+func TestABatchRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
+	t.Parallel()
+	events := []client.NewEvent{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
+	synctest.Test(t, func(t *testing.T) {
+		s := &batchService{t: t, outcome: func(id string, call int) int {
+			switch {
+			case id == "bad":
+				return 422
+			case id == "later" && call < 1, id == "much-later" && call < 3:
+				return 503
+			}
+			return 201
+		}}
+		c, err := client.New("http://service", client.Config{Transport: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := c.CreateEvents(t.Context(), events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if events[i].ID == "bad" {
+				var failure *client.Error
+				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Code != "code422" {
+					t.Errorf("bad: %+v", r)
+				}
+			} else if r.Err != nil || !r.Created || r.Event.ID != events[i].ID {
+				t.Errorf("%s: %+v", events[i].ID, r)
+			}
+		}
+		if got := fmt.Sprint(s.calls); got != "[[ok later bad much-later] [later much-later] [much-later] [much-later]]" {
+			t.Errorf("the calls were %s", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &batchService{t: t, outcome: func(id string, _ int) int {
+			if id == "ok" {
+				return 200
+			}
+			return 503
+		}}
+		c, err := client.New("http://service", client.Config{Transport: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := c.CreateEvents(t.Context(), events[:2])
+		var failure *client.Error
+		if !errors.As(err, &failure) || failure.Status != 503 || !failure.Retryable() || len(s.calls) != client.DefaultMaxTries {
+			t.Fatalf("%d calls, then %v", len(s.calls), err)
+		}
+		if results[0].Err != nil || results[0].Created || results[1].Err != err {
+			t.Errorf("results %+v", results)
+		}
+	})
+}
+
+// A batch that is refused as a whole has no results of its events.
+func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		answers []string // status and body
+		sent    int
+		status  int
+	}{
+		{[]string{`400{"code":"malformed_json","detail":"no"}`}, 1, 400},
+		{[]string{`413{"code":"body_too_large","detail":"no"}`}, 1, 413},
+		{[]string{`201{"results":[]}`}, client.DefaultMaxTries, 201},
+		{[]string{`201{"results":[{"index":0,"status":201}]}`}, client.DefaultMaxTries, 201},
+		{[]string{`429{}`, `201{"results":[{"index":0,"status":201,"event":` + stored + `}]}`}, 2, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				text := tt.answers[min(sent, len(tt.answers)-1)]
+				sent++
+				var status int
+				fmt.Sscan(text[:3], &status)
+				return answer(status, text[3:]), nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := c.CreateEvents(t.Context(), []client.NewEvent{{Name: "n"}})
+			if sent != tt.sent || len(results) != 1 || results[0].Err != err {
+				t.Errorf("%v: %d sent, results %+v, error %v", tt.answers, sent, results, err)
+			}
+			var failure *client.Error
+			if errors.As(err, &failure) != (tt.status != 0) || failure != nil && failure.Status != tt.status {
+				t.Errorf("%v: error %v", tt.answers, err)
+			}
+		})
+	}
+}

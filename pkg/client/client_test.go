@@ -1,0 +1,247 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice"
+	"sluice/pkg/client"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
+)
+
+// open runs the service and makes a client of it.
+func open(t *testing.T, limits ratelimit.Limits, cfg client.Config) *client.Client {
+	t.Helper()
+	url, stop, err := service(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	c, err := client.New(url, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEveryRoute(t *testing.T) {
+	t.Parallel()
+	c, ctx := open(t, ratelimit.Limits{}, client.Config{}), t.Context()
+	odd := json.RawMessage(`{"n":1.50,"s":"<\u00e9>","z":[null]}`)
+
+	e, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd})
+	if err != nil || !created || e.ID != "e1" || e.Type != "t" || string(e.Attributes) != string(odd) {
+		t.Fatalf("created %+v, %v, %v", e, created, err)
+	}
+	if again, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd}); err != nil || created || again.CreatedAt != e.CreatedAt {
+		t.Fatalf("a repeat: %+v, %v, %v", again, created, err)
+	}
+	if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "other"}); !errors.Is(err, client.ErrConflict) {
+		t.Fatalf("other content: %v", err)
+	}
+	unnamed, created, err := c.CreateEntity(ctx, client.NewEntity{})
+	if err != nil || !created || len(unnamed.ID) != 36 || unnamed.Type != "entity" || string(unnamed.Attributes) != "{}" {
+		t.Fatalf("without anything: %+v, %v, %v", unnamed, created, err)
+	}
+	if got, err := c.GetEntity(ctx, "e1"); err != nil || got.UpdatedAt != e.UpdatedAt || string(got.Attributes) != string(odd) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if got, err := c.UpdateEntity(ctx, "e1", json.RawMessage(`{"n":null,"m":2}`)); err != nil || string(got.Attributes) != `{"s":"<\u00e9>","z":[null],"m":2}` {
+		t.Fatalf("updated %s, %v", got.Attributes, err)
+	}
+	if page, err := c.ListEntities(ctx, client.EntityQuery{Type: "t", Limit: 1}); err != nil || len(page.Data) != 1 || page.NextCursor != "" {
+		t.Fatalf("listed %+v, %v", page, err)
+	}
+	for range 2 {
+		if err := c.DeleteEntity(ctx, "e1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.GetEntity(ctx, "e1"); !errors.Is(err, client.ErrNotFound) {
+		t.Fatalf("after deletion: %v", err)
+	}
+
+	at, err := record.ParseTime("2026-01-02T15:04:05Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, created, err := c.CreateEvent(ctx, client.NewEvent{ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd})
+	if err != nil || !created || v.OccurredAt != at || v.EntityID != "e1" {
+		t.Fatalf("created %+v, %v, %v", v, created, err)
+	}
+	if got, err := c.GetEvent(ctx, "v1"); err != nil || string(got.Attributes) != string(odd) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	results, err := c.CreateEvents(ctx, []client.NewEvent{{Name: "b"}, {ID: "v1", Name: "other"}, {ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd}, {}})
+	if err != nil || len(results) != 4 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if r := results[0]; r.Err != nil || !r.Created || len(r.Event.ID) != 36 {
+		t.Errorf("a new event: %+v", r)
+	}
+	if r := results[1]; !errors.Is(r.Err, client.ErrConflict) {
+		t.Errorf("other content: %+v", r)
+	}
+	if r := results[2]; r.Err != nil || r.Created || r.Event.CreatedAt != v.CreatedAt {
+		t.Errorf("a repeat: %+v", r)
+	}
+	var failure *client.Error
+	if r := results[3]; !errors.As(r.Err, &failure) || failure.Status != 422 || len(failure.Fields) != 1 || failure.Fields[0].Field != "name" {
+		t.Errorf("without a name: %+v", r)
+	}
+	if results, err := c.CreateEvents(ctx, []client.NewEvent{{}, {}}); err != nil || len(results) != 2 || results[0].Err == nil || results[1].Err == nil {
+		t.Errorf("a batch of bad events: %+v, %v", results, err)
+	}
+	if page, err := c.ListEvents(ctx, client.EventQuery{EntityID: "e1", From: &at, To: &at}); err != nil || len(page.Data) != 0 {
+		t.Errorf("an empty range: %+v, %v", page, err)
+	}
+	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
+		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)
+	}
+}
+
+func TestListsGoOverAllPages(t *testing.T) {
+	t.Parallel()
+	c, ctx := open(t, ratelimit.Limits{Records: 1000, Imports: 1000, Requests: 1000}, client.Config{}), t.Context()
+	for i := range 7 {
+		id := fmt.Sprint("r", i)
+		at := record.Time{}
+		if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.CreateEvent(ctx, client.NewEvent{ID: id, Name: "n", OccurredAt: &at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var entities, events []string
+	for e, err := range c.Entities(ctx, client.EntityQuery{Limit: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entities = append(entities, e.ID)
+	}
+	for e, err := range c.Events(ctx, client.EventQuery{Limit: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events = append(events, e.ID); len(events) == 5 {
+			break
+		}
+	}
+	if got := fmt.Sprint(entities, events); got != "[r0 r1 r2 r3 r4 r5 r6] [r6 r5 r4 r3 r2]" {
+		t.Error(got)
+	}
+}
+
+func TestAListThatLeadsBackEnds(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"data":[],"next_cursor":"same"}`)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err = range c.Entities(t.Context(), client.EntityQuery{}) {
+		n++
+	}
+	if n != 1 || err == nil || !strings.Contains(err.Error(), "same page") {
+		t.Errorf("%d records and the error %v", n, err)
+	}
+}
+
+func TestErrorsSayWhatTheProblemSays(t *testing.T) {
+	t.Parallel()
+	c := open(t, ratelimit.Limits{}, client.Config{})
+	_, _, err := c.CreateEvent(t.Context(), client.NewEvent{ID: "a b"})
+	var failure *client.Error
+	if !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	if failure.Status != 422 || failure.Code != "invalid_body" || len(failure.Fields) != 2 || failure.RequestID == "" || failure.Tries != 1 || failure.Retryable() {
+		t.Errorf("%+v", failure)
+	}
+	for _, part := range []string{"create-event", "422", "name is required", failure.RequestID} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+// An id that is none must not become the path of another route.
+func TestIDsAreCheckedBeforeTheyBecomePaths(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", "a/b", "a?b", "a b", strings.Repeat("a", 129)} {
+		var failure *client.Error
+		if _, err := c.GetEntity(t.Context(), id); !errors.As(err, &failure) || failure.Code != "invalid_id" {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("another host was sent %v", r.Header)
+	}))
+	defer other.Close()
+	var calls int
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		calls++
+		mu.Unlock()
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Config{Key: "slc_0_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+	if err == nil || !strings.Contains(err.Error(), "redirects to") || calls != 1 {
+		t.Errorf("%d calls and the error %v", calls, err)
+	}
+	if strings.Contains(fmt.Sprint(err), "secret") {
+		t.Errorf("the error shows the key: %v", err)
+	}
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		url, key, want string
+	}{
+		{"", "", "like https://host"},
+		{"localhost:3000", "", "like https://host"},
+		{"ftp://host", "", "like https://host"},
+		{"http://u:p@host", "", "no user"},
+		{"http://host?a=b", "", "no user, query"},
+		{"http://host", "slc_1_se cret", "printable"},
+		{"http://host", "slc_1_secret\n", "printable"},
+	} {
+		_, err := client.New(tt.url, client.Config{Key: tt.key})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%q, %q: %v", tt.url, tt.key, err)
+		}
+	}
+	if _, err := client.New("https://host/stage/", client.Config{MaxTries: -1}); err == nil {
+		t.Error("a negative bound was taken")
+	}
+}

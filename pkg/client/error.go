@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/pkg/record"
+)
+
+// Error is why a call failed. Every error of a Client's methods is one, unless
+// it is that what was to be sent cannot be written as JSON.
+type Error struct {
+	Route      string              // such as create-event
+	Tries      int                 // requests that were sent
+	Status     int                 // HTTP status of the last answer; 0 when there was none
+	Code       string              // of the problem: stable, for programs; "" when the answer was none
+	Detail     string              // of the problem: what to change
+	Fields     []record.FieldError // of the problem: what is wrong with which field
+	RetryAfter time.Duration       // how long the last answer asked to wait
+	RequestID  string              // what to quote in a report
+	Err        error               // why there is no answer, or none that can be read; nil otherwise
+
+	retryable bool
+}
+
+// Errors that errors.Is finds in an *Error.
+var (
+	ErrNotFound = errors.New("there is no such record")               // status 404, code not_found
+	ErrConflict = errors.New("the id is taken by other content")      // status 409, code conflict
+	ErrRefused  = errors.New("the service refused it for its limits") // status 429
+)
+
+// Is makes errors.Is find ErrNotFound, ErrConflict and ErrRefused.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrNotFound:
+		return e.Status == http.StatusNotFound && e.Code == "not_found"
+	case ErrConflict:
+		return e.Status == http.StatusConflict && e.Code == "conflict"
+	case ErrRefused:
+		return e.Status == http.StatusTooManyRequests
+	}
+	return false
+}
+
+// Retryable reports whether the same call may succeed later. The Client has
+// then given up: it reached a bound.
+func (e *Error) Retryable() bool { return e.retryable }
+
+// Unwrap is Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Route != "" {
+		b.WriteString(e.Route + ": ")
+	}
+	if e.retryable && e.Tries > 1 {
+		fmt.Fprintf(&b, "gave up after %d tries: ", e.Tries)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(&b, "status %d: ", e.Status)
+	}
+	switch {
+	case e.Err != nil:
+		b.WriteString(e.Err.Error())
+	case e.Detail != "":
+		b.WriteString(e.Detail)
+	default:
+		b.WriteString("the answer does not say why")
+	}
+	if e.retryable && e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "; it asks to wait %s", e.RetryAfter.Round(time.Second))
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " (request id %s)", e.RequestID)
+	}
+	return b.String()
+}
+
+// asError is err as an *Error.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Err: err, retryable: !errors.Is(err, context.Canceled)}
+}
+
+// problem is the part of a problem that an Error shows.
+type problem struct {
+	Code     string              `json:"code"`
+	Detail   string              `json:"detail"`
+	Instance string              `json:"instance"`
+	Message  string              `json:"message"` // of API Gateway's own errors
+	Errors   []record.FieldError `json:"errors"`
+}
+
+// errorOf is the error that an answer of status 300 or above says.
+func errorOf(a answer) *Error {
+	status := a.status
+	e := &Error{Status: status, RetryAfter: retryAfter(a.header, time.Now()), RequestID: a.header.Get("Apigw-Requestid")}
+	switch {
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
+		e.retryable = true
+	case status >= http.StatusInternalServerError:
+		e.retryable = status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
+	case status < http.StatusBadRequest:
+		e.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", a.header.Get("Location"))
+		return e
+	}
+	var p problem
+	if err := json.Unmarshal(a.body, &p); err != nil {
+		e.Detail = fmt.Sprintf("the answer is no problem of this API: %.200q", a.body)
+		return e
+	}
+	e.Code, e.Detail, e.Fields = p.Code, p.Detail, p.Errors
+	if e.Detail == "" {
+		e.Detail = p.Message
+	}
+	if p.Instance != "" {
+		e.RequestID = p.Instance
+	}
+	return e
+}
+
+// maxRetryAfter is where a longer wait makes no difference; it keeps sums of
+// durations from overflowing.
+const maxRetryAfter = 365 * 24 * time.Hour
+
+// retryAfter is the wait that a Retry-After header asks for, in seconds or as a
+// date (RFC 9110, section 10.2.3), or 0.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	// The date is by the server's clock, and so is the header Date.
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
+}
+
+// readAnswer reads a body of at most maxAnswerBytes and closes it.
+func readAnswer(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+	if err != nil {
+		return nil, &Error{Err: fmt.Errorf("the answer broke off: %w", err), retryable: true}
+	}
+	if len(body) > maxAnswerBytes {
+		return nil, &Error{Err: fmt.Errorf("the answer is larger than %d bytes", maxAnswerBytes)}
+	}
+	return body, nil
+}

@@ -1,0 +1,203 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// What one call of CreateEvents can hold.
+const (
+	MaxBatchEvents = 100
+	MaxBatchBytes  = 1 << 20 // of the JSON around the events too
+)
+
+// NewEvent is an event to create.
+type NewEvent struct {
+	ID         string            `json:"id"` // the client makes a UUIDv7 if it is ""
+	Name       string            `json:"name"`
+	EntityID   string            `json:"entity_id,omitzero"`   // the entity it concerns; "" for none
+	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
+	Attributes record.Attributes `json:"attributes,omitzero"`  // a JSON object; nil for an empty one
+}
+
+// EventQuery asks for events in order of OccurredAt, then id. Its zero value
+// asks for all, newest first.
+type EventQuery struct {
+	EntityID  string       // only events of this entity; "" for all
+	From      *record.Time // only events at this time or later; nil for all
+	To        *record.Time // only events before this time; nil for all
+	Ascending bool         // oldest first
+	Limit     int          // most events of a page, 1 to 200; the service's default if it is 0
+	Cursor    string       // where to begin: NextCursor of an earlier page; "" for the first
+}
+
+func (q EventQuery) values() url.Values {
+	v := values("entity_id", q.EntityID, "cursor", q.Cursor, "limit", limitText(q.Limit))
+	if q.From != nil {
+		v.Set("from", q.From.String())
+	}
+	if q.To != nil {
+		v.Set("to", q.To.String())
+	}
+	if q.Ascending {
+		v.Set("order", "asc")
+	}
+	return v
+}
+
+// ListEvents gets one page of events. Each one costs one record.
+func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
+	return getPage[event.Event](ctx, c, "list-event", "/event", q.values(), q.Limit)
+}
+
+// Events gets all events that q asks for, page by page. An error ends it.
+func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event, error] {
+	return records(q.Cursor, func(cursor string) (Page[event.Event], error) {
+		q.Cursor = cursor
+		return c.ListEvents(ctx, q)
+	})
+}
+
+// GetEvent gets one event. errors.Is(err, ErrNotFound) tells that there is none.
+func (c *Client) GetEvent(ctx context.Context, id string) (e event.Event, err error) {
+	return e, c.getRecord(ctx, "get-event", "/event/", id, &e)
+}
+
+// CreateEvent creates an event. One that is there already with the same content
+// comes back with created false; with other content errors.Is(err, ErrConflict).
+func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Event, created bool, err error) {
+	if e.ID == "" {
+		if e.ID, err = newID(); err != nil {
+			return event.Event{}, false, err
+		}
+	}
+	status, err := c.post(ctx, "create-event", "/create_event", e, &stored)
+	return stored, status == http.StatusCreated, err
+}
+
+// EventResult is what became of one event of a batch.
+type EventResult struct {
+	Event   event.Event // as it is stored; the zero value if Err is not nil
+	Created bool        // false when it was there already with the same content
+	Err     error       // an *Error, or nil
+}
+
+// CreateEvents creates up to MaxBatchEvents events of MaxBatchBytes in one
+// import call. There is a result for each event, in order, also when there is
+// an error. Of a batch in which some events failed for a passing reason, only
+// those are sent again; the tries of all count together.
+//
+// The error says that some events have no final answer: their results have it
+// too. That the service refused an event for good is in its result alone.
+func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventResult, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	events = slices.Clone(events)
+	results := make([]EventResult, len(events))
+	pending := make([]int, len(events)) // indices of events without a final answer
+	for i := range events {
+		pending[i] = i
+		if events[i].ID == "" {
+			var err error
+			if events[i].ID, err = newID(); err != nil {
+				return results, err
+			}
+		}
+	}
+	a := attempts{client: c, call: call{route: route{"create-events", http.MethodPost, "imports"}, path: "/create_events"}}
+	var err error
+	if a.call.body, err = encodeEvents(events, pending); err != nil {
+		return results, err
+	}
+	err = a.run(ctx, func(got answer, failure *Error) *Error {
+		answers, err := readResults(got.body, len(pending))
+		switch {
+		case err == nil:
+			left, failure := takeResults(results, pending, answers, failure)
+			if len(left) < len(pending) {
+				// What could be encoded with others can be without them.
+				pending = left
+				a.call.body, _ = encodeEvents(events, pending)
+			}
+			return failure
+		case failure == nil:
+			return &Error{Err: err, retryable: true}
+		}
+		return failure
+	})
+	if err != nil {
+		for _, index := range pending {
+			results[index].Err = err
+		}
+	}
+	return results, err
+}
+
+// encodeEvents is the body for the events of some indices.
+func encodeEvents(events []NewEvent, indices []int) ([]byte, error) {
+	body := struct {
+		Events []NewEvent `json:"events"`
+	}{make([]NewEvent, len(indices))}
+	for i, index := range indices {
+		body.Events[i] = events[index]
+	}
+	return encode(body)
+}
+
+// eventAnswer is the service's answer for one event of a batch.
+type eventAnswer struct {
+	Index   int             `json:"index"`
+	Status  int             `json:"status"`
+	Event   *event.Event    `json:"event"`
+	Problem json.RawMessage `json:"problem"`
+}
+
+// readResults reads the results that an answer to n events holds, whether it is
+// a problem or not.
+func readResults(body []byte, n int) ([]eventAnswer, error) {
+	var answer struct {
+		Results []eventAnswer `json:"results"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	if len(answer.Results) != n {
+		return nil, fmt.Errorf("the answer has %d results for %d events", len(answer.Results), n)
+	}
+	for i, r := range answer.Results {
+		if r.Index != i || r.Status < http.StatusBadRequest && r.Event == nil {
+			return nil, fmt.Errorf("the answer's result %d is none of an event", i)
+		}
+	}
+	return answer.Results, nil
+}
+
+// takeResults notes the final answers to the pending events. It returns the
+// indices of the others and why they are to be sent again; nil when there are none.
+func takeResults(results []EventResult, pending []int, answers []eventAnswer, whole *Error) (left []int, failure *Error) {
+	for i, index := range pending {
+		a := answers[i]
+		if a.Status < http.StatusBadRequest {
+			results[index] = EventResult{Event: *a.Event, Created: a.Status == http.StatusCreated}
+			continue
+		}
+		e := errorOf(answer{status: a.Status, body: a.Problem})
+		e.Route, e.Tries = "create-events", 1
+		if whole != nil {
+			e.RequestID, e.RetryAfter = whole.RequestID, whole.RetryAfter
+		}
+		if results[index].Err = e; e.retryable {
+			left, failure = append(left, index), e
+		}
+	}
+	return left, failure
+}

@@ -1,0 +1,296 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/client"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// limited is a service without a network that has the real limiter. Its
+// instances' clocks are ahead of the client's.
+type limited struct {
+	instances []*ratelimit.Limiter
+	latency   func() time.Duration // of each way
+	charge    func(*http.Request) ratelimit.Request
+	strip     bool // a proxy takes out the newer headers
+
+	mu                sync.Mutex
+	accepted, refused int
+	perWindow         map[ratelimit.Window]int
+	unanswered        float64 // part of the requests whose answer is lost
+}
+
+func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ahead ...time.Duration) *limited {
+	t.Helper()
+	s := &limited{
+		perWindow: make(map[ratelimit.Window]int),
+		latency:   func() time.Duration { return latency/2 + rand.N(latency+1)/2 },
+		charge: func(*http.Request) ratelimit.Request {
+			return ratelimit.Request{Class: ratelimit.Import, Route: "create-event"}
+		},
+	}
+	store := memstore.New()
+	for _, d := range ahead {
+		l, err := ratelimit.New(store, ratelimit.Config{Limits: limits, Now: func() time.Time { return time.Now().Add(d) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.instances = append(s.instances, l)
+	}
+	return s
+}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(s.latency() / 2)
+	req := s.charge(r)
+	req.Address = loopback.String()
+	s.mu.Lock()
+	instance := s.instances[rand.IntN(len(s.instances))]
+	s.mu.Unlock()
+	d, err := instance.Charge(context.Background(), req)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if d.Allowed {
+		s.accepted++
+		s.perWindow[d.Window]++
+	} else {
+		s.refused++
+	}
+	lost := rand.Float64() < s.unanswered
+	s.mu.Unlock()
+	time.Sleep(s.latency() / 2)
+	if lost {
+		return nil, io.ErrUnexpectedEOF
+	}
+	header := make(http.Header)
+	d.SetHeaders(header)
+	canonical := make(http.Header)
+	for name, values := range header {
+		if !s.strip || strings.HasPrefix(name, "X-") {
+			canonical[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if !d.Allowed {
+		canonical.Set("Retry-After", "1")
+		return answerWith(429, `{}`, canonical), nil
+	}
+	if r.Method == http.MethodGet {
+		return answerWith(200, `{"data":[],"next_cursor":null}`, canonical), nil
+	}
+	return answerWith(201, stored, canonical), nil
+}
+
+func answerWith(status int, body string, header http.Header) *http.Response {
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// The client runs at the limit and is not refused: whatever the difference of
+// the clocks, the time that an answer takes, and the number of goroutines.
+func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
+	t.Parallel()
+	const seconds = 12
+	ms := time.Millisecond
+	for name, tt := range map[string]struct {
+		goroutines, clients int
+		latency             time.Duration
+		ahead               []time.Duration
+		limits              ratelimit.Limits
+		strip               bool
+		unanswered          float64
+		rate                float64 // least part of the limit
+		refused             float64 // most part of the calls
+	}{
+		"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
+		"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
+		"a slow service":            {goroutines: 4, latency: 18 * ms, ahead: []time.Duration{0}},
+		"many goroutines":           {goroutines: 100, latency: 40 * ms, ahead: []time.Duration{0}},
+		"far away":                  {goroutines: 150, latency: 300 * ms, ahead: []time.Duration{0}},
+		"a clock that is ahead":     {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{370 * ms}},
+		"a clock that is far ahead": {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{time.Hour + 999*ms}},
+		"a clock that is behind":    {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{-12345 * ms}},
+		"instances that differ":     {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{0, 5 * ms, 12 * ms}},
+		"another limit":             {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 50}},
+		"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 1000, Requests: 60}},
+		"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
+		"older headers alone":       {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
+		"lost answers":              {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
+		// Others at the address cannot be seen until their requests are answered.
+		"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
+		"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				service := newLimited(t, tt.limits, tt.latency, tt.ahead...)
+				service.strip, service.unanswered = tt.strip, tt.unanswered
+				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+				defer cancel()
+				var wg sync.WaitGroup
+				for range max(tt.clients, 1) {
+					c, err := client.New("http://service", client.Config{Transport: service})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for range tt.goroutines {
+						wg.Go(func() {
+							for ctx.Err() == nil {
+								if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
+									t.Error(err)
+								}
+							}
+						})
+					}
+				}
+				wg.Wait()
+				limit := service.instances[0].Limits()
+				perSecond := float64(min(limit.Imports, limit.Requests))
+				rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
+				t.Logf("%.3f of the limit, %.4f refused", rate, refused)
+				wantRate, wantRefused := tt.rate, tt.refused
+				if wantRate == 0 {
+					wantRate = 0.95
+				}
+				if wantRefused == 0 {
+					wantRefused = 0.005
+				}
+				if rate < wantRate || refused > wantRefused {
+					t.Errorf("%.3f of the limit and %.4f refused, want %.2f at least and %.3f at most", rate, refused, wantRate, wantRefused)
+				}
+			})
+		})
+	}
+}
+
+// Lists pace themselves by records: as many as they may show.
+func TestListsArePacedByRecords(t *testing.T) {
+	t.Parallel()
+	for _, found := range []int64{50, 7, 0} { // of a limit of 50
+		synctest.Test(t, func(t *testing.T) {
+			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
+			service.charge = func(r *http.Request) ratelimit.Request {
+				return ratelimit.Request{Class: ratelimit.Export, Route: strings.TrimPrefix(r.URL.Path, "/"), Records: found}
+			}
+			c, err := client.New("http://service", client.Config{Transport: service})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 50}); err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			// With 7 found, 22 requests leave 46: the next could show 50.
+			full := 200
+			if found > 0 {
+				full = int(200-50)/int(found) + 1
+			}
+			t.Logf("%d records found: %d requests accepted, %d refused", found, service.accepted, service.refused)
+			if service.refused > 0 || service.accepted < 19*full*95/100 {
+				t.Errorf("%d records found: %d requests accepted in 20 s and %d refused, want %d a second and none", found, service.accepted, service.refused, full)
+			}
+		})
+	}
+}
+
+// A rule that is full holds up nothing that it does not count.
+func TestRulesDoNotHoldUpEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := newLimited(t, ratelimit.Limits{Imports: 5}, time.Millisecond, 0)
+		service.charge = func(r *http.Request) ratelimit.Request {
+			if r.Method == http.MethodGet {
+				return ratelimit.Request{Class: ratelimit.Export, Route: "list-event", Records: 1}
+			}
+			return ratelimit.Request{Class: ratelimit.Import, Route: "create-event"}
+		}
+		c, err := client.New("http://service", client.Config{Transport: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // it ends by being cancelled
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // of fake time: the imports are used up
+		start := time.Now()
+		for range 100 {
+			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if elapsed := time.Since(start); elapsed > 300*time.Millisecond {
+			t.Errorf("100 lists took %s", elapsed)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A clock that is set, on either side, is noticed.
+func TestAClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
+		t.Run(fmt.Sprint(jump), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 0)
+				set := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, jump)
+				c, err := client.New("http://service", client.Config{Transport: service})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				time.AfterFunc(4400*time.Millisecond, func() {
+					service.mu.Lock()
+					defer service.mu.Unlock()
+					service.instances[0] = set.instances[0]
+				})
+				var wg sync.WaitGroup
+				for range 4 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				t.Logf("%d accepted, %d refused", service.accepted, service.refused)
+				if service.accepted < 8*200 || service.refused > 30 {
+					t.Errorf("%d accepted in 10 s, %d refused", service.accepted, service.refused)
+				}
+			})
+		})
+	}
+}

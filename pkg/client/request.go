@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"sluice/pkg/record"
+)
+
+// defaultPage is how many records the service shows when a list names no limit.
+const defaultPage = 50
+
+// Page is a part of a list.
+type Page[T any] struct {
+	Data       []T    `json:"data"`
+	NextCursor string `json:"next_cursor"` // "" on the last page
+}
+
+// OpenAPI gets the description of the API, in YAML.
+func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
+	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, ""}, path: "/openapi.yaml"}, &document)
+	return document, err
+}
+
+func getPage[T any](ctx context.Context, c *Client, name, path string, query url.Values, limit int) (page Page[T], err error) {
+	if limit == 0 {
+		limit = defaultPage
+	}
+	_, err = c.do(ctx, call{route: route{name, http.MethodGet, "records"}, path: path, query: query, records: int64(limit)}, &page)
+	return page, err
+}
+
+func (c *Client) getRecord(ctx context.Context, name, path, id string, out any) error {
+	// An id goes into the path: what cannot be one must not become another path.
+	if detail := record.CheckID(id); detail != "" {
+		return &Error{Route: name, Code: "invalid_id", Detail: "the id " + detail}
+	}
+	_, err := c.do(ctx, call{route: route{name, http.MethodGet, "records"}, path: path + id, records: 1}, out)
+	return err
+}
+
+func (c *Client) post(ctx context.Context, name, path string, body, out any) (status int, err error) {
+	k := call{route: route{name, http.MethodPost, "imports"}, path: path}
+	if k.body, err = encode(body); err != nil {
+		return 0, err
+	}
+	return c.do(ctx, k, out)
+}
+
+// records walks pages from a cursor on.
+func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for {
+			page, err := get(cursor)
+			if err == nil && page.NextCursor == cursor && cursor != "" {
+				err = errors.New("client: the list leads back to the same page")
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, r := range page.Data {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if cursor = page.NextCursor; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// values are query parameters of pairs of name and value, without those that
+// are empty.
+func values(pairs ...string) url.Values {
+	v := make(url.Values)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return v
+}
+
+func limitText(limit int) string {
+	if limit == 0 {
+		return ""
+	}
+	return strconv.Itoa(limit)
+}
+
+// newID makes the id of a record that was given none.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("client: make an id: %w", err)
+	}
+	return id.String(), nil
+}

@@ -1,0 +1,67 @@
+package client_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+
+	"sluice"
+	entitybolt "sluice/pkg/entity/boltstore"
+	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/gateway"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/template"
+)
+
+// service runs the routes of entities and events on a free port.
+func service(limits ratelimit.Limits) (url string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "sluice-client-")
+	if err != nil {
+		return "", nil, err
+	}
+	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		return "", nil, err
+	}
+	db.MaxBatchDelay = 0
+	stores := httpapi.Stores{OpenAPI: sluice.OpenAPI}
+	if stores.Entities, err = entitybolt.New(db); err != nil {
+		return "", nil, err
+	}
+	if stores.Events, err = eventbolt.New(db); err != nil {
+		return "", nil, err
+	}
+	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits})
+	if err != nil {
+		return "", nil, err
+	}
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		return "", nil, err
+	}
+	functions := make(map[string]gateway.Function)
+	for _, f := range tmpl.Functions {
+		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{AccessOff: true, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			continue // its stores are not among these; the tests of the program have all
+		}
+		for _, r := range f.Routes {
+			functions[r.Key()] = h.Invoke
+		}
+	}
+	g, err := gateway.New(functions, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", nil, err
+	}
+	server := httptest.NewServer(g)
+	return server.URL, func() {
+		server.Close()
+		db.Close()        //nolint:errcheck // it is removed
+		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	}, nil
+}
