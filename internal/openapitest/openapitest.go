@@ -61,6 +61,8 @@ type Response struct {
 // Check says in what the response differs from its description. What no
 // operation describes must be a problem like that of an unknown record.
 func (s *Spec) Check(r Response) error {
+	s.mu.Lock() // the library's caches are not safe for concurrent use
+	defer s.mu.Unlock()
 	path, _, _ := strings.Cut(r.Target, "?")
 	described := r
 	operation := s.operation(r.Method, path)
@@ -112,10 +114,8 @@ func (s *Spec) operation(method, path string) map[string]any {
 	return nil
 }
 
-// note remembers the status and the members of a response.
+// note remembers the status and the members of a response. s.mu is held.
 func (s *Spec) note(operation map[string]any, r Response) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.seen[statusKey(operation, fmt.Sprint(r.Status))] = true
 	response := s.resolve(object(object(operation["responses"])[fmt.Sprint(r.Status)]))
 	for mediaType, content := range object(response["content"]) {
