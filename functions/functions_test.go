@@ -47,13 +47,19 @@ func deployTables(endpoint, counters, entities, events string) deployment {
 	}
 }
 
-// start starts n instances of a function.
+// start starts n instances of a function and waits until their init phase is
+// over.
 func (d deployment) start(t *testing.T, function string, n int) []*lambdatest.Instance {
 	t.Helper()
 	binary := lambdatest.Build(t, function)
 	instances := make([]*lambdatest.Instance, n)
 	for i := range instances {
 		instances[i] = lambdatest.Start(t, binary, d.env...)
+	}
+	for _, i := range instances {
+		if err := i.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return instances
 }
@@ -234,12 +240,17 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	d := deploy(t, proxy.URL)
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
+	update := dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}
+	if usage := proxy.Usage(); usage[update] != (dynamoproxy.Usage{Calls: 2, Units: usage[update].Units}) || usage[update].Units > 2 || len(usage) != 1 {
+		t.Errorf("the init phases of two instances made the calls %v, want one update each", usage)
+	}
+	before := proxy.Usage()[update]
 	for n := range calls {
 		invoke(t, create, lambdatest.Event("POST", "/create_event", "192.0.2.1", fmt.Sprintf(`{"id":"%d","name":"n"}`, n)), http.StatusCreated)
 		invoke(t, list, lambdatest.Event("GET", "/event?limit=1", "192.0.2.1", ""), http.StatusOK)
 	}
 	usage := proxy.Usage()
-	charges := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}]
+	charges := dynamoproxy.Usage{Calls: usage[update].Calls - before.Calls, Units: usage[update].Units - before.Units}
 	if charges.Calls != 2*calls || charges.Units != 2*calls {
 		t.Errorf("%d requests of two rules each were charged in %d calls and %v write units, want one each", 2*calls, charges.Calls, charges.Units)
 	}

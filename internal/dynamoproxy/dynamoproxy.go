@@ -39,6 +39,7 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 
 	mu     sync.Mutex
+	opened int // connections
 	usage  map[Call]Usage
 	fault  func(Call) Fault
 	watch  func(call Call, pk string)
@@ -91,8 +92,26 @@ func (p *Proxy) Accept() {
 		p.t.Fatalf("proxy: %v", err)
 	}
 	p.address = listener.Addr().String()
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	p.server = &http.Server{
+		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
+		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+	}
 	go p.server.Serve(listener) //nolint:errcheck // it ends with Refuse
+}
+
+func (p *Proxy) connState(_ net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.opened++
+	}
+}
+
+// Opened is how many connections have been made so far.
+func (p *Proxy) Opened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {

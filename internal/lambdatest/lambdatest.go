@@ -46,6 +46,7 @@ type Instance struct {
 	mu      sync.Mutex // one event at a time
 	events  chan []byte
 	answers chan answer
+	polled  chan struct{} // closed when the process first asks for an event
 	exited  chan struct{}
 	log     lockedBuffer
 }
@@ -59,7 +60,7 @@ type answer struct {
 // else of this process's own but credentials of no worth.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
-	i := &Instance{events: make(chan []byte), answers: make(chan answer), exited: make(chan struct{})}
+	i := &Instance{events: make(chan []byte), answers: make(chan answer), polled: make(chan struct{}), exited: make(chan struct{})}
 	api := httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
@@ -90,7 +91,9 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 func (i *Instance) runtimeAPI() http.Handler {
 	mux := http.NewServeMux()
 	var invocations int // next is asked for by one process, one at a time
+	var first sync.Once
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
+		first.Do(func() { close(i.polled) })
 		select {
 		case ev := <-i.events:
 			invocations++
@@ -117,6 +120,20 @@ func (i *Instance) runtimeAPI() http.Handler {
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", take(false))
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", take(true))
 	return mux
+}
+
+// Ready waits until the init phase is over: the process asks for its first event.
+func (i *Instance) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case <-i.polled:
+		return nil
+	case <-i.exited:
+		return fmt.Errorf("the function has exited: %s", i.Log())
+	case <-ctx.Done():
+		return fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
+	}
 }
 
 // Invoke hands the event to the instance and waits for its response. Calls

@@ -7,8 +7,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
+	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -18,6 +21,17 @@ import (
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
+)
+
+const (
+	// connectTimeout bounds what the init phase waits for DynamoDB. Lambda allows
+	// it ten seconds in all, and the first request tries again.
+	connectTimeout = time.Second
+
+	// connections are kept for the next request. A list of events makes as many
+	// calls at once; of what is above, the SDK's ten, it would close the rest
+	// after each and open them anew.
+	connections = 16
 )
 
 // Instance is one function instance.
@@ -30,14 +44,17 @@ type Instance struct {
 	logger  *slog.Logger
 }
 
-// New reads the configuration and makes the clients. getenv reads the
-// variables of template.yaml; the SDK reads its own from the environment.
+// New reads the configuration, makes the clients and connects to DynamoDB, so
+// that the first request need not. A failure to connect is logged: the requests
+// have their own answer to it. getenv reads the variables of template.yaml; the
+// SDK reads its own from the environment.
 func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
 		return nil, err
 	}
-	sdk, err := config.LoadDefaultConfig(ctx)
+	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = connections })
+	sdk, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(transport))
 	if err != nil {
 		return nil, fmt.Errorf("load AWS configuration: %w", err)
 	}
@@ -55,6 +72,11 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 		return nil, err
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
+	within, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := counters.Connect(within); err != nil {
+		logger.Warn("the init phase has made no connection", "error", err.Error())
+	}
 	return &Instance{DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
 }
 

@@ -15,6 +15,7 @@ package dynamostore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -95,6 +96,25 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []rateli
 		return false, fmt.Errorf("update counters: %w", err)
 	}
 	return true, readUsed(out.Attributes, counters)
+}
+
+// Connect makes the connection that the first charge would have to make: one
+// UpdateItem on the condition that an item exists which does not. It changes
+// nothing, takes one write unit and needs no permission that a charge does not
+// need. The key is a new one each time, so that many instances that start at
+// once do not meet in one partition.
+func (s *Store) Connect(ctx context.Context) error {
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:           &s.table,
+		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}},
+		UpdateExpression:    aws.String("REMOVE expires_at"),
+		ConditionExpression: aws.String("attribute_exists(pk)"),
+	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	var absent *types.ConditionalCheckFailedException
+	if err == nil || errors.As(err, &absent) {
+		return nil
+	}
+	return fmt.Errorf("connect to the counters: %w", err)
 }
 
 // update writes the charge as an UpdateItem.
