@@ -36,6 +36,7 @@ type Function struct {
 	Routes    []Route           // sorted by Key; empty for a function that no request reaches
 	Streams   []Stream          // in the order of the template
 	Tables    map[string]string // environment variable → logical id of the table whose name it holds
+	Grants    []Grant           // what it may do, sorted
 }
 
 // Route is what an HttpApi event sends to a function.
@@ -123,6 +124,7 @@ const (
 	typeAPI      = "AWS::Serverless::HttpApi"
 	typeFunction = "AWS::Serverless::Function"
 	typeTable    = "AWS::DynamoDB::Table"
+	typeBucket   = "AWS::S3::Bucket"
 )
 
 const functionSuffix = "Function"
@@ -193,6 +195,7 @@ func (p *parser) function(id string, r mapping, globalEnv map[string]value) Func
 	f.Name = kebab(name)
 
 	properties := p.optional(r, "Properties")
+	f.Grants = p.grants(properties.fields["Policies"])
 	env := maps.Clone(globalEnv)
 	maps.Copy(env, p.environment(properties))
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -36,7 +36,7 @@ Resources:
   CreateExportJobFunction:
     Type: AWS::Serverless::Function
     Properties:
-      Policies: [{Statement: [{Effect: Allow, Resource: !Sub "${JobsTable.Arn}/index/by_time"}]}]
+      Policies: [{Statement: [{Effect: Allow, Action: [s3:GetObject], Resource: !Sub "${Files.Arn}/*"}, {Effect: Allow, Action: dynamodb:Query, Resource: [!Sub "${JobsTable.Arn}/index/by_time", !GetAtt JobsTable.Arn]}]}]
       Environment:
         Variables:
           JOBS_TABLE: {Ref: JobsTable}
@@ -103,6 +103,11 @@ func TestParse(t *testing.T) {
 				Name:      "create-export-job",
 				Routes:    []template.Route{template.Default},
 				Tables:    map[string]string{"COUNTERS_TABLE": "CountersTable", "JOBS_TABLE": "JobsTable"},
+				Grants: []template.Grant{
+					{Action: "dynamodb:Query", Resource: "JobsTable"},
+					{Action: "dynamodb:Query", Resource: "JobsTable/index/by_time"},
+					{Action: "s3:GetObject", Resource: "Files/*"},
+				},
 			},
 			{
 				LogicalID: "UsageFunction",
@@ -210,6 +215,18 @@ func TestParseRefuses(t *testing.T) {
 		"filter of something else":  {"{Pattern:", "{Patterns:", "Filters[0].Patterns: is not understood"},
 		"filter that is not JSON":   {`["INSERT"]}'`, `["INSERT"'`, "Pattern: is not JSON"},
 		"stream view":               {"StreamViewType: NEW_IMAGE", "StreamViewType: ALL", `StreamViewType: "ALL" is none of KEYS_ONLY`},
+
+		"managed policy":            {"Policies: [{Statement", "Policies: [AWSLambdaExecute, {Statement", "Policies[0]: is not a mapping"},
+		"policy by a template":      {"Policies: [{Statement", "Policies: [{DynamoDBCrudPolicy: {}}, {Statement", "DynamoDBCrudPolicy: is not understood"},
+		"denying statement":         {"Effect: Allow, Action: dynamodb", "Effect: Deny, Action: dynamodb", "Statement[1].Effect: is Allow"},
+		"statement with more":       {"Effect: Allow, Action: dynamodb", "Condition: {}, Effect: Allow, Action: dynamodb", "Statement[1].Condition: is not understood"},
+		"statement without action":  {"Action: dynamodb:Query, ", "", "Statement[1]: has no Action"},
+		"wildcard action":           {"dynamodb:Query", "dynamodb:*", `Action: "dynamodb:*" is a wildcard`},
+		"any resource":              {`!Sub "${Files.Arn}/*"`, `"*"`, "Resource: is not the Arn of a resource of this template"},
+		"any index":                 {"/index/by_time", "/index/*", `"/index/*" is a wildcard`},
+		"objects by prefix":         {"${Files.Arn}/*", "${Files.Arn}*", `"*" is a wildcard`},
+		"other attribute":           {"!GetAtt JobsTable.Arn", "!GetAtt JobsTable.StreamArn", "Resource[1]: is not the Arn"},
+		"resource of another stack": {"!GetAtt JobsTable.Arn", "arn:aws:dynamodb:us-east-1:1:table/t", "Resource[1]: is not the Arn"},
 
 		"table name":               {"    Properties:\n      BillingMode", "    Properties:\n      TableName: x\n      BillingMode", "JobsTable.Properties.TableName: is not understood"},
 		"local secondary index":    {"GlobalSecondaryIndexes", "LocalSecondaryIndexes", "LocalSecondaryIndexes: is not understood"},
