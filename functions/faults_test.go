@@ -255,6 +255,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 			d := deploy(t, dynamolocal.Endpoint(t))
 			seedEntities(t, d, 50)
 			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+			instances := d.start(t, tt.function, processes)
 			var mu sync.Mutex
 			charges, reads := make(map[ratelimit.Window]int), 0
 			proxy.Observe(func(call dynamoproxy.Call, key string) {
@@ -267,7 +268,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 					reads++
 				}
 			})
-			windows := flood(t, d.start(t, tt.function, processes), fullWindows, tt.event, func(events.APIGatewayV2HTTPResponse) int64 { return tt.cost })
+			windows := flood(t, instances, fullWindows, tt.event, func(events.APIGatewayV2HTTPResponse) int64 { return tt.cost })
 			mostReads := 0
 			for w, n := range charges {
 				got := windows[w]

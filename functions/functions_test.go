@@ -265,13 +265,15 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
+// Every function answers as openapi.yaml describes, makes no connection for its
+// first request that the init phase has not made, and does nothing that its
+// policy does not allow, but all that it allows.
 func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-	d := deploy(t, proxy.URL)
+	d := deploy(t, dynamolocal.Endpoint(t))
 	keys := d.guard(t)
 	mine := "Bearer " + keys.create(t, "mine", access.Scopes()...)
 	steps := []struct {
@@ -287,10 +289,13 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
+		// The first list is one of one partition: others make several calls at once.
+		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=bob", "", 200, `{"data":[],"next_cursor":null}`},
 		{"list-event", "GET", "/event?order=up", "", 400, `"code":"invalid_parameter"`},
+		{"create-events", "POST", "/create_events", `{"events":[{"id":"e0","name":"n"}]}`, 201, `"index":0,"status":201`},
 		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"n","attributes":{"n":1.50}},{"id":"e2","name":"n"}]}`, 201, `"index":1,"status":201`},
 		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"n","attributes":{"n":1.50}},{"id":"e2","name":"n"}]}`, 200, `"index":1,"status":200`},
 		{"create-events", "POST", "/create_events", `{"events":[{"id":"e1","name":"m"},{"id":"e3","name":"n"},{}]}`, 207, `"index":1,"status":201`},
@@ -318,12 +323,19 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	instances := make(map[string]*lambdatest.Instance)
+	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {
-		instance := instances[s.function]
+		instance, first := instances[s.function], false
 		if instance == nil {
+			first = true
+			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // the last one holds
 			instance = d.start(t, s.function, 1)[0]
 			instances[s.function] = instance
-			keys.refused(t, proxy, instance, s.function, lambdatest.Event(s.method, s.path, "192.0.2.2", s.body))
+			if n := proxies[s.function].Opened(); n != 1 {
+				t.Errorf("the init phase of %s made %d connections", s.function, n)
+			}
+			keys.refused(t, proxies[s.function], instance, s.function, lambdatest.Event(s.method, s.path, "192.0.2.2", s.body))
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
 		ev.Headers["authorization"] = mine
@@ -333,6 +345,9 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 			}
 		}
 		resp := invoke(t, instance, ev, s.status)
+		if n := proxies[s.function].Opened(); first && n != 1 {
+			t.Errorf("the first request to %s made %d connections more", s.function, n-1)
+		}
 		if !strings.Contains(resp.Body, s.want) {
 			t.Errorf("%s %s: the body lacks %s: %s", s.method, s.path, s.want, resp.Body)
 		}
@@ -347,9 +362,31 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	for _, r := range httpapi.Routes() {
 		if instances[r.Name] == nil {
 			t.Errorf("%s was not asked", r.Name)
+			continue
 		}
+		checkGrants(t, r.Name, proxies[r.Name])
 	}
 	keys.apart(t, instances)
+}
+
+// A list of many partitions makes many calls at once; the connections of the
+// last one serve the next.
+func TestConnectionsAreKept(t *testing.T) {
+	const lists, atOnce = 30, 16
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.env = append(d.env, "EVENT_SHARDS=64")
+	instance := d.start(t, "list-event", 1)[0]
+	for range lists {
+		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
+	}
+	// A call that finds none idle dials, and may be served by one that has come
+	// free meanwhile; so there may be some more than calls at once.
+	if n := proxy.Opened(); n > 3*atOnce {
+		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
+	} else {
+		t.Logf("%d connections", n)
+	}
 }
 
 func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {

@@ -38,12 +38,13 @@ type Proxy struct {
 	address string
 	reverse *httputil.ReverseProxy
 
-	mu     sync.Mutex
-	opened int // connections
-	usage  map[Call]Usage
-	fault  func(Call) Fault
-	watch  func(call Call, pk string)
-	server *http.Server // nil while refusing
+	mu       sync.Mutex
+	opened   int // connections
+	usage    map[Call]Usage
+	accesses map[Access]bool
+	fault    func(Call) Fault
+	watch    func(call Call, pk string)
+	server   *http.Server // nil while refusing
 }
 
 // Start starts a proxy in front of endpoint. It ends with the test.
@@ -53,7 +54,7 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{t: t, usage: make(map[Call]Usage), address: "127.0.0.1:0"}
+	p := &Proxy{t: t, usage: make(map[Call]Usage), accesses: make(map[Access]bool), address: "127.0.0.1:0"}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: p.meter,
@@ -146,6 +147,7 @@ func (p *Proxy) count(r *http.Request) (Call, error) {
 	}
 	call := callOf(r, body)
 	p.add(call, Usage{Calls: 1})
+	p.note(accesses(call.Operation, body))
 	if watch := p.watcher(); watch != nil {
 		watch(call, pkOf(body))
 	}
@@ -167,16 +169,22 @@ func (p *Proxy) meter(resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
-	var body struct {
-		ConsumedCapacity struct {
-			TableName     string
-			CapacityUnits float64
-		}
-	}
+	var body struct{ ConsumedCapacity json.RawMessage }
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err
 	}
-	if c := body.ConsumedCapacity; c.TableName != "" {
+	type capacity struct {
+		TableName     string
+		CapacityUnits float64
+	}
+	var of []capacity // of each table that a batch named, or of the one
+	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
+		of = make([]capacity, 1)
+		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
+			return nil // an error's answer has none
+		}
+	}
+	for _, c := range of {
 		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits})
 	}
 	return nil
@@ -201,6 +209,14 @@ func pkOf(body map[string]any) string {
 	pk, _ := key["pk"].(map[string]any)
 	s, _ := pk["S"].(string)
 	return s
+}
+
+func (p *Proxy) note(accesses []Access) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range accesses {
+		p.accesses[a] = true
+	}
 }
 
 func (p *Proxy) add(call Call, u Usage) {

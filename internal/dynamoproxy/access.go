@@ -1,0 +1,60 @@
+package dynamoproxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Access is what IAM must allow for a call.
+type Access struct {
+	Action string // dynamodb:Query
+	Table  string
+	Index  string // "" for the table itself
+}
+
+// transactActions are the members of a TransactWriteItems's items, and what IAM
+// asks for each.
+var transactActions = map[string]string{
+	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
+	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
+}
+
+// accesses are those of a call.
+func accesses(operation string, body map[string]any) []Access {
+	text := func(body map[string]any, name string) string {
+		s, _ := body[name].(string)
+		return s
+	}
+	switch operation {
+	case "BatchGetItem", "BatchWriteItem":
+		tables, _ := body["RequestItems"].(map[string]any)
+		var all []Access
+		for table := range tables {
+			all = append(all, Access{Action: "dynamodb:" + operation, Table: table})
+		}
+		return all
+	case "TransactWriteItems", "TransactGetItems":
+		items, _ := body["TransactItems"].([]any)
+		var all []Access
+		for _, item := range items {
+			members, _ := item.(map[string]any)
+			for member, v := range members {
+				of, _ := v.(map[string]any)
+				all = append(all, Access{Action: transactActions[member], Table: text(of, "TableName")})
+			}
+		}
+		return all
+	}
+	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName")}}
+}
+
+// Accesses is what IAM must have allowed for the calls so far, sorted.
+func (p *Proxy) Accesses() []Access {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(p.accesses), func(a, b Access) int {
+		return cmp.Or(strings.Compare(a.Action, b.Action), strings.Compare(a.Table, b.Table), strings.Compare(a.Index, b.Index))
+	})
+}
