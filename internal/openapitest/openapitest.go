@@ -59,13 +59,20 @@ type Response struct {
 }
 
 // Check says in what the response differs from its description. What no
-// operation describes must be a problem like that of an unknown record.
+// operation describes must be a problem like that of an unknown record, or a 204
+// to OPTIONS.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
 	path, _, _ := strings.Cut(r.Target, "?")
 	described := r
 	operation := s.operation(r.Method, path)
+	if operation == nil && r.Method == http.MethodOptions && r.Status == http.StatusNoContent {
+		if len(r.Body) > 0 || r.Header.Get("Allow") == "" || r.Header.Get("RateLimit") == "" {
+			return fmt.Errorf("OPTIONS %s, 204: %v %s", path, r.Header, r.Body)
+		}
+		return nil
+	}
 	if operation == nil {
 		if r.Status < http.StatusBadRequest {
 			return fmt.Errorf("openapi.yaml does not describe %s %s", r.Method, path)

@@ -188,6 +188,27 @@ func TestPathsOfANamedStage(t *testing.T) {
 	}
 }
 
+func TestOptionsOfAPath(t *testing.T) {
+	a := newAPI(t)
+	for _, tt := range []struct {
+		path   string
+		status int
+		allow  string
+	}{
+		{"/entity", 204, "GET, OPTIONS"},
+		{"/entity/ada", 204, "GET, OPTIONS"},
+		{"/create_event", 204, "POST, OPTIONS"},
+		{"/nowhere", 404, ""},
+		{"/entity/", 404, ""},
+	} {
+		ev := sample(t, "not-found")
+		ev.RawPath, ev.RequestContext.HTTP.Method = tt.path, "OPTIONS"
+		if resp := a.invoke(t, "not-found", ev); resp.StatusCode != tt.status || resp.Headers["Allow"] != tt.allow {
+			t.Errorf("%s: %d %v %q, want %d %s", tt.path, resp.StatusCode, resp.Headers, resp.Body, tt.status, tt.allow)
+		}
+	}
+}
+
 func TestTheLinkOfANamedStageStaysInIt(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{"a", "b"} {

@@ -77,13 +77,18 @@ func getOpenAPI(h *Handler, r *request) (reply, error) {
 }
 
 // notFound answers what no route matches: 405 where the path has a route of
-// another method, 404 elsewhere.
+// another method, 404 elsewhere. To OPTIONS a path that has routes says which,
+// with success: browsers ask so before a page of another origin may call, and
+// where API Gateway hands that on, it adds the rest to this answer.
 func notFound(_ *Handler, r *request) (reply, error) {
 	var allow []string
 	for _, route := range Routes() {
 		if route.Method != "" && matchPath(route.Path, r.URL.Path) {
 			allow = append(allow, route.Method)
 		}
+	}
+	if len(allow) > 0 && r.Method == http.MethodOptions {
+		return reply{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}, encoded: []byte{}}, nil
 	}
 	if len(allow) > 0 {
 		return reply{}, methodNotAllowed(r.Method, r.URL.Path, allow)
