@@ -1,0 +1,494 @@
+package sluice_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
+	"sluice/pkg/template"
+)
+
+// environments are those of samconfig.toml, and what is theirs.
+var environments = []environment{
+	{name: "dev", gradual: "AllAtOnce", retention: "7", protected: "false"},
+	{name: "prod", gradual: "Canary10Percent5Minutes", retention: "90", protected: "true"},
+}
+
+type environment struct{ name, gradual, retention, protected string }
+
+// rendered is what testdata/render.py prints of an environment.
+type rendered struct {
+	Stack      string
+	Parameters map[string]string
+	Tags       []string
+	Rendered   json.RawMessage
+	Resolved   struct{ Resources map[string]resource }
+}
+
+type resource struct {
+	Type                                string
+	DeletionPolicy, UpdateReplacePolicy string
+	UpdatePolicy                        any
+	Properties                          map[string]any
+}
+
+// ofType is the resources of a type by their logical id.
+func (r rendered) ofType(typ string) map[string]resource {
+	found := make(map[string]resource)
+	for id, r := range r.Resolved.Resources {
+		if r.Type == typ {
+			found[id] = r
+		}
+	}
+	return found
+}
+
+// python runs a script of testdata with the Python of a .cache directory. Where
+// that is missing the test is skipped, but fails where CI is set.
+func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
+	t.Helper()
+	interpreter := ".cache/" + venv + "/bin/python"
+	if _, err := os.Stat(interpreter); err != nil {
+		const help = "%v, SO THIS TEST DID NOT RUN.\nRun: make %s"
+		if os.Getenv("CI") != "" {
+			t.Fatalf(help, err, target)
+		}
+		t.Skipf(help, err, target)
+	}
+	cmd := exec.CommandContext(t.Context(), interpreter, args...)
+	var out, diagnostics bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &diagnostics
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, diagnostics.Bytes())
+	}
+	return out.Bytes()
+}
+
+func render(t *testing.T) map[string]rendered {
+	t.Helper()
+	args := []string{"testdata/render.py"}
+	for _, e := range environments {
+		args = append(args, e.name)
+	}
+	var all map[string]rendered
+	if err := json.Unmarshal(python(t, "sam", "template", nil, args...), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// at is the value at a path of members and, as numbers, elements; nil if there
+// is none.
+func at(v any, path ...any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[step]
+		case int:
+			list, _ := v.([]any)
+			if step >= len(list) {
+				return nil
+			}
+			v = list[step]
+		}
+	}
+	return v
+}
+
+func ref(id string) any             { return map[string]any{"Ref": id} }
+func attribute(id, name string) any { return map[string]any{"Fn::GetAtt": []any{id, name}} }
+func parse(t *testing.T) *template.Template {
+	t.Helper()
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tmpl
+}
+
+// What the SAM translator makes of the template for each environment of
+// samconfig.toml is what is meant.
+func TestRenderedTemplate(t *testing.T) {
+	t.Parallel()
+	all, tmpl := render(t), parse(t)
+	for _, e := range environments {
+		t.Run(e.name, func(t *testing.T) {
+			r := all[e.name]
+			want := func(what string, got, want any) {
+				t.Helper()
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("%s is %v, want %v", what, got, want)
+				}
+			}
+			want("stack", r.Stack, "sluice-"+e.name)
+			want("tags", r.Tags, []string{"service=sluice", "environment=" + e.name})
+
+			checkRoutes(t, r, tmpl)
+			var functions []string
+			for _, f := range tmpl.Functions {
+				functions = append(functions, f.LogicalID)
+				checkFunction(t, r, f, e)
+			}
+			same(t, "template.yaml", functions, "the rendered one", slices.Collect(maps.Keys(r.ofType("AWS::Lambda::Function"))))
+
+			groups := r.ofType("AWS::Logs::LogGroup")
+			for id, group := range groups {
+				want(id+"'s retention", group.Properties["RetentionInDays"], e.retention)
+			}
+			want("log groups", len(groups), 2)
+			stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
+			want("access log", at(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
+			checkAccessLog(t, fmt.Sprint(at(stage, "AccessLogSettings", "Format")))
+			for _, name := range []string{"Rate", "Burst"} {
+				want(name+" of requests", at(stage, "DefaultRouteSettings", "Throttling"+name+"Limit"), r.Parameters["Api"+name+"Limit"])
+			}
+
+			for _, table := range tmpl.Tables {
+				got := r.Resolved.Resources[table.LogicalID]
+				p := got.Properties
+				for _, units := range []string{"MaxReadRequestUnits", "MaxWriteRequestUnits"} {
+					if at(p, "OnDemandThroughput", units) == nil {
+						t.Errorf("%s has no ceiling %s", table.LogicalID, units)
+					}
+					for i := range table.Indexes {
+						if at(p, "GlobalSecondaryIndexes", i, "OnDemandThroughput", units) == nil {
+							t.Errorf("an index of %s has no ceiling %s", table.LogicalID, units)
+						}
+					}
+				}
+				if table.LogicalID == "CountersTable" {
+					want("what becomes of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
+					continue
+				}
+				want("what becomes of "+table.LogicalID, got.DeletionPolicy+got.UpdateReplacePolicy, "RetainRetain")
+				want(table.LogicalID+"'s protection", p["DeletionProtectionEnabled"], e.protected)
+				want(table.LogicalID+"'s recovery", at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), true)
+				want(table.LogicalID+"'s encryption", at(p, "SSESpecification", "SSEEnabled"), true)
+			}
+
+			for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
+				p := alarm.Properties
+				want(id+"'s actions", p["AlarmActions"], []any{ref("AlarmTopic")})
+				want(id+"'s actions when it is over", p["OKActions"], []any{ref("AlarmTopic")})
+				want(id+" without data", p["TreatMissingData"], "notBreaching")
+				if p["AlarmDescription"] == nil || p["Threshold"] == nil || p["EvaluationPeriods"] == nil || p["MetricName"] == nil && p["Metrics"] == nil {
+					t.Errorf("%s is not whole: %v", id, p)
+				}
+			}
+			checkDashboard(t, r)
+		})
+	}
+}
+
+// The routes of the API and the functions behind them are those of the template.
+func checkRoutes(t *testing.T, r rendered, tmpl *template.Template) {
+	t.Helper()
+	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
+	var deployed, meant []string
+	paths, _ := at(r.Resolved.Resources["Api"].Properties, "Body", "paths").(map[string]any)
+	for path, item := range paths {
+		for method, operation := range item.(map[string]any) {
+			uri := fmt.Sprint(at(operation, "x-amazon-apigateway-integration", "uri", "Fn::Sub"))
+			m := alias.FindStringSubmatch(uri)
+			if m == nil {
+				t.Errorf("%s %s goes to %s, not to a function's alias live", method, path, uri)
+				continue
+			}
+			route := template.Route{Method: strings.ToUpper(method), Path: path}
+			if path == template.Default.Path {
+				route = template.Default
+			}
+			deployed = append(deployed, m[1]+" "+route.Key())
+		}
+	}
+	for _, f := range tmpl.Functions {
+		for _, route := range f.Routes {
+			meant = append(meant, f.LogicalID+" "+route.Key())
+		}
+	}
+	same(t, "template.yaml", meant, "the rendered one", deployed)
+}
+
+// A function runs as meant, may do what the template grants it, and is deployed
+// as the environment says.
+func checkFunction(t *testing.T, r rendered, f template.Function, e environment) {
+	t.Helper()
+	resources := r.Resolved.Resources
+	p := resources[f.LogicalID].Properties
+	for name, want := range map[string]any{
+		"Runtime": "provided.al2023", "Handler": "bootstrap", "Architectures": []any{"arm64"},
+		"TracingConfig": map[string]any{"Mode": "Active"},
+		"LoggingConfig": map[string]any{"LogFormat": "JSON", "LogGroup": ref("FunctionLogs"), "SystemLogLevel": "WARN"},
+		"Role":          attribute(f.LogicalID+"Role", "Arn"),
+	} {
+		if !reflect.DeepEqual(p[name], want) {
+			t.Errorf("%s: %s is %v, want %v", f.LogicalID, name, p[name], want)
+		}
+	}
+	for variable, table := range f.Tables {
+		if got := at(p, "Environment", "Variables", variable); !reflect.DeepEqual(got, ref(table)) {
+			t.Errorf("%s: %s is %v", f.LogicalID, variable, got)
+		}
+	}
+
+	versions := 0
+	for id, version := range r.ofType("AWS::Lambda::Version") {
+		if reflect.DeepEqual(version.Properties["FunctionName"], ref(f.LogicalID)) {
+			versions++
+			if got := version.Properties["Description"]; !reflect.DeepEqual(got, attribute("Settings", "Value")) {
+				t.Errorf("%s has the description %v, so that parameters may change without a new version", id, got)
+			}
+		}
+	}
+	group := f.LogicalID + "DeploymentGroup"
+	if versions != 1 || at(resources[f.LogicalID+"Aliaslive"].UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName") == nil || resources[group].Type == "" {
+		t.Errorf("%s has %d versions, the alias %+v and the deployment group %v", f.LogicalID, versions, resources[f.LogicalID+"Aliaslive"], resources[group])
+	}
+	d := resources[group].Properties
+	if got := at(d, "DeploymentConfigName", "Fn::Sub", 1, "ConfigName"); got != e.gradual {
+		t.Errorf("%s moves by %v, want %s", group, got, e.gradual)
+	}
+	alarms, _ := at(d, "AlarmConfiguration", "Alarms").([]any)
+	if (len(alarms) > 0) != (e.gradual != "AllAtOnce") {
+		t.Errorf("%s stops on %v", group, alarms)
+	}
+	for _, alarm := range alarms {
+		if id, _ := at(alarm, "Name", "Ref").(string); resources[id].Type != "AWS::CloudWatch::Alarm" {
+			t.Errorf("%s stops on %v, which is no alarm", group, alarm)
+		}
+	}
+
+	role := resources[f.LogicalID+"Role"].Properties
+	// What SAM adds by itself. Both have wildcards: any log group, any trace, and
+	// any stream of a function that reads one.
+	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole", "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"}
+	if len(f.Streams) > 0 {
+		managed = append(managed, "arn:aws:iam::aws:policy/service-role/AWSLambdaDynamoDBExecutionRole")
+	}
+	if !reflect.DeepEqual(role["ManagedPolicyArns"], managed) {
+		t.Errorf("%s has the managed policies %v, want %v", f.LogicalID, role["ManagedPolicyArns"], managed)
+	}
+	var granted []template.Grant
+	policies, _ := role["Policies"].([]any)
+	for _, policy := range policies {
+		statements, _ := at(policy, "PolicyDocument", "Statement").([]any)
+		for _, statement := range statements {
+			for _, action := range oneOrMore(at(statement, "Action")) {
+				for _, r := range oneOrMore(at(statement, "Resource")) {
+					granted = append(granted, template.Grant{Action: fmt.Sprint(action), Resource: resourceText(r)})
+				}
+			}
+		}
+	}
+	grants := f.Grants
+	for _, p := range granted {
+		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds that one for what a stream gives up
+			t.Errorf("%s may do %s on %s, which the template does not say", f.LogicalID, p.Action, p.Resource)
+		}
+	}
+	for _, g := range grants {
+		if !slices.Contains(granted, g) {
+			t.Errorf("%s may not do %s on %s", f.LogicalID, g.Action, g.Resource)
+		}
+	}
+}
+
+func oneOrMore(v any) []any {
+	if list, ok := v.([]any); ok {
+		return list
+	}
+	return []any{v}
+}
+
+// resourceText is an ARN as template.Grant has it.
+func resourceText(v any) string {
+	if text, ok := at(v, "Fn::Sub").(string); ok {
+		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)
+	}
+	if at(v, "Fn::GetAtt", 1) == "Arn" {
+		return fmt.Sprint(at(v, "Fn::GetAtt", 0))
+	}
+	return fmt.Sprint(v)
+}
+
+// A line of the access log is JSON with the address, the route and the status,
+// whatever API Gateway puts in.
+func checkAccessLog(t *testing.T, format string) {
+	t.Helper()
+	for _, value := range []string{"200", "-"} { // "-" stands for what there is not
+		line := regexp.MustCompile(`"\$context[\w.]+"`).ReplaceAllString(format, `"`+value+`"`)
+		line = regexp.MustCompile(`\$context[\w.]+`).ReplaceAllString(line, "200")
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("the access log is not JSON: %v\n%s", err, line)
+		}
+		for _, name := range []string{"service", "request_id", "address", "route", "status", "latency_ms", "integration_error"} {
+			if fields[name] == nil {
+				t.Errorf("the access log lacks %s", name)
+			}
+		}
+	}
+}
+
+// The dashboard is JSON, its widgets do not overlap, it shows every alarm, and
+// its metrics of the service's own are those that there are.
+func checkDashboard(t *testing.T, r rendered) {
+	t.Helper()
+	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
+	var dashboard struct {
+		Widgets []struct {
+			Type                string
+			X, Y, Width, Height int
+			Properties          struct {
+				Alarms  []string
+				Metrics [][]any
+				Query   string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &dashboard); err != nil {
+		t.Fatalf("the dashboard is not JSON: %v\n%s", err, body)
+	}
+	var shown, alarms []string
+	for id := range r.ofType("AWS::CloudWatch::Alarm") {
+		alarms = append(alarms, "${"+id+".Arn}")
+	}
+	own := ownMetrics(t, r)
+	cells := make(map[[2]int]bool)
+	for _, w := range dashboard.Widgets {
+		shown = append(shown, w.Properties.Alarms...)
+		for x := range w.Width {
+			for y := range w.Height {
+				cell := [2]int{w.X + x, w.Y + y}
+				if cells[cell] || cell[0] >= 24 {
+					t.Errorf("a widget at %d, %d overlaps another or the edge", w.X, w.Y)
+				}
+				cells[cell] = true
+			}
+		}
+		namespace := ""
+		for _, m := range w.Properties.Metrics {
+			if first, ok := m[0].(string); ok && first != "." && first != "..." {
+				namespace = first
+			}
+			if len(m) > 1 && namespace == "Sluice" && m[0] != "..." && !slices.Contains(own, fmt.Sprint(m[1])) {
+				t.Errorf("the dashboard shows %v, which nothing measures", m[1])
+			}
+		}
+	}
+	same(t, "the stack", alarms, "the dashboard", shown)
+	for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
+		text, err := json.Marshal(alarm.Properties)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alarm.Properties["Namespace"] == "Sluice" && !slices.Contains(own, fmt.Sprint(alarm.Properties["MetricName"])) {
+			t.Errorf("%s watches a metric that nothing measures: %s", id, text)
+		}
+	}
+}
+
+// ownMetrics are those that the functions' log lines hold, by the source of
+// package httpapi, and those of the metric filters.
+func ownMetrics(t *testing.T, r rendered) (names []string) {
+	t.Helper()
+	source, err := os.ReadFile("pkg/httpapi/log.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		names = append(names, m[1]+m[2])
+	}
+	if len(names) < 8 {
+		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)
+	}
+	for _, filter := range r.ofType("AWS::Logs::MetricFilter") {
+		names = append(names, fmt.Sprint(at(filter.Properties, "MetricTransformations", 0, "MetricName")))
+	}
+	return names
+}
+
+// SAM publishes no version when only a parameter changes. The versions'
+// description holds every parameter that an environment variable has, so that a
+// change of it makes one.
+func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
+	t.Parallel()
+	var doc struct {
+		Parameters map[string]any `yaml:"Parameters"`
+		Globals    yaml.Node      `yaml:"Globals"`
+		Resources  map[string]struct {
+			Type       string    `yaml:"Type"`
+			Properties yaml.Node `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
+		t.Fatal(err)
+	}
+	settings := doc.Resources["Settings"].Properties
+	text, err := yaml.Marshal(&settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	check := func(owner string, n yaml.Node) {
+		for _, name := range refs(member(member(&n, "Environment"), "Variables")) {
+			if _, parameter := doc.Parameters[name]; !parameter {
+				continue
+			}
+			seen++
+			if !strings.Contains(string(text), "${"+name+"}") {
+				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
+			}
+		}
+	}
+	check("Globals", *member(&doc.Globals, "Function"))
+	for id, r := range doc.Resources {
+		if r.Type == "AWS::Serverless::Function" {
+			check(id, r.Properties)
+			if v := member(&r.Properties, "VersionDescription"); v.Tag != "!GetAtt" || v.Value != "Settings.Value" {
+				t.Errorf("%s has not the VersionDescription !GetAtt Settings.Value", id)
+			}
+		}
+	}
+	if seen < 6 {
+		t.Errorf("only %d parameters are in environments, so this test reads the wrong thing", seen)
+	}
+}
+
+// member is the value of a mapping's key; an empty node if there is none.
+func member(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return new(yaml.Node)
+}
+
+// refs are what the node refers to, by !Ref or within !Sub.
+func refs(n *yaml.Node) (names []string) {
+	switch n.Tag {
+	case "!Ref":
+		names = append(names, n.Value)
+	case "!Sub":
+		for _, m := range regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(n.Value, -1) {
+			names = append(names, m[1])
+		}
+	}
+	for _, c := range n.Content {
+		names = append(names, refs(c)...)
+	}
+	return names
+}

@@ -1,0 +1,118 @@
+"""Prints, as JSON, what samconfig.toml and template.yaml make of each environment.
+
+Usage: render.py ENVIRONMENT..., in the directory of both files, with the Python
+of the SAM CLI. For each environment: its parameters and tags, and the template
+as the SAM translator renders it, once as it goes to CloudFormation ("rendered")
+and once with the parameters filled in and the conditions decided ("resolved").
+"""
+
+import copy
+import json
+import logging
+import os
+import re
+import sys
+
+import tomlkit
+from samcli.yamlhelper import yaml_parse
+from samtranslator.translator.transform import transform
+
+logging.disable(logging.CRITICAL)
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+ABSENT = object()
+PSEUDO = {"AWS::Region": "us-east-1", "AWS::Partition": "aws", "AWS::AccountId": "123456789012", "AWS::URLSuffix": "amazonaws.com"}
+
+
+class ManagedPolicies:
+    """Names of managed policies. The template uses none by name."""
+
+    def load(self):
+        return {}
+
+
+def resolve(node, values, conditions):
+    """node with parameters filled in and conditions decided; ABSENT for no value."""
+    if isinstance(node, list):
+        resolved = [resolve(n, values, conditions) for n in node]
+        return [n for n in resolved if n is not ABSENT]
+    if not isinstance(node, dict):
+        return node
+    if len(node) == 1:
+        (name, argument), = node.items()
+        if name == "Ref":
+            if argument == "AWS::NoValue":
+                return ABSENT
+            return copy.deepcopy(values.get(argument, node))
+        if name == "Condition" and isinstance(argument, str):
+            return decide(conditions[argument], values, conditions)
+        if name == "Fn::If":
+            condition, then, otherwise = argument
+            return resolve(then if decide(conditions[condition], values, conditions) else otherwise, values, conditions)
+        if name == "Fn::Sub" and isinstance(argument, str):
+            text = re.sub(r"\$\{([^}!]+)\}", lambda m: str(values.get(m[1], m[0])), argument)
+            return {name: text} if "${" in text else text
+        if name == "Fn::Join":
+            separator, parts = resolve(argument, values, conditions)
+            if isinstance(parts, list) and all(isinstance(p, str) for p in parts):
+                return separator.join(parts)
+            return {name: [separator, parts]}
+    resolved = {k: resolve(v, values, conditions) for k, v in node.items()}
+    return {k: v for k, v in resolved.items() if v is not ABSENT}
+
+
+def decide(node, values, conditions):
+    (name, argument), = node.items()
+    if name == "Fn::Not":
+        return not decide(argument[0], values, conditions)
+    if name == "Fn::And":
+        return all(decide(a, values, conditions) for a in argument)
+    if name == "Fn::Or":
+        return any(decide(a, values, conditions) for a in argument)
+    if name == "Condition":
+        return decide(conditions[argument], values, conditions)
+    if name == "Fn::Equals":
+        left, right = resolve(argument, values, conditions)
+        return str(left) == str(right)
+    raise ValueError(f"the condition {name} is not understood")
+
+
+def render(text, config):
+    template = yaml_parse(text)
+    # What sam package would have put there.
+    template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
+    overrides = dict(p.split("=", 1) for p in config["deploy"]["parameters"].get("parameter_overrides", []))
+    unknown = set(overrides) - set(template["Parameters"])
+    if unknown:
+        raise ValueError(f"samconfig.toml sets parameters that template.yaml does not have: {unknown}")
+    values = dict(PSEUDO, **{"AWS::StackName": config["global"]["parameters"]["stack_name"]})
+    for name, parameter in template["Parameters"].items():
+        value = overrides.get(name, str(parameter["Default"]))
+        if "AllowedValues" in parameter and value not in map(str, parameter["AllowedValues"]):
+            raise ValueError(f"samconfig.toml: {name}={value} is not allowed")
+        values[name] = value.split(",") if parameter["Type"] == "CommaDelimitedList" else value
+    rendered = transform(template, {"AWS::Region": PSEUDO["AWS::Region"], "AWS::Partition": "aws", **overrides}, ManagedPolicies())
+    conditions = rendered.get("Conditions", {})
+    resolved = {
+        name: resolve(resource, values, conditions)
+        for name, resource in rendered["Resources"].items()
+        if "Condition" not in resource or decide(conditions[resource["Condition"]], values, conditions)
+    }
+    return {
+        "stack": values["AWS::StackName"],
+        "parameters": overrides,
+        "tags": config["deploy"]["parameters"].get("tags", []),
+        "rendered": rendered,
+        "resolved": {"Resources": resolved},
+    }
+
+
+def main():
+    with open("template.yaml") as f:
+        text = f.read()
+    with open("samconfig.toml") as f:
+        config = tomlkit.load(f).unwrap()
+    json.dump({name: render(text, config[name]) for name in sys.argv[1:]}, sys.stdout, default=str)
+
+
+main()
