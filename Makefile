@@ -4,6 +4,7 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
 SCHEMATHESIS := 4.32.5
+MOTO        := 5.2.5
 
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
@@ -15,7 +16,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local schemathesis clean
+.PHONY: help run test check template dynamodb-local schemathesis moto bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +36,8 @@ test: ## run everything that must pass: check, template and the Go tests
 		$(call without,the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped)
 	@$(MAKE) --no-print-directory schemathesis || \
 		$(call without,the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped)
+	@$(MAKE) --no-print-directory moto || \
+		$(call without,the fetch of moto; it needs python3 with venv and its package index. Its test is skipped)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@race=-race; \
@@ -73,6 +76,15 @@ schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, w
 	@rm -rf .cache/schemathesis
 	python3 -m venv .cache/schemathesis
 	.cache/schemathesis/bin/pip install --quiet --disable-pip-version-check schemathesis==$(SCHEMATHESIS)
+	@touch $@
+
+moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test creates the stack
+
+.cache/moto/ready-$(MOTO):
+	@echo "Installing moto $(MOTO) into .cache/moto"
+	@rm -rf .cache/moto
+	python3 -m venv .cache/moto
+	.cache/moto/bin/pip install --quiet --disable-pip-version-check "moto[cloudformation]==$(MOTO)"
 	@touch $@
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use

@@ -168,6 +168,9 @@ func TestRenderedTemplate(t *testing.T) {
 						}
 					}
 				}
+				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != table.TTLAttribute {
+					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTLAttribute)
+				}
 				if table.LogicalID == "CountersTable" {
 					want("what becomes of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
 					continue

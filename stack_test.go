@@ -1,0 +1,152 @@
+package sluice_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/pkg/template"
+)
+
+// notMade are the types of the template's resources that moto cannot create.
+// What refers to an alias refers to its function there.
+var notMade = []string{
+	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage",
+	"AWS::CertificateManager::Certificate", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
+	"AWS::Lambda::Alias", "AWS::Logs::MetricFilter", "AWS::S3::BucketPolicy", "AWS::SNS::Subscription",
+	"AWS::SSM::Parameter", // without the attribute Value
+}
+
+// stack is what testdata/create_stack.py prints.
+type stack struct {
+	Status      string
+	Types       map[string]string // logical id → type, of what was made
+	Physical    map[string]string // logical id → name
+	Unsupported []string
+	Outputs     map[string]string
+	Tables      map[string]any
+	Roles       map[string][]any // logical id → inline policies
+	Functions   map[string]any
+}
+
+// Another implementation of CloudFormation than AWS's, moto's, creates the
+// rendered stack, and what it then has is what the template says.
+func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
+	t.Parallel()
+	prod, tmpl := render(t)["prod"], parse(t)
+	in, err := json.Marshal(map[string]any{"stack": prod.Stack, "template": prod.Rendered, "parameters": prod.Parameters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s stack
+	if err := json.Unmarshal(python(t, "moto", "moto", in, "testdata/create_stack.py"), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Status != "CREATE_COMPLETE" {
+		t.Fatalf("the stack is %s", s.Status)
+	}
+	same(t, "the list of what moto cannot make", notMade, "moto", s.Unsupported)
+	for id, r := range prod.Resolved.Resources {
+		if s.Types[id] == "" && !slices.Contains(notMade, r.Type) {
+			t.Errorf("%s, %s, was not created", id, r.Type)
+		}
+	}
+
+	arns := make(map[string]string) // what an ARN begins with → logical id
+	for _, table := range tmpl.Tables {
+		got := s.Tables[table.LogicalID]
+		arns[fmt.Sprint(at(got, "TableArn"))] = table.LogicalID
+		checkTable(t, table, got)
+		if output := s.Outputs[strings.TrimSuffix(table.LogicalID, "Table")+"TableName"]; output != s.Physical[table.LogicalID] {
+			t.Errorf("the output with the name of %s is %q", table.LogicalID, output)
+		}
+	}
+	for id, typ := range s.Types {
+		if typ == "AWS::S3::Bucket" {
+			arns["arn:aws:s3:::"+s.Physical[id]] = id
+		}
+	}
+
+	for _, f := range tmpl.Functions {
+		for variable, table := range f.Tables {
+			if got := at(s.Functions[f.LogicalID], "Environment", "Variables", variable); got != s.Physical[table] {
+				t.Errorf("%s: %s is %v, want the name of %s", f.LogicalID, variable, got, table)
+			}
+		}
+		var granted []template.Grant
+		for _, document := range s.Roles[f.LogicalID+"Role"] {
+			statements, _ := at(document, "Statement").([]any)
+			for _, statement := range statements {
+				for _, action := range oneOrMore(at(statement, "Action")) {
+					for _, r := range oneOrMore(at(statement, "Resource")) {
+						if action != "sqs:SendMessage" { // SAM's own
+							granted = append(granted, template.Grant{Action: fmt.Sprint(action), Resource: logical(arns, fmt.Sprint(r))})
+						}
+					}
+				}
+			}
+		}
+		for _, g := range granted {
+			if !slices.Contains(f.Grants, g) {
+				t.Errorf("%s may do %s on %s, which the template does not say", f.LogicalID, g.Action, g.Resource)
+			}
+		}
+		for _, g := range f.Grants {
+			if !slices.Contains(granted, g) {
+				t.Errorf("%s may not do %s on %s", f.LogicalID, g.Action, g.Resource)
+			}
+		}
+	}
+}
+
+// logical is an ARN as template.Grant has it.
+func logical(arns map[string]string, arn string) string {
+	for prefix, id := range arns {
+		if rest, ok := strings.CutPrefix(arn, prefix); ok && (rest == "" || rest[0] == '/') {
+			return id + rest
+		}
+	}
+	return arn
+}
+
+// The table that was made has the keys, the indexes and the stream of its
+// definition, and its protection. moto leaves out expiry, recovery and
+// encryption; TestRenderedTemplate looks at them.
+func checkTable(t *testing.T, want template.Table, got any) {
+	t.Helper()
+	key := func(of any) (hash, rng string) {
+		for _, e := range oneOrMore(at(of, "KeySchema")) {
+			if at(e, "KeyType") == "HASH" {
+				hash = fmt.Sprint(at(e, "AttributeName"))
+			} else {
+				rng = fmt.Sprint(at(e, "AttributeName"))
+			}
+		}
+		return hash, rng
+	}
+	made := template.Table{LogicalID: want.LogicalID, Attributes: make(map[string]string)}
+	made.Hash, made.Range = key(got)
+	for _, a := range oneOrMore(at(got, "AttributeDefinitions")) {
+		made.Attributes[fmt.Sprint(at(a, "AttributeName"))] = fmt.Sprint(at(a, "AttributeType"))
+	}
+	indexes, _ := at(got, "GlobalSecondaryIndexes").([]any)
+	for _, i := range indexes {
+		index := template.Index{Name: fmt.Sprint(at(i, "IndexName")), Projection: fmt.Sprint(at(i, "Projection", "ProjectionType"))}
+		index.Hash, index.Range = key(i)
+		made.Indexes = append(made.Indexes, index)
+	}
+	slices.SortFunc(made.Indexes, func(a, b template.Index) int { return strings.Compare(a.Name, b.Name) })
+	made.TTLAttribute = want.TTLAttribute // not made by moto
+	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
+		made.StreamView = view
+	}
+	if !reflect.DeepEqual(made, want) {
+		t.Errorf("the table made is %+v, want %+v", made, want)
+	}
+	if protected := fmt.Sprint(at(got, "DeletionProtectionEnabled")) == "true"; protected != (want.LogicalID != "CountersTable") {
+		t.Errorf("%s: deletion protection is %t", want.LogicalID, protected)
+	}
+}
