@@ -53,6 +53,7 @@ check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go mod tidy -diff
+	cd bench && go vet ./... && go mod tidy -diff
 
 template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 	.cache/sam/bin/cfn-lint --include-checks I -- template.yaml
@@ -97,6 +98,9 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@cp $< .cache/dynamodb-local.part/pom.xml
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
+
+bench-coldstart: ## measure what a cold start of each function takes
+	cd bench && go run ./coldstart
 
 # sam build calls these, one for each function of template.yaml:
 # build-ListEntityFunction builds functions/list-entity. It does not tell the

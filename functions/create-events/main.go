@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.New(context.Background(), os.Getenv)
+	instance, err := bootstrap.NewWith(context.Background(), os.Getenv, httpapi.BatchWriters)
 	if err != nil {
 		log.Fatal(err)
 	}

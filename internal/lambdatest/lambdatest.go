@@ -41,13 +41,14 @@ func Build(t testing.TB, function string) string {
 	return path
 }
 
-// Instance is a running function instance. It ends with the test.
+// Instance is a running function instance.
 type Instance struct {
 	mu      sync.Mutex // one event at a time
 	events  chan []byte
 	answers chan answer
 	polled  chan struct{} // closed when the process first asks for an event
 	exited  chan struct{}
+	stop    func()
 	log     lockedBuffer
 }
 
@@ -56,10 +57,20 @@ type answer struct {
 	failed bool // the function reported an error in place of a response
 }
 
-// Start starts a binary with the environment env ("NAME=value") and nothing
-// else of this process's own but credentials of no worth.
+// Start is Run for the time of a test.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
+	i, err := Run(binary, env...)
+	if err != nil {
+		t.Fatalf("start %s: %v", binary, err)
+	}
+	t.Cleanup(i.Stop)
+	return i
+}
+
+// Run starts a binary with the environment env ("NAME=value") and nothing else
+// of this process's own but credentials of no worth.
+func Run(binary string, env ...string) (*Instance, error) {
 	i := &Instance{events: make(chan []byte), answers: make(chan answer), polled: make(chan struct{}), exited: make(chan struct{})}
 	api := httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
@@ -71,20 +82,23 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		api.Close()
-		t.Fatalf("start %s: %v", binary, err)
+		return nil, err
 	}
 	go func() {
 		cmd.Wait() //nolint:errcheck // it is killed at the end
 		close(i.exited)
 	}()
-	t.Cleanup(func() {
+	i.stop = func() {
 		cmd.Process.Kill() //nolint:errcheck // it may have ended
 		<-i.exited
 		api.CloseClientConnections()
 		api.Close()
-	})
-	return i
+	}
+	return i, nil
 }
+
+// Stop kills the process.
+func (i *Instance) Stop() { i.stop() }
 
 // runtimeAPI is the part of the Lambda Runtime API (version 2018-06-01) that
 // a function uses.

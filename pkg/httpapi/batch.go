@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	maxBatch     = 100 // events of one request
-	batchWriters = 10  // events that one request writes at the same time
+	maxBatch = 100 // events of one request
+
+	// BatchWriters is how many events of a batch are written at the same time.
+	BatchWriters = 10
 )
 
 // batchBody is the JSON of a batch's outcome.
@@ -83,7 +85,7 @@ func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
 		byID[e.ID] = append(byID[e.ID], indexed{e, i})
 	}
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, batchWriters)
+	slots := make(chan struct{}, BatchWriters)
 	for _, group := range byID {
 		slots <- struct{}{}
 		wg.Go(func() {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -49,6 +50,12 @@ type Instance struct {
 // have their own answer to it. getenv reads the variables of template.yaml; the
 // SDK reads its own from the environment.
 func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
+	return NewWith(ctx, getenv, 1)
+}
+
+// NewWith is New for a function whose first request makes that many calls at
+// the same time.
+func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Instance, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
 		return nil, err
@@ -72,12 +79,23 @@ func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
 		return nil, err
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	within, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if err := counters.Connect(within); err != nil {
-		logger.Warn("the init phase has made no connection", "error", err.Error())
-	}
+	connect(ctx, counters, atOnce, logger)
 	return &Instance{DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
+}
+
+// connect makes connections by as many calls at the same time.
+func connect(ctx context.Context, counters *dynamostore.Store, atOnce int, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			if err := counters.Connect(ctx); err != nil {
+				logger.Warn("the init phase has made no connection", "error", err.Error())
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // authenticator checks keys by the table. Functions of public routes have none,

@@ -1,0 +1,10 @@
+module sluice/bench
+
+go 1.26
+
+require (
+	github.com/aws/aws-lambda-go v1.55.1
+	sluice v0.0.0
+)
+
+replace sluice => ../
