@@ -426,14 +426,18 @@ func (w *world) ended(reason string) {
 	}
 }
 
-// idsOf reads the ids of the records in a file, which has columns for the
-// attributes of these names if it is CSV.
-func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
-	unzip, err := gzip.NewReader(bytes.NewReader(file))
+func unzip(file []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(unzip)
+	return io.ReadAll(z)
+}
+
+// idsOf reads the ids of the records in a file, which has columns for the
+// attributes of these names if it is CSV.
+func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
+	text, err := unzip(file)
 	if err != nil {
 		return nil, err
 	}
