@@ -122,7 +122,8 @@ func queryAll(b *testing.B, client *dynamodb.Client, table string, page int32, w
 	b.Helper()
 	in := &dynamodb.QueryInput{
 		TableName: &table, IndexName: aws.String("by_position"), Limit: &page,
-		KeyConditionExpression:    aws.String("shard = :shard"),
+		KeyConditionExpression:    aws.String("#shard = :shard"),
+		ExpressionAttributeNames:  map[string]string{"#shard": "shard"},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":shard": &types.AttributeValueMemberS{Value: "default#0"}},
 	}
 	for pages := dynamodb.NewQueryPaginator(client, in); pages.HasMorePages(); {
