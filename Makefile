@@ -5,6 +5,7 @@ SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
 SCHEMATHESIS := 4.32.5
 MOTO        := 5.2.5
+VERSITYGW   := v1.8.0
 
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
@@ -16,7 +17,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local schemathesis moto bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +35,8 @@ test: ## run everything that must pass: check, template and the Go tests
 	else $(call without,the checks of template.yaml; they need python3 with venv and its package index); fi
 	@$(MAKE) --no-print-directory dynamodb-local || \
 		$(call without,the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped)
+	@$(MAKE) --no-print-directory versitygw || \
+		$(call without,the build of Versity S3 Gateway; it needs the Go proxy. Tests that use it are skipped)
 	@$(MAKE) --no-print-directory schemathesis || \
 		$(call without,the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped)
 	@$(MAKE) --no-print-directory moto || \
@@ -101,6 +104,14 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 
 bench-coldstart: ## measure what a cold start of each function takes
 	cd bench && go run ./coldstart
+
+versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server that tests use
+
+.cache/versitygw/ready-$(VERSITYGW):
+	@echo "Building Versity S3 Gateway $(VERSITYGW) into .cache/versitygw"
+	@rm -rf .cache/versitygw
+	GOBIN=$(CURDIR)/.cache/versitygw GOFLAGS= go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
+	@touch $@
 
 # sam build calls these, one for each function of template.yaml:
 # build-ListEntityFunction builds functions/list-entity. It does not tell the

@@ -6,11 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"sluice/internal/dynamolocal"
+	"sluice/pkg/event"
+	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/record"
 )
 
 // job is what these tests read of an export job.
@@ -120,7 +127,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			for _, want := range []string{
 				`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
 				`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
-				`,,'=1+1,"a` + "\r\n" + `b,""c""",-2,,` + "\r\n",
+				`,,'=1+1,"a` + "\n" + `b,""c""",-2,,` + "\r\n",
 			} {
 				if !strings.Contains(csv, want) {
 					t.Errorf("the CSV lacks %q:\n%s", want, csv)
@@ -167,5 +174,82 @@ func TestLinksToExportFiles(t *testing.T) {
 	}
 	if j := readJob(t, c.check(t, "GET", "/export_job/x", "")); c.download(t, j) != "" {
 		t.Error("the file is not empty")
+	}
+}
+
+// importEvents puts n events into the file of a server that is not running.
+func importEvents(t *testing.T, dir string, n int) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := eventbolt.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	const together = 500 // share a transaction
+	for w := range together {
+		writers.Go(func() {
+			for i := w; i < n; i += together {
+				e := event.Event{
+					ID: fmt.Sprintf("e%06d", i), Name: "n", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i)),
+					OccurredAt: record.TimeOf(time.UnixMilli(int64(i))), CreatedAt: record.TimeOf(time.UnixMilli(0)),
+				}
+				if _, _, err := store.Create(t.Context(), "default", e); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := db.Close(); err != nil || t.Failed() {
+		t.Fatal("import: ", err)
+	}
+}
+
+// Another client plays the example of the limits while a job runs, again until
+// all of it is in one window and the job has not ended by then.
+func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	const records = 50_000
+	dir := t.TempDir()
+	importEvents(t, dir, records)
+	s := start(t, dir)
+	owner := s.client(t)
+	var j job
+	during := false
+	for n := 0; n < 10 && !during; n++ {
+		oneWindow(t, s, func(c *client) (responses []response) {
+			j = readJob(t, owner.want(t, http.StatusCreated, "POST", "/create_export_job", `{"resource":"event","format":"ndjson"}`))
+			for range 4 {
+				responses = append(responses, c.do(t, "GET", "/event?limit=50", ""))
+			}
+			responses = append(responses, c.do(t, "GET", "/event?limit=1", ""))
+			during = readJob(t, owner.check(t, "GET", "/export_job/"+j.ID, "")).Status == "running"
+			if responses[0].reset(t) == responses[4].reset(t) {
+				for i, r := range responses {
+					if want := []int{200, 200, 200, 200, 429}[i]; r.status != want {
+						t.Errorf("request %d: status %d, want %d: %.200s", i, r.status, want, r.body)
+					}
+				}
+			}
+			j = owner.awaitJob(t, j.ID, nil)
+			return responses
+		})
+	}
+	if !during {
+		t.Fatal("the job never ran all the while; it is too small for this test")
+	}
+	lines := strings.Split(strings.TrimSuffix(owner.download(t, j), "\n"), "\n")
+	if len(lines) != records || j.RecordsWritten != records {
+		t.Fatalf("%d lines; the job is %+v", len(lines), j)
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, fmt.Sprintf(`{"id":"e%06d",`, i)) {
+			t.Fatalf("line %d is %s", i, line)
+		}
 	}
 }

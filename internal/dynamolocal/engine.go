@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,23 +15,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/child"
 )
 
 // startTimeout is how long an engine may take until it answers. It takes two
 // seconds, more where many start at once.
 const startTimeout = 60 * time.Second
-
-// script runs the engine, its arguments, until its standard input ends. The
-// other end of that is a pipe that only the test process holds, so the engine
-// ends with that process, however that ends.
-const script = `
-exec 3<&0
-"$@" </dev/null 3<&- &
-engine=$!
-{ cat <&3; kill -9 "$engine"; } >/dev/null 2>&1 &
-exec 3<&-
-wait "$engine"
-`
 
 // Engine is one process of DynamoDB Local. Its methods may be called by several
 // goroutines.
@@ -43,25 +31,22 @@ type Engine struct {
 	install     installation
 	dir         string // where it keeps its tables; "" for memory
 	port        int
-	reservation net.Listener // keeps other test processes from the port
+	reservation io.Closer // keeps other test processes from the port
 
 	mu      sync.Mutex
-	process *process // nil while stopped
+	process *child.Process // nil while stopped
 }
 
 // installation is where the engine's programs are.
 type installation struct {
-	sh, java string
-	dir      string // holds the jars and native libraries
+	java string
+	dir  string // holds the jars and native libraries
 }
 
 // find looks for the programs, once.
 var find = sync.OnceValues(func() (installation, error) {
 	var in installation
 	var err error
-	if in.sh, err = exec.LookPath("sh"); err != nil {
-		return in, err
-	}
 	if in.java, err = exec.LookPath("java"); err != nil {
 		return in, err
 	}
@@ -70,7 +55,7 @@ var find = sync.OnceValues(func() (installation, error) {
 		return in, fmt.Errorf("java -version: %w: %s", err, bytes.TrimSpace(out))
 	}
 	if in.dir = os.Getenv("DYNAMODB_LOCAL"); in.dir == "" {
-		root, err := moduleRoot()
+		root, err := child.ModuleRoot()
 		if err != nil {
 			return in, err
 		}
@@ -81,25 +66,6 @@ var find = sync.OnceValues(func() (installation, error) {
 	}
 	return in, nil
 })
-
-// moduleRoot is the directory of go.mod. Tests run in the directory of their
-// package.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod in the working directory or above it")
-		}
-		dir = parent
-	}
-}
 
 // start runs an engine on a free port, with its tables in dir or, if that is
 // empty, in memory.
@@ -124,44 +90,13 @@ func start(install installation, dir string) (*Engine, error) {
 	return nil, errors.Join(errs...)
 }
 
-// reserve makes an engine that does not run yet. Its port is below those that
-// operating systems give to outgoing connections: one of these could take it
-// while the engine starts or is stopped. The port above it stays open as long
-// as the engine is in use, so that another test process that draws the same
-// port draws again instead of talking to this engine.
+// reserve makes an engine that does not run yet.
 func reserve(install installation) (*Engine, error) {
-	const low, high, tries = 20000, 30000, 100
-	var last error
-	for range tries {
-		port := low + 2*rand.IntN((high-low)/2)
-		reservation, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err != nil {
-			last = err
-			continue
-		}
-		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // every address, as the engine listens
-		if err != nil {
-			last = err
-			reservation.Close()
-			continue
-		}
-		probe.Close()
-		return &Engine{
-			Endpoint:    fmt.Sprintf("http://127.0.0.1:%d", port),
-			install:     install,
-			port:        port,
-			reservation: reservation,
-		}, nil
+	port, reservation, err := child.Port()
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no free port found: %w", last)
-}
-
-// process is a running engine.
-type process struct {
-	stdin  io.Closer
-	log    tail
-	exited chan struct{} // closed when it has ended
-	err    error         // why it ended; read after exited
+	return &Engine{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), install: install, port: port, reservation: reservation}, nil
 }
 
 var errExited = errors.New("the engine ended")
@@ -174,39 +109,28 @@ func (e *Engine) run() error {
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
 	}
-	cmd := exec.Command(e.install.sh, append([]string{"-c", script, "dynamodb-local",
-		e.install.java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+	p, err := child.Start(e.install.java, append([]string{
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dsqlite4java.library.path=" + e.install.dir,
 		"-cp", filepath.Join(e.install.dir, "*"),
 		"software.amazon.dynamodb.services.local.main.ServerRunner",
 		"-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(e.port)}, storage...)...)
-	p := &process{exited: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	p.stdin = stdin
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() {
-		p.err = cmd.Wait()
-		close(p.exited)
-	}()
 	e.mu.Lock()
 	e.process = p
 	e.mu.Unlock()
 
 	if err := e.answers(p); err != nil {
 		e.Stop()
-		return fmt.Errorf("%w; its last words:\n%s", err, p.log.String())
+		return fmt.Errorf("%w; its last words:\n%s", err, p.Log())
 	}
 	return nil
 }
 
 // answers waits until the engine lists its tables.
-func (e *Engine) answers(p *process) error {
+func (e *Engine) answers(p *child.Process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	client := e.Client(func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
@@ -218,8 +142,8 @@ func (e *Engine) answers(p *process) error {
 			return nil
 		}
 		select {
-		case <-p.exited:
-			return fmt.Errorf("%w: %w", errExited, p.err)
+		case <-p.Exited():
+			return fmt.Errorf("%w: %w", errExited, p.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("no answer within %v: %w", startTimeout, err)
 		case <-again.C:
@@ -235,8 +159,7 @@ func (e *Engine) Stop() {
 	e.process = nil
 	e.mu.Unlock()
 	if p != nil {
-		p.stdin.Close()
-		<-p.exited
+		p.Stop()
 	}
 }
 
@@ -259,29 +182,5 @@ func (e *Engine) Log() string {
 	if e.process == nil {
 		return ""
 	}
-	return e.process.log.String()
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 16 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if n := len(t.b) - tailBytes; n > 0 {
-		t.b = append(t.b[:0], t.b[n:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
+	return e.process.Log()
 }

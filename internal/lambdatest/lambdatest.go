@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +26,9 @@ import (
 	"sluice/internal/secrettest"
 )
 
-// timeout is what template.yaml gives a function for one event.
-const timeout = 10 * time.Second
+// Timeout is what template.yaml gives a function that serves a route for one
+// event.
+const Timeout = 10 * time.Second
 
 // Build builds the function's binary with the flags of the deployment and
 // returns its path.
@@ -44,12 +46,18 @@ func Build(t testing.TB, function string) string {
 // Instance is a running function instance.
 type Instance struct {
 	mu      sync.Mutex // one event at a time
-	events  chan []byte
+	process *os.Process
+	events  chan invocation
 	answers chan answer
 	polled  chan struct{} // closed when the process first asks for an event
 	exited  chan struct{}
 	stop    func()
 	log     lockedBuffer
+}
+
+type invocation struct {
+	payload []byte
+	timeout time.Duration
 }
 
 type answer struct {
@@ -71,7 +79,7 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 // Run starts a binary with the environment env ("NAME=value") and nothing else
 // of this process's own but credentials of no worth.
 func Run(binary string, env ...string) (*Instance, error) {
-	i := &Instance{events: make(chan []byte), answers: make(chan answer), polled: make(chan struct{}), exited: make(chan struct{})}
+	i := &Instance{events: make(chan invocation), answers: make(chan answer), polled: make(chan struct{}), exited: make(chan struct{})}
 	api := httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
@@ -84,13 +92,13 @@ func Run(binary string, env ...string) (*Instance, error) {
 		api.Close()
 		return nil, err
 	}
+	i.process = cmd.Process
 	go func() {
 		cmd.Wait() //nolint:errcheck // it is killed at the end
 		close(i.exited)
 	}()
 	i.stop = func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended
-		<-i.exited
+		i.Kill()
 		api.CloseClientConnections()
 		api.Close()
 	}
@@ -112,9 +120,9 @@ func (i *Instance) runtimeAPI() http.Handler {
 		case ev := <-i.events:
 			invocations++
 			w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))
-			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(timeout).UnixMilli(), 10))
+			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(ev.timeout).UnixMilli(), 10))
 			w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
-			w.Write(ev) //nolint:errcheck // the process may have been killed
+			w.Write(ev.payload) //nolint:errcheck // the process may have been killed
 		case <-r.Context().Done():
 		}
 	})
@@ -136,50 +144,88 @@ func (i *Instance) runtimeAPI() http.Handler {
 	return mux
 }
 
+// ErrFailed says that the function reported an error in place of a response.
+var ErrFailed = errors.New("the function failed")
+
+// ErrExited says that the process has ended.
+var ErrExited = errors.New("the function has exited")
+
 // Ready waits until the init phase is over: the process asks for its first event.
 func (i *Instance) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	select {
 	case <-i.polled:
 		return nil
 	case <-i.exited:
-		return fmt.Errorf("the function has exited: %s", i.Log())
+		return fmt.Errorf("%w: %s", ErrExited, i.Log())
 	case <-ctx.Done():
 		return fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
 	}
 }
 
-// Invoke hands the event to the instance and waits for its response. Calls
-// wait for each other. It fails when the function reports an error, exits or
-// exceeds its timeout.
+// Invoke hands the event of a request to the instance and waits for its
+// response. Calls wait for each other. It fails as Handle does.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
-	payload, err := json.Marshal(ev)
+	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {
 		return resp, err
+	}
+	return resp, json.Unmarshal(body, &resp)
+}
+
+// Handle hands any event to the instance, which has that long for it, and waits
+// for its response. It fails with ErrFailed, with ErrExited, or when the
+// function exceeds its timeout.
+func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (response []byte, err error) {
+	payload, err := json.Marshal(ev)
+	if err != nil {
+		return nil, err
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
-	case i.events <- payload:
+	case i.events <- invocation{payload: payload, timeout: timeout}:
 	case <-i.exited:
-		return resp, fmt.Errorf("the function has exited: %s", i.Log())
+		return nil, fmt.Errorf("%w: %s", ErrExited, i.Log())
 	case <-ctx.Done():
-		return resp, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
+		return nil, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
 	}
 	select {
 	case a := <-i.answers:
 		if a.failed {
-			return resp, fmt.Errorf("the function failed: %s", a.body)
+			return nil, fmt.Errorf("%w: %s", ErrFailed, a.body)
 		}
-		return resp, json.Unmarshal(a.body, &resp)
+		return a.body, nil
 	case <-i.exited:
-		return resp, fmt.Errorf("the function has exited: %s", i.Log())
+		return nil, fmt.Errorf("%w: %s", ErrExited, i.Log())
 	case <-ctx.Done():
-		return resp, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
+		return nil, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
 	}
+}
+
+// Kill ends the process at once, as Lambda does when a function has used up its
+// time or its memory (SIGKILL), and waits for its end.
+func (i *Instance) Kill() {
+	i.process.Kill() //nolint:errcheck // it may have ended
+	<-i.exited
+}
+
+// PeakMemory is the most memory in bytes that the process has had in use so far,
+// while it runs. It needs Linux.
+func (i *Instance) PeakMemory() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kilobytes int64
+	if _, err := fmt.Sscanf(after, "%d kB", &kilobytes); err != nil {
+		return 0, fmt.Errorf("read VmHWM: %w", err)
+	}
+	return kilobytes << 10, nil
 }
 
 // Log is what the process has written so far.

@@ -2,7 +2,6 @@ package exportjob
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -68,14 +67,14 @@ func Columns(resource Resource, attributes []string) []string {
 // csvEncoder writes CSV with lines that end in CR LF. A string stands in its
 // cell as it is, a number with its digits, true and false as these words, an
 // object or a list as JSON; an attribute that is null or missing leaves its cell
-// empty. encoding/csv writes every line break in a cell as CR LF.
+// empty. encoding/csv would not do: where its lines end in CR LF, it changes the
+// line breaks in cells.
 type csvEncoder struct {
 	columns []string
 	place   map[string]int // attribute → its column
 	keep    bool           // formulas
-	line    bytes.Buffer
-	csv     *csv.Writer
 	cells   []string
+	line    bytes.Buffer
 }
 
 func newCSVEncoder(j Job) *csvEncoder {
@@ -85,8 +84,6 @@ func newCSVEncoder(j Job) *csvEncoder {
 	for i, name := range j.Progress.Survey.Names {
 		e.place[name] = fixed + i
 	}
-	e.csv = csv.NewWriter(&e.line)
-	e.csv.UseCRLF = true
 	return e
 }
 
@@ -121,10 +118,19 @@ func (e *csvEncoder) write(w io.Writer, r row) error {
 
 func (e *csvEncoder) writeLine(w io.Writer, cells []string) error {
 	e.line.Reset()
-	if err := e.csv.Write(cells); err != nil {
-		return fmt.Errorf("encode record: %w", err)
+	for i, cell := range cells {
+		if i > 0 {
+			e.line.WriteByte(',')
+		}
+		if !strings.ContainsAny(cell, "\",\r\n") {
+			e.line.WriteString(cell)
+			continue
+		}
+		e.line.WriteByte('"')
+		e.line.WriteString(strings.ReplaceAll(cell, `"`, `""`))
+		e.line.WriteByte('"')
 	}
-	e.csv.Flush() // into a buffer, which takes everything
+	e.line.WriteString("\r\n")
 	_, err := w.Write(e.line.Bytes())
 	return err
 }

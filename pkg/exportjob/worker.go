@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -76,6 +77,7 @@ type Worker struct {
 	entities Entities
 	events   Events
 	files    Files
+	compress func(io.Writer) compressor
 	Config
 }
 
@@ -96,7 +98,18 @@ func NewWorker(store Store, entities Entities, events Events, files Files, cfg C
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Worker{store: store, entities: entities, events: events, files: files, Config: cfg}, nil
+	return &Worker{store: store, entities: entities, events: events, files: files, compress: fastGzip, Config: cfg}, nil
+}
+
+// compressor is a *gzip.Writer.
+type compressor interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+func fastGzip(w io.Writer) compressor {
+	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that there is
+	return z
 }
 
 // saveTimeout bounds the last thing a run saves after its time has ended.
@@ -383,7 +396,7 @@ func (r *run) write(ctx context.Context) error {
 		}()
 	}
 	to := newEncoder(r.job)
-	part := newMember(r.PartBytes)
+	part := newMember(r.PartBytes, r.compress)
 	if len(r.job.Progress.Parts) == 0 {
 		if err := to.begin(part); err != nil {
 			return err
@@ -455,14 +468,14 @@ func (r *run) put(part *member, cursor string, last bool) error {
 // member is a part under way: a gzip member in memory.
 type member struct {
 	bytes.Buffer // what has been compressed
-	gzip         *gzip.Writer
+	gzip         compressor
 	records      int64
 }
 
-func newMember(size int) *member {
+func newMember(size int, compress func(io.Writer) compressor) *member {
 	m := new(member)
 	m.Grow(size + size/8) // the last record may be large; mostly none is
-	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed)
+	m.gzip = compress(&m.Buffer)
 	return m
 }
 

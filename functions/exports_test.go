@@ -1,0 +1,336 @@
+package functions_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/lambdatest"
+	"sluice/internal/s3local"
+	"sluice/pkg/event"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/exportjob"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/record"
+)
+
+// workerTimeout is what template.yaml gives the export worker.
+const workerTimeout = 15 * time.Minute
+
+// exportRecords is how many events the tests of large exports export:
+// EXPORT_RECORDS, or 50,000.
+func exportRecords(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "50000"))
+	if err != nil || n < 50_000 {
+		t.Fatalf("EXPORT_RECORDS=%q, want 50000 or more", os.Getenv("EXPORT_RECORDS"))
+	}
+	return n
+}
+
+// imported is when the events of these tests began to occur, and were created.
+var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// importedEvent is event number i in the order of an export. Its attributes
+// hardly compress, so that a file of many has several parts; three each occur at
+// once.
+func importedEvent(i int) event.Event {
+	random := make([]byte, 420)
+	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // it never fails
+	return event.Event{
+		ID: fmt.Sprintf("e%07d", i), Name: "measured",
+		OccurredAt: record.TimeOf(imported.Add(time.Duration(i/3) * time.Millisecond)), CreatedAt: record.TimeOf(imported),
+		Attributes: record.Attributes(fmt.Sprintf(`{"n":%d.50,"text":"%s"}`, i, base64.StdEncoding.EncodeToString(random))),
+	}
+}
+
+// line is an event as a line of a file.
+func line(t testing.TB, e event.Event) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// batches is the client of a store that only creates events. It puts many in
+// one call.
+type batches struct {
+	*dynamodb.Client
+	table string
+	items chan map[string]types.AttributeValue
+}
+
+// PutItem takes the item of an event that is new.
+func (b *batches) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	b.items <- in.Item
+	return new(dynamodb.PutItemOutput), nil
+}
+
+// write writes items until there are no more.
+func (b *batches) write(ctx context.Context) error {
+	var puts []types.WriteRequest
+	for open := true; open; {
+		var item map[string]types.AttributeValue
+		if item, open = <-b.items; open {
+			puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: item}})
+		}
+		if len(puts) == 25 || !open && len(puts) > 0 {
+			out, err := b.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{b.table: puts}})
+			if err != nil {
+				return err
+			}
+			if len(out.UnprocessedItems) > 0 {
+				return errors.New("the engine did not take all")
+			}
+			puts = nil
+		}
+	}
+	return nil
+}
+
+// importEvents puts events into a table.
+func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n int, nth func(int) event.Event) {
+	t.Helper()
+	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
+	store, err := eventdynamo.New(b, table, eventdynamo.Config{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			if err := b.write(t.Context()); err != nil {
+				t.Error(err)
+				for range b.items { // so that nobody waits
+				}
+			}
+		})
+	}
+	for i := range n {
+		if _, _, err := store.Create(t.Context(), "default", nth(i)); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(b.items)
+	writers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// exports is a deployment with a bucket, whose export jobs are run by the worker
+// as Lambda would.
+type exports struct {
+	deployment
+	client *dynamodb.Client
+	worker string // its binary
+	jobs   *jobdynamo.Store
+	stream *stream
+	create *lambdatest.Instance
+	get    *lambdatest.Instance
+}
+
+func deployExports(t *testing.T, shards int) *exports {
+	t.Helper()
+	server := s3local.Start(t)
+	engine := dynamolocal.Start(t) // its own: to delete a large table takes longer than to end with it
+	table := engine.Table(t, "ExportJobsTable")
+	d := deployTables(engine.Endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
+	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
+		"EXPORT_JOBS_BUCKET="+server.Bucket(t), "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
+	jobs, err := jobdynamo.New(engine.Client(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &exports{
+		deployment: d, client: engine.Client(), worker: lambdatest.Build(t, "export-worker"), jobs: jobs, stream: openStream(t, engine, table, "export-worker"),
+		create: d.start(t, "create-export-job", 1)[0], get: d.start(t, "get-export-job", 1)[0],
+	}
+}
+
+// order creates a job and returns the event with which the worker is started.
+func (x *exports) order(t *testing.T, id, rest string) any {
+	t.Helper()
+	invoke(t, x.create, lambdatest.Event("POST", "/create_export_job", "192.0.2.1", fmt.Sprintf(`{"id":"%s",%s}`, id, rest)), http.StatusCreated)
+	return x.stream.next(t)
+}
+
+// job is a job as it is stored.
+func (x *exports) job(t *testing.T, id string) exportjob.Job {
+	t.Helper()
+	j, err := x.jobs.Get(t.Context(), "default", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// run runs the worker in a process of its own and waits for its end.
+func (x *exports) run(t *testing.T, ev any) *lambdatest.Instance {
+	t.Helper()
+	instance := lambdatest.Start(t, x.worker, x.env...)
+	if _, err := instance.Handle(t.Context(), ev, workerTimeout); err != nil {
+		t.Fatal(err)
+	}
+	return instance
+}
+
+// runUntil runs the worker and kills it as soon as its job is as killed says.
+func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
+	t.Helper()
+	instance := lambdatest.Start(t, x.worker, x.env...)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := instance.Handle(t.Context(), ev, workerTimeout)
+		ended <- err
+	}()
+	for look := time.NewTicker(5 * time.Millisecond); ; <-look.C {
+		select {
+		case err := <-ended:
+			t.Fatalf("the worker was done (error %v) before it could be killed", err)
+		default:
+		}
+		if killed(x.job(t, id)) {
+			break
+		}
+	}
+	instance.Kill()
+	if err := <-ended; !errors.Is(err, lambdatest.ErrExited) {
+		t.Fatalf("the worker was to be killed: %v", err)
+	}
+}
+
+// file follows the link of a job that has succeeded.
+func (x *exports) file(t *testing.T, id string, records int) io.Reader {
+	t.Helper()
+	ev := lambdatest.Event("GET", "/export_job/"+id, "192.0.2.1", "")
+	ev.PathParameters = map[string]string{"id": id}
+	var j exportjob.Job
+	if err := json.Unmarshal([]byte(invoke(t, x.get, ev, http.StatusOK).Body), &j); err != nil {
+		t.Fatal(err)
+	}
+	if j.Status != exportjob.Succeeded || j.DownloadURL == nil || j.RecordsWritten != int64(records) || *j.RecordsExpected != int64(records) {
+		t.Fatalf("the job is %+v, want %d records", j, records)
+	}
+	resp, err := http.Get(*j.DownloadURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // only read
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
+		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
+	}
+	unzip, err := gzip.NewReader(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unzip
+}
+
+// wantLines checks that a file has the first n imported events, each once, and
+// in order, and nothing else.
+func wantLines(t *testing.T, file io.Reader, n int) {
+	t.Helper()
+	lines := bufio.NewReader(file)
+	for i := range n {
+		got, err := lines.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("line %d: %v", i, err)
+		}
+		if want := line(t, importedEvent(i)); !bytes.Equal(got, want) {
+			t.Fatalf("line %d is\n%swant\n%s", i, got, want)
+		}
+	}
+	if more, err := lines.ReadBytes('\n'); err != io.EOF {
+		t.Errorf("after %d lines there is %q, error %v", n, more, err)
+	}
+}
+
+// TestLargeExports exports EXPORT_RECORDS events by the real worker. It looks
+// also at the worker's memory, in comparison to an export of 50,000, or of fewer
+// where there are no more.
+func TestLargeExports(t *testing.T) {
+	const shards = 2
+	n := exportRecords(t)
+	x := deployExports(t, shards)
+	began := time.Now()
+	importEvents(t, x.client, x.events, shards, n, importedEvent)
+	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
+
+	t.Run("a worker that is killed twice", func(t *testing.T) {
+		const id = "killed"
+		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
+		after := x.job(t, id).CreatedAt.Time().Add(time.Millisecond)
+		importEvents(t, x.client, x.events, shards, 500, func(i int) event.Event {
+			e := importedEvent(i * 100)
+			e.ID, e.CreatedAt = fmt.Sprint("late-", i), record.TimeOf(after)
+			return e
+		})
+		var before exportjob.Job
+		for _, parts := range []int{1, 3} {
+			x.runUntil(t, ev, id, func(j exportjob.Job) bool {
+				before = j
+				return len(j.Progress.Parts) >= parts
+			})
+			if j := x.job(t, id); j.Status != exportjob.Running || len(j.Progress.Parts) < parts || j.Progress.Written {
+				t.Fatalf("the worker was killed at %+v, which left %+v", before, j)
+			} else {
+				t.Logf("killed with %d of %d records in %d parts", j.Progress.Records, n, len(j.Progress.Parts))
+			}
+		}
+		x.run(t, ev)
+		wantLines(t, x.file(t, id, n), n)
+		x.run(t, ev) // a delivery too many
+		wantLines(t, x.file(t, id, n), n)
+	})
+
+	t.Run("memory", func(t *testing.T) {
+		small := 50_000
+		if n <= small {
+			small = n / 5
+		}
+		var peaks []int64
+		for _, records := range []int{small, n} {
+			id := fmt.Sprint("first-", records)
+			to, err := json.Marshal(importedEvent(records).OccurredAt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev := x.order(t, id, fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to))
+			instance := x.run(t, ev)
+			peak, err := instance.PeakMemory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := x.job(t, id)
+			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.RecordsWritten, *j.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
+			peaks = append(peaks, peak)
+		}
+		if peaks[1] > peaks[0]*12/10 || peaks[1] >= 128<<20 {
+			t.Errorf("peak memory of %d bytes for %d records, %d for %d", peaks[1], n, peaks[0], small)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"sluice"
+	"sluice/internal/dynamolocal"
+	"sluice/pkg/template"
+)
+
+// stream reads the changes of a table's items as Lambda does for a function: from
+// the first on, those that fit the filter of the template, one in each event.
+type stream struct {
+	client   *dynamodbstreams.Client
+	arn      *string
+	patterns []any
+	seen     map[string]bool // ids of the changes that have been read
+	waiting  []any           // those that have not been handed out
+}
+
+// openStream opens the stream of a table for a function.
+func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string) *stream {
+	t.Helper()
+	described, err := engine.Client().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{
+		client: dynamodbstreams.New(dynamodbstreams.Options{
+			Region: dynamolocal.Region, BaseEndpoint: &engine.Endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		}),
+		arn: described.Table.LatestStreamArn, seen: make(map[string]bool),
+	}
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range tmpl.Functions {
+		if f.Name != function {
+			continue
+		}
+		for _, text := range f.Streams[0].Patterns {
+			var pattern any
+			if err := json.Unmarshal([]byte(text), &pattern); err != nil {
+				t.Fatal(err)
+			}
+			s.patterns = append(s.patterns, pattern)
+		}
+	}
+	if len(s.patterns) == 0 {
+		t.Fatalf("the template has no filter for %s", function)
+	}
+	return s
+}
+
+// read takes in what has come since. It begins at the beginning each time: a
+// place in a stream is good for a few minutes only.
+func (s *stream) read(t testing.TB) {
+	t.Helper()
+	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range stream.StreamDescription.Shards {
+		place, err := s.client.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
+			StreamArn: s.arn, ShardId: shard.ShardId, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for iterator := place.ShardIterator; iterator != nil; {
+			out, err := s.client.GetRecords(t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: iterator})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if iterator = out.NextShardIterator; len(out.Records) == 0 {
+				break
+			}
+			for _, r := range out.Records {
+				s.take(t, r)
+			}
+		}
+	}
+}
+
+// take takes in a change, if it is new and fits.
+func (s *stream) take(t testing.TB, r streamtypes.Record) {
+	t.Helper()
+	if s.seen[*r.EventID] {
+		return
+	}
+	s.seen[*r.EventID] = true
+	change := map[string]any{
+		"eventID": r.EventID, "eventName": string(r.EventName), "eventSource": "aws:dynamodb", "awsRegion": r.AwsRegion,
+		"dynamodb": map[string]any{"Keys": image(t, r.Dynamodb.Keys), "NewImage": image(t, r.Dynamodb.NewImage)},
+	}
+	if slices.ContainsFunc(s.patterns, func(p any) bool { return fits(p, change) }) {
+		s.waiting = append(s.waiting, change)
+	}
+}
+
+// next waits for a change and returns it as the event that the function gets.
+func (s *stream) next(t testing.TB) any {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for s.read(t); len(s.waiting) == 0; s.read(t) {
+		select {
+		case <-again.C:
+		case <-t.Context().Done():
+			t.Fatal("no change came")
+		}
+	}
+	change := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	return map[string]any{"Records": []any{change}}
+}
+
+// image is an item, or its key, in the JSON of an event.
+func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]any {
+	t.Helper()
+	image := make(map[string]any)
+	for name, value := range item {
+		switch v := value.(type) {
+		case *streamtypes.AttributeValueMemberS:
+			image[name] = map[string]any{"S": v.Value}
+		case *streamtypes.AttributeValueMemberN:
+			image[name] = map[string]any{"N": v.Value}
+		default:
+			t.Fatalf("attribute %s is a %T", name, v)
+		}
+	}
+	return image
+}
+
+// fits reports whether a value fits an event pattern: objects whose leaves list
+// the values that are allowed.
+func fits(pattern, value any) bool {
+	switch p := pattern.(type) {
+	case map[string]any:
+		members, ok := value.(map[string]any)
+		for name, below := range p {
+			ok = ok && fits(below, members[name])
+		}
+		return ok
+	case []any:
+		return slices.Contains(p, value)
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+// Package s3local gives tests a real S3 server: Versity S3 Gateway over a
+// directory, run as a process of its own that ends with the test process.
+//
+// "make versitygw" builds it. Where it is missing, tests that ask for it are
+// skipped, but fail where the environment variable CI is set. The variable
+// VERSITYGW names another program than .cache/versitygw/versitygw in the
+// module's root.
+package s3local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"sluice/internal/child"
+)
+
+// What a client must be configured with.
+const (
+	Region          = "us-east-1"
+	AccessKeyID     = "test"
+	SecretAccessKey = "test"
+)
+
+// startTimeout is how long a server may take until it answers. It takes a
+// fraction of a second.
+const startTimeout = 30 * time.Second
+
+// Server is a running S3 server.
+type Server struct {
+	Endpoint string // its URL, http://127.0.0.1:PORT
+}
+
+// Start starts a server without buckets. It is stopped when the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	program := locate(t)
+	var errs []error
+	for range 5 {
+		port, reservation, err := child.Port()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := start(t, program, port)
+		if err == nil {
+			t.Cleanup(func() { _ = reservation.Close() })
+			return s
+		}
+		_ = reservation.Close()
+		errs = append(errs, err) // perhaps something else took the port meanwhile
+	}
+	t.Fatalf("start versitygw: %v", errors.Join(errs...))
+	return nil
+}
+
+// start starts a server on a port and waits until it answers.
+func start(t testing.TB, program string, port int) (*Server, error) {
+	dir := t.TempDir()
+	for _, name := range []string{"buckets", "metadata"} { // not every file system keeps metadata with its files
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	p, err := child.Start(program, "--access", AccessKeyID, "--secret", SecretAccessKey, "--region", Region, "--port", address, "--quiet",
+		"posix", "--sidecar", filepath.Join(dir, "metadata"), filepath.Join(dir, "buckets"))
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(p.Stop)
+	s := &Server{Endpoint: "http://" + address}
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	client := s.Client(func(o *s3.Options) { o.Retryer = aws.NopRetryer{} })
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := client.ListBuckets(ctx, &s3.ListBucketsInput{})
+		if err == nil {
+			return s, nil
+		}
+		select {
+		case <-p.Exited():
+			return nil, fmt.Errorf("it ended: %w\n%s", p.Err(), p.Log())
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no answer within %v: %w\n%s", startTimeout, err, p.Log())
+		case <-again.C:
+		}
+	}
+}
+
+// Client is a client of the server. It has the defaults of the SDK, changed by
+// options.
+func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
+	return s3.New(s3.Options{
+		Region:       Region,
+		BaseEndpoint: &s.Endpoint,
+		Credentials:  credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
+		UsePathStyle: true,
+	}, options...)
+}
+
+// Bucket creates an empty bucket and gives its name, which no other has.
+func (s *Server) Bucket(t testing.TB) string {
+	t.Helper()
+	name := "exports-" + strings.ToLower(rand.Text())
+	if _, err := s.Client().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
+		t.Fatalf("create bucket: %v", err)
+	}
+	return name
+}
+
+// Object opens an object. The caller closes it.
+func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
+	t.Helper()
+	out, err := s.Client().GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
+	if err != nil {
+		t.Fatalf("get object: %v", err)
+	}
+	return out.Body
+}
+
+// Uploads is how many multipart uploads of a bucket are under way.
+func (s *Server) Uploads(t testing.TB, bucket string) int {
+	t.Helper()
+	out, err := s.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket})
+	if err != nil {
+		t.Fatalf("list uploads: %v", err)
+	}
+	return len(out.Uploads)
+}
+
+// locate finds the program, or skips or fails the test.
+func locate(t testing.TB) string {
+	t.Helper()
+	program := os.Getenv("VERSITYGW")
+	if program == "" {
+		root, err := child.ModuleRoot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		program = filepath.Join(root, ".cache", "versitygw", "versitygw")
+	}
+	if _, err := os.Stat(program); err != nil {
+		const help = "Versity S3 Gateway is missing, SO THIS TEST DID NOT RUN: %v.\nRun: make versitygw"
+		if os.Getenv("CI") != "" {
+			t.Fatalf(help, err)
+		}
+		t.Skipf(help, err)
+	}
+	return program
+}

@@ -1,0 +1,143 @@
+package exportjob_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// exported is the text of a file of events with these attributes, as the worker
+// writes it. They have the id "e0" and so on.
+func exported(t tester, j exportjob.Job, attributes ...string) string {
+	t.Helper()
+	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 0, exportjob.Config{PartBytes: 1 << 16})
+	for i, a := range attributes {
+		e := event.Event{ID: "e" + string(rune('0'+i)), Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(a)}
+		w.records = append(w.records, stored{key: e.Position().String(), event: e})
+		w.want = append(w.want, e.ID)
+	}
+	w.job.Format, w.job.CSVFormulas = j.Format, j.CSVFormulas
+	if err := w.deliver(context.Background(), new(life)); err != nil {
+		t.Fatalf("%v", err)
+	}
+	w.ended("")
+	text, err := unzip(w.files[w.job.FileKey()])
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return string(text)
+}
+
+func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
+	t.Parallel()
+	for _, attributes := range []string{
+		`{}`,
+		`{"n":[0,-0,1.50,1E400,-1e-400,12345678901234567890.1234567890]}`,
+		`{"s":"\u0041\/\"\\\b\n\u2028` + "\u2028" + `<&>é😀\ud83d\ude00"}`,
+		`{"z":1,"a":{"z":null,"a":[true,false,[],{}]}}`,
+		`{"":"","\u0000":0}`,
+	} {
+		want := `{"id":"e0","name":"n","entity_id":null,"occurred_at":"2026-03-01T12:00:00.000Z","attributes":` + attributes + `,"created_at":"2026-03-01T12:00:00.000Z"}` + "\n"
+		if got := exported(t, exportjob.Job{Format: exportjob.NDJSON}, attributes); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	const fields = "id,name,entity_id,occurred_at,created_at"
+	record := func(i string) string { return i + ",n,,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z" }
+	for name, tt := range map[string]struct {
+		attributes []string
+		want       []string
+	}{
+		"no records":    {nil, []string{fields}},
+		"no attributes": {[]string{`{}`, `{}`}, []string{fields, record("e0"), record("e1")}},
+		"a column for each attribute of any record, in the order of bytes": {
+			[]string{`{"b":1,"a":2}`, `{"é":3,"B":4}`},
+			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", record("e0") + ",,2,1,", record("e1") + ",4,,,3"},
+		},
+		"names of fields are no attributes": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", record("e0") + ",y,x"}},
+		"one value of each kind": {
+			[]string{`{"a":null,"b":true,"c":-1.50e+3,"d":"","e":"\u0041\"b","f":[1, 2],"g":{"x":"\u0041"}}`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", record("e0") + `,,true,-1.50e+3,,"A""b","[1, 2]","{""x"":""\u0041""}"`},
+		},
+		"what must be quoted": {
+			[]string{`{"a":"x,y","b":"x\ny","c":"x\r\ny","d":" x"}`},
+			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d", record("e0") + `,"x,y","x` + "\n" + `y","x` + "\r\n" + `y", x`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, want := exported(t, exportjob.Job{Format: exportjob.CSV}, tt.attributes...), strings.Join(tt.want, "\r\n")+"\r\n"; got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ cell, want string }{ // in JSON and as it is read
+		{`=1+1`, `'=1+1`}, {`+1+1`, `'+1+1`}, {`-1+1`, `'-1+1`}, {`@SUM(A1)`, `'@SUM(A1)`},
+		{`\t=1`, "'\t=1"}, {`\r=1`, "'\r=1"}, {`\n=1`, "'\n=1"},
+		{`=`, `'=`}, {`-`, `'-`}, {`+`, `'+`}, {`--1`, `'--1`}, {`-1 `, `'-1 `}, {`+1e`, `'+1e`}, {`-0x1`, `'-0x1`}, {`-.`, `'-.`},
+		{`-1`, `-1`}, {`+1`, `+1`}, {`-1.50`, `-1.50`}, {`-.5`, `-.5`}, {`-1.`, `-1.`}, {`+1E-9`, `+1E-9`},
+		{``, ``}, {`1+1`, `1+1`}, {`a=1`, `a=1`}, {` =1`, ` =1`}, {`'=1`, `'=1`},
+	} {
+		for _, formulas := range []exportjob.Formulas{exportjob.Neutralize, exportjob.Keep} {
+			lines, err := csv.NewReader(strings.NewReader(exported(t, exportjob.Job{Format: exportjob.CSV, CSVFormulas: formulas}, `{"a":"`+tt.cell+`"}`))).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.want
+			if formulas == exportjob.Keep && want != tt.cell {
+				want = strings.TrimPrefix(want, "'")
+			}
+			if got := lines[1][5]; got != want {
+				t.Errorf("%s, %s: the cell is %q, want %q", tt.cell, formulas, got, want)
+			}
+		}
+	}
+}
+
+// Names of attributes are cells too, but none begins with what is dangerous.
+func TestAHeaderIsNoFormula(t *testing.T) {
+	t.Parallel()
+	if got := exported(t, exportjob.Job{Format: exportjob.CSV}, `{"=1+1":0}`); !strings.Contains(got, ",attributes.=1+1\r\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCSVReadsBackAsItWas(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringOf(rapid.RuneFrom([]rune("ab,\";\n\r \t=-é😀'"))), 1, 4).Draw(t, "texts")
+		var attributes, want []string
+		for _, text := range texts {
+			quoted := strings.NewReplacer(`"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(text)
+			attributes, want = append(attributes, `{"a":"`+quoted+`"}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // which is how the reader has it
+		}
+		lines, err := csv.NewReader(bytes.NewReader([]byte(exported(t, exportjob.Job{Format: exportjob.CSV, CSVFormulas: exportjob.Keep}, attributes...)))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range lines[1:] {
+			got = append(got, line[5])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}

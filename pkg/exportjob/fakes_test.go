@@ -1,0 +1,485 @@
+package exportjob_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+const workspace, jobID = "default", "job"
+
+// created is when the job of a world was created.
+var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// tester is what *testing.T and *rapid.T have in common here.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// world is what outlives a worker: a job, its file and the records. It has
+// neither network nor clock, and checks what workers do to it.
+type world struct {
+	t      tester
+	config exportjob.Config
+
+	mu       sync.Mutex
+	job      exportjob.Job
+	uploads  map[string]map[int][]byte
+	files    map[string][]byte
+	records  []stored // in the order of their keys
+	pageSize int      // most records that a list returns, whatever its limit
+	want     []string // ids of the records of the job, in order
+	names    []string // of their attributes, in order
+	now      time.Time
+	started  int // uploads
+
+	pending int      // deliveries of the job that are still to be made or repeated
+	trace   []string // what happened, for people
+}
+
+// stored is a record of either kind.
+type stored struct {
+	key    string // its place in a list
+	entity entity.Entity
+	event  event.Event
+}
+
+func (r stored) createdAt() record.Time {
+	if r.entity.ID != "" {
+		return r.entity.CreatedAt
+	}
+	return r.event.CreatedAt
+}
+
+// newWorld makes a world with a job and n records that belong to it, and as
+// many that were created afterwards.
+func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg exportjob.Config) *world {
+	t.Helper()
+	w := &world{
+		t: t, config: cfg, uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
+		pageSize: 3, now: created, pending: 1,
+	}
+	for i := range n {
+		name := fmt.Sprintf("a%d", i%5)
+		w.names = append(w.names, name)
+		w.insert(resource, i, record.TimeOf(created.Add(-time.Duration(i%3)*time.Second)), name)
+		w.insert(resource, n+i, record.TimeOf(created.Add(time.Millisecond)), "late")
+	}
+	slices.Sort(w.names)
+	w.names = slices.Compact(w.names)
+	for _, r := range w.records {
+		if r.createdAt().Compare(record.TimeOf(created)) <= 0 {
+			w.want = append(w.want, r.event.ID+r.entity.ID)
+		}
+	}
+	_, _, err := exportjob.Create(context.Background(), &life{world: w}, exportjob.Job{ID: jobID, Workspace: workspace, Resource: resource, Format: format}, created)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return w
+}
+
+// insert adds record number i, with an attribute of the name. Neighbours of all
+// numbers stand apart in the order of records, and some events occur at once.
+func (w *world) insert(resource exportjob.Resource, i int, at record.Time, name string) {
+	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
+	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
+	if resource == exportjob.Event {
+		e := event.Event{ID: id, Name: "n", OccurredAt: record.TimeOf(created.Add(time.Duration(i*7%11) * time.Hour)), Attributes: attributes, CreatedAt: at}
+		r = stored{key: e.Position().String(), event: e}
+	}
+	place, _ := slices.BinarySearchFunc(w.records, r.key, func(r stored, key string) int { return strings.Compare(r.key, key) })
+	w.records = slices.Insert(w.records, place, r)
+}
+
+// fate is what becomes of a call.
+type fate int
+
+const (
+	fine        fate = iota
+	refused          // it fails with nothing done
+	lost             // it is done, but says that it failed
+	killed           // the worker ends before it
+	killedAfter      // the worker ends after it
+)
+
+// life is one run of a worker: what it sees of the world.
+type life struct {
+	*world
+	fate  func(call string) fate // of each call that changes something; all are fine without it
+	lists atomic.Int64           // calls that list records until one fails; never if it starts negative
+	dead  atomic.Bool
+}
+
+var (
+	errDead   = errors.New("this worker has been killed")
+	errBroken = errors.New("the call failed")
+)
+
+// call makes a call as its fate has it.
+func (l *life) call(name string, do func() error) error {
+	if l.dead.Load() {
+		return errDead
+	}
+	what := fine
+	if l.fate != nil {
+		what = l.fate(name)
+	}
+	if l.dead.Load() {
+		return errDead
+	}
+	l.trace = append(l.trace, fmt.Sprintf("%s:%d", name, what))
+	switch what {
+	case refused:
+		return errBroken
+	case killed:
+		l.dead.Store(true)
+		return errDead
+	}
+	l.mu.Lock()
+	err := do()
+	l.mu.Unlock()
+	switch what {
+	case lost:
+		return errBroken
+	case killedAfter:
+		l.dead.Store(true)
+		return errDead
+	}
+	return err
+}
+
+func (l *life) Create(_ context.Context, j exportjob.Job) (exportjob.Job, bool, error) {
+	l.job = j
+	return j, true, nil
+}
+
+func (l *life) Get(_ context.Context, _, id string) (j exportjob.Job, err error) {
+	err = l.call("get", func() error {
+		if l.job.ID != id {
+			return exportjob.NotFoundError(id)
+		}
+		j = l.job
+		return nil
+	})
+	return j, err
+}
+
+func (l *life) List(context.Context, string, exportjob.Query) (exportjob.Page, error) {
+	return exportjob.Page{}, errors.ErrUnsupported
+}
+
+func (l *life) Replace(_ context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
+	err = l.call("replace "+string(j.Status), func() error {
+		if j.Revision != l.job.Revision+1 {
+			stored = l.job
+			return nil
+		}
+		l.check(j)
+		if j.Status == exportjob.Queued {
+			l.pending++
+		}
+		l.job, stored, replaced = j, j, true
+		return nil
+	})
+	return stored, replaced, err
+}
+
+// check says what is wrong with a job that is about to be stored.
+func (w *world) check(j exportjob.Job) {
+	wrong := func(format string, args ...any) {
+		w.t.Errorf("%s: %+v over %+v; %v", fmt.Sprintf(format, args...), j, w.job, w.trace)
+	}
+	if w.job.Status.Final() {
+		wrong("a job that has ended was changed")
+	}
+	if n := int64(len(w.want)); j.RecordsWritten > n || j.RecordsExpected != nil && *j.RecordsExpected != n {
+		wrong("the job has %d records", n)
+	}
+	size := int64(0)
+	for _, p := range j.Progress.Parts {
+		size += p.Size
+	}
+	if size > 0 && *j.SizeBytes != size || j.RecordsWritten < j.Progress.Records {
+		wrong("there is more than is told")
+	}
+	if j.Status == exportjob.Succeeded && j.RecordsWritten != int64(len(w.want)) {
+		wrong("not all was written")
+	}
+}
+
+func (l *life) Start(context.Context, exportjob.Job) (upload string, err error) {
+	err = l.call("start", func() error {
+		l.started++
+		upload = fmt.Sprint("upload-", l.started)
+		l.uploads[upload] = make(map[int][]byte)
+		return nil
+	})
+	return upload, err
+}
+
+func etag(part []byte) string {
+	sum := sha256.Sum256(part)
+	return hex.EncodeToString(sum[:])
+}
+
+func (l *life) Put(_ context.Context, j exportjob.Job, n int, part []byte) (string, error) {
+	err := l.call("put", func() error {
+		if l.uploads[j.Progress.Upload] == nil {
+			return exportjob.ErrUpload
+		}
+		l.uploads[j.Progress.Upload][n] = bytes.Clone(part)
+		return nil
+	})
+	return etag(part), err
+}
+
+func (l *life) Complete(_ context.Context, j exportjob.Job) error {
+	return l.call("complete", func() error {
+		parts := l.uploads[j.Progress.Upload]
+		if parts == nil {
+			if int64(len(l.files[j.FileKey()])) == *j.SizeBytes {
+				return nil
+			}
+			return exportjob.ErrUpload
+		}
+		var file []byte
+		for i, part := range j.Progress.Parts {
+			if etag(parts[i+1]) != part.ETag || i < len(j.Progress.Parts)-1 && len(parts[i+1]) < l.config.PartBytes {
+				return exportjob.ErrUpload
+			}
+			file = append(file, parts[i+1]...)
+		}
+		l.files[j.FileKey()] = file
+		delete(l.uploads, j.Progress.Upload)
+		return nil
+	})
+}
+
+func (l *life) Abort(_ context.Context, j exportjob.Job) error {
+	return l.call("abort", func() error {
+		delete(l.uploads, j.Progress.Upload)
+		return nil
+	})
+}
+
+// list returns the records behind the key after.
+func (l *life) list(after string, limit int) (page []stored, more bool, err error) {
+	if l.dead.Load() {
+		return nil, false, errDead
+	}
+	if l.lists.Add(-1) == 0 {
+		return nil, false, errBroken
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := sort.Search(len(l.records), func(i int) bool { return l.records[i].key > after })
+	last := min(first+limit, first+l.pageSize, len(l.records))
+	return slices.Clone(l.records[first:last]), last < len(l.records), nil
+}
+
+func (l *life) count(until record.Time) (n int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		if r.createdAt().Compare(until) <= 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
+type eventsOf struct{ *life }
+
+func (l eventsOf) List(_ context.Context, _ string, q event.Query) (page event.Page, err error) {
+	after := ""
+	if q.After != nil {
+		after = q.After.String()
+	}
+	records, more, err := l.list(after, q.Limit)
+	for _, r := range records {
+		page.Events = append(page.Events, r.event)
+	}
+	page.More = more
+	return page, err
+}
+
+func (l eventsOf) Count(_ context.Context, _ string, _ event.Query, until record.Time) (int64, error) {
+	return l.count(until)
+}
+
+type entitiesOf struct{ *life }
+
+func (l entitiesOf) List(_ context.Context, _ string, q entity.Query) (page entity.Page, err error) {
+	records, more, err := l.list(q.AfterID, q.Limit)
+	for _, r := range records {
+		page.Entities = append(page.Entities, r.entity)
+	}
+	page.More = more
+	return page, err
+}
+
+func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until record.Time) (int64, error) {
+	return l.count(until)
+}
+
+// worker is a worker that sees the world as l does. Its clock moves at each
+// look, so that progress is saved now and then.
+func (l *life) worker() *exportjob.Worker {
+	cfg := l.config
+	if cfg.Now == nil {
+		cfg.Now = func() time.Time { l.now = l.now.Add(400 * time.Millisecond); return l.now }
+	}
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	worker, err := exportjob.NewWorker(l, entitiesOf{l}, eventsOf{l}, l, cfg)
+	if err != nil {
+		l.t.Fatalf("new worker: %v", err)
+	}
+	exportjob.CompressAtOnce(worker)
+	return worker
+}
+
+// deliver runs the job once, as Lambda does for a change in the stream. A run
+// that was killed or failed is delivered again.
+func (w *world) deliver(ctx context.Context, l *life) error {
+	l.world = w
+	w.trace = append(w.trace, "[")
+	err := l.worker().Run(ctx, workspace, jobID)
+	w.trace = append(w.trace, "]")
+	if err == nil && !l.dead.Load() {
+		w.pending--
+	}
+	return err
+}
+
+// finish delivers what is to be delivered, with nothing in the way any more,
+// until the job has ended.
+func (w *world) finish() {
+	w.t.Helper()
+	for range 50 {
+		if w.pending == 0 {
+			break
+		}
+		if err := w.deliver(context.Background(), new(life)); err != nil && !errors.Is(err, exportjob.ErrUpload) {
+			w.t.Fatalf("an undisturbed run failed: %v; %v", err, w.trace)
+		}
+	}
+	if w.pending != 0 || !w.job.Status.Final() {
+		w.t.Fatalf("the job is left %s with %d deliveries to make; %v", w.job.Status, w.pending, w.trace)
+	}
+}
+
+// checkFile checks that the job has succeeded and that its file has each of its
+// records once, in order.
+func (w *world) checkFile() {
+	w.t.Helper()
+	if w.job.Status != exportjob.Succeeded {
+		w.t.Fatalf("the job has %s: %+v; %v", w.job.Status, w.job, w.trace)
+	}
+	file := w.files[w.job.FileKey()]
+	ids, err := idsOf(w.job.Format, w.names, file)
+	if err != nil {
+		w.t.Fatalf("%v; %v", err, w.trace)
+	}
+	if !slices.Equal(ids, w.want) {
+		w.t.Errorf("the file has\n%q\nwant\n%q; %v", ids, w.want, w.trace)
+	}
+	if n := int64(len(w.want)); w.job.RecordsWritten != n || *w.job.RecordsExpected != n || *w.job.SizeBytes != int64(len(file)) || w.job.FinishedAt == nil || w.job.FileExpiresAt == nil {
+		w.t.Errorf("the job says %+v of %d records in %d bytes", w.job, n, len(file))
+	}
+}
+
+// ended checks that the job has failed for a reason, or succeeded without one,
+// and that no upload is left.
+func (w *world) ended(reason string) {
+	w.t.Helper()
+	switch j := w.job; {
+	case reason == "" && j.Status != exportjob.Succeeded,
+		reason != "" && (j.Status != exportjob.Failed || j.Error == nil || !strings.Contains(*j.Error, reason) || j.FinishedAt == nil):
+		w.t.Errorf("the job is %+v, want the reason %q", j, reason)
+	}
+	if len(w.uploads) > 0 {
+		w.t.Errorf("an upload is left")
+	}
+}
+
+func unzip(file []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// idsOf reads the ids of the records in a file, which has columns for the
+// attributes of these names if it is CSV.
+func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
+	text, err := unzip(file)
+	if err != nil {
+		return nil, err
+	}
+	if format == exportjob.CSV {
+		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		header := strings.Join(lines[0], ",")
+		for _, name := range names {
+			if !strings.Contains(header, ",attributes."+name) {
+				return nil, fmt.Errorf("no column for %s in %s", name, header)
+			}
+		}
+		if strings.Count(header, "attributes.") != len(names) {
+			return nil, fmt.Errorf("columns %s, want those of %v", header, names)
+		}
+		for _, line := range lines[1:] {
+			ids = append(ids, line[0])
+		}
+		return ids, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		var r struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids, nil
+}
+
+// each runs a test for each resource and format.
+func each(t *testing.T, test func(t *testing.T, resource exportjob.Resource, format exportjob.Format)) {
+	for _, resource := range []exportjob.Resource{exportjob.Entity, exportjob.Event} {
+		for _, format := range []exportjob.Format{exportjob.NDJSON, exportjob.CSV} {
+			t.Run(fmt.Sprint(resource, " as ", format), func(t *testing.T) {
+				t.Parallel()
+				test(t, resource, format)
+			})
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package s3files_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"sluice/internal/s3local"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/exportjob/s3files"
+	"sluice/pkg/exportjob/storetest"
+)
+
+func TestFiles(t *testing.T) {
+	server := s3local.Start(t)
+	storetest.RunFiles(t, func(t *testing.T) storetest.FileStore {
+		bucket := server.Bucket(t)
+		client := server.Client()
+		s, err := s3files.New(client, bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return storetest.FileStore{Files: s, Read: func(t *testing.T, j exportjob.Job) []byte {
+			out, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: aws.String(j.FileKey())})
+			if missing := new(types.NoSuchKey); errors.As(err, &missing) {
+				return nil
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Body.Close() //nolint:errcheck // only read
+			b, err := io.ReadAll(out.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}}
+	})
+}
+
+// job is a job with a file of the bytes.
+func job(t *testing.T, s *s3files.Store, b []byte) exportjob.Job {
+	t.Helper()
+	j := exportjob.Job{ID: "a:b", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}
+	var err error
+	if j.Progress.Upload, err = s.Start(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	etag, err := s.Put(t.Context(), j, 1, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Progress.Parts = []exportjob.Part{{ETag: etag, Size: int64(len(b))}}
+	if err := s.Complete(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
+	t.Parallel()
+	server := s3local.Start(t)
+	bucket := server.Bucket(t)
+	s, err := s3files.New(server.Client(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := s3files.NewLinks(server.Client(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := []byte("0123456789")
+	link, err := links.Link(t.Context(), job(t, s, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, body := get(t, link)
+	if resp.StatusCode != http.StatusOK || !bytes.Equal(body, content) || resp.Header.Get("Content-Type") != "application/gzip" ||
+		!strings.Contains(resp.Header.Get("Content-Disposition"), "event-a:b.csv.gz") {
+		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
+	}
+	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {
+		t.Errorf("a range: %d %q", resp.StatusCode, body)
+	}
+	parsed, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "900" {
+		t.Errorf("the link is good for %s s", lifetime)
+	}
+	for name, forged := range map[string]string{
+		"another file":  strings.Replace(link, "event-", "entity-", 1),
+		"a longer life": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
+		"no signature":  strings.Split(link, "?")[0],
+	} {
+		if resp, _ := get(t, forged); forged == link || resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: status %d", name, resp.StatusCode)
+		}
+	}
+}
+
+func get(t *testing.T, target string, header ...string) (*http.Response, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, body
+}
+
+func TestOpenReadsTheEnvironment(t *testing.T) {
+	server := s3local.Start(t)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_S3": server.Endpoint, "AWS_REGION": s3local.Region,
+		"AWS_ACCESS_KEY_ID": s3local.AccessKeyID, "AWS_SECRET_ACCESS_KEY": s3local.SecretAccessKey,
+	} {
+		t.Setenv(name, value)
+	}
+	env := map[string]string{"EXPORT_JOBS_BUCKET": server.Bucket(t), "AWS_ENDPOINT_URL_S3": server.Endpoint}
+	getenv := func(name string) string { return env[name] }
+	s, err := s3files.Open(t.Context(), getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := s3files.OpenLinks(t.Context(), getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := links.Link(t.Context(), job(t, s, []byte("content")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, body := get(t, link); resp.StatusCode != http.StatusOK || string(body) != "content" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	delete(env, "EXPORT_JOBS_BUCKET")
+	if _, err := s3files.Open(t.Context(), getenv); err == nil {
+		t.Error("no error without a bucket")
+	}
+	if _, err := s3files.OpenLinks(t.Context(), getenv); err == nil {
+		t.Error("no error without a bucket")
+	}
+}
+
+func TestAServerThatIsAwayIsNotALostUpload(t *testing.T) {
+	t.Parallel()
+	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:9"), Retryer: aws.NopRetryer{},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}, nil
+		})})
+	s, err := s3files.New(client, "bucket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := exportjob.Job{ID: "a", Workspace: "default", Progress: exportjob.Progress{Upload: "u"}}
+	_, startErr := s.Start(t.Context(), j)
+	_, putErr := s.Put(t.Context(), j, 1, []byte("b"))
+	for call, err := range map[string]error{"start": startErr, "put": putErr, "complete": s.Complete(t.Context(), j), "abort": s.Abort(t.Context(), j)} {
+		if err == nil || errors.Is(err, exportjob.ErrUpload) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"sluice/pkg/exportjob"
+)
+
+// partBytes is what S3 wants every part but the last to have at least.
+const partBytes = 5 << 20
+
+// FileStore is an exportjob.Files that can be read.
+type FileStore struct {
+	exportjob.Files
+	Read func(t *testing.T, j exportjob.Job) []byte // the job's file; nil if there is none
+}
+
+// RunFiles checks that the stores that open returns keep the contract of
+// exportjob.Files. Each call of open must return a store without files.
+func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, f FileStore)
+	}{
+		{"a file is its parts in order, and there only when it is complete", testParts},
+		{"a part is what was put last", testPartAgain},
+		{"an empty file and a small one are files too", testSmall},
+		{"an upload that is not as the job remembers it is refused", testOtherParts},
+		{"an aborted upload is gone", testAbort},
+		{"a new upload replaces the file", testReplace},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t, open(t))
+		})
+	}
+}
+
+// upload starts an upload of the file of a job.
+func upload(t *testing.T, f FileStore, id string) exportjob.Job {
+	t.Helper()
+	j := plain(id)
+	j.Workspace = "a workspace/of ../ é" // whatever it is called
+	var err error
+	if j.Progress.Upload, err = f.Start(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// part is n bytes that seed tells.
+func part(seed byte, n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // it never fails
+	return b
+}
+
+// put puts the next part, and lets the job remember it.
+func put(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
+	t.Helper()
+	n := len(j.Progress.Parts) + 1
+	etag, err := f.Put(t.Context(), j, n, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(len(b))
+	j.Progress.Parts = append(j.Progress.Parts[:n-1:n-1], exportjob.Part{ETag: etag, Size: size})
+	if j.SizeBytes != nil {
+		size += *j.SizeBytes
+	}
+	j.SizeBytes = &size
+	return j
+}
+
+// complete completes an upload, as often as a worker may that does not learn of it.
+func complete(t *testing.T, f FileStore, j exportjob.Job) {
+	t.Helper()
+	for range 2 {
+		if err := f.Complete(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantFile(t *testing.T, f FileStore, j exportjob.Job, parts ...[]byte) {
+	t.Helper()
+	if got, want := f.Read(t, j), bytes.Join(parts, nil); !bytes.Equal(got, want) {
+		t.Errorf("the file has %d bytes, not the %d that were put", len(got), len(want))
+	}
+}
+
+func testParts(t *testing.T, f FileStore) {
+	j := upload(t, f, "a")
+	one, two, three := part(1, partBytes), part(2, partBytes+1), part(3, 1)
+	j = put(t, f, put(t, f, put(t, f, j, one), two), three)
+	if got := f.Read(t, j); got != nil {
+		t.Errorf("there is a file of %d bytes before it is complete", len(got))
+	}
+	complete(t, f, j)
+	wantFile(t, f, j, one, two, three)
+	if err := f.Abort(t.Context(), j); err != nil {
+		t.Error(err)
+	}
+	wantFile(t, f, j, one, two, three)
+}
+
+func testPartAgain(t *testing.T, f FileStore) {
+	j := upload(t, f, "a")
+	put(t, f, j, part(9, partBytes))
+	j = put(t, f, j, part(1, partBytes))
+	complete(t, f, put(t, f, j, part(2, 10)))
+	wantFile(t, f, j, part(1, partBytes), part(2, 10))
+}
+
+func testSmall(t *testing.T, f FileStore) {
+	for id, b := range map[string][]byte{"one": part(1, 1), "gzip-of-nothing": part(2, 23)} {
+		j := put(t, f, upload(t, f, id), b)
+		complete(t, f, j)
+		wantFile(t, f, j, b)
+	}
+}
+
+func testOtherParts(t *testing.T, f FileStore) {
+	whole := put(t, f, put(t, f, upload(t, f, "a"), part(1, partBytes)), part(2, 10))
+	missing := whole
+	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], exportjob.Part{ETag: whole.Progress.Parts[0].ETag, Size: partBytes})
+	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
+		t.Errorf("with a part that is not there: %v", err)
+	}
+	overwritten := whole
+	put(t, f, exportjob.Job{ID: whole.ID, Workspace: whole.Workspace, Resource: whole.Resource, Format: whole.Format, Progress: exportjob.Progress{Upload: whole.Progress.Upload}}, part(3, partBytes))
+	if err := f.Complete(t.Context(), overwritten); !errors.Is(err, exportjob.ErrUpload) {
+		t.Errorf("with a part that another worker has put since: %v", err)
+	}
+	if got := f.Read(t, whole); got != nil {
+		t.Errorf("there is a file of %d bytes", len(got))
+	}
+}
+
+func testAbort(t *testing.T, f FileStore) {
+	j := put(t, f, upload(t, f, "a"), part(1, 10))
+	for range 2 {
+		if err := f.Abort(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Put(t.Context(), j, 2, part(2, 10)); !errors.Is(err, exportjob.ErrUpload) {
+		t.Errorf("put: %v", err)
+	}
+	if err := f.Complete(t.Context(), j); !errors.Is(err, exportjob.ErrUpload) {
+		t.Errorf("complete: %v", err)
+	}
+	if got := f.Read(t, j); got != nil {
+		t.Errorf("there is a file of %d bytes", len(got))
+	}
+}
+
+func testReplace(t *testing.T, f FileStore) {
+	first, second := upload(t, f, "a"), upload(t, f, "a")
+	if first.Progress.Upload == second.Progress.Upload {
+		t.Fatalf("both are %s", first.Progress.Upload)
+	}
+	first, second = put(t, f, first, part(1, 100)), put(t, f, second, part(2, 101))
+	complete(t, f, first)
+	wantFile(t, f, first, part(1, 100))
+	complete(t, f, second)
+	wantFile(t, f, second, part(2, 101))
+}

@@ -1,0 +1,402 @@
+package exportjob_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// small makes files of several parts out of few records.
+var small = exportjob.Config{PartBytes: 700, MaxTries: 1000}
+
+func TestAFileHasEachRecordOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for _, n := range []int{0, 1, 2, 60} {
+			w := newWorld(t, resource, format, n, small)
+			w.finish()
+			w.checkFile()
+			if len(w.uploads) > 0 {
+				t.Errorf("%d records: an upload is left", n)
+			}
+		}
+	})
+}
+
+// Whatever becomes of one call of a run, the job ends well, and by the next
+// delivery.
+func TestAnyCallMayGoWrong(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for _, what := range []fate{refused, lost, killed, killedAfter} {
+			for step := 0; ; step++ {
+				w := newWorld(t, resource, format, 25, small)
+				calls := 0
+				_ = w.deliver(t.Context(), &life{fate: func(string) fate {
+					calls++
+					if calls == step+1 {
+						return what
+					}
+					return fine
+				}})
+				w.finish()
+				w.checkFile()
+				if calls <= step {
+					break // the run was over before
+				}
+			}
+		}
+	})
+}
+
+func TestAnyPageMayFail(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for n := int64(1); ; n++ {
+			w := newWorld(t, resource, format, 25, small)
+			l := new(life)
+			l.lists.Store(n)
+			if err := w.deliver(t.Context(), l); err == nil {
+				break
+			} else if !errors.Is(err, errBroken) {
+				t.Fatal(err)
+			}
+			w.finish()
+			w.checkFile()
+		}
+	})
+}
+
+func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for step := 1; ; step++ {
+			w := newWorld(t, resource, format, 25, small)
+			calls, late := 0, false
+			err := w.deliver(t.Context(), &life{fate: func(string) fate {
+				if calls++; calls == step {
+					_, err := exportjob.Cancel(t.Context(), &life{world: w}, workspace, jobID, w.now)
+					late = err != nil
+				}
+				return fine
+			}})
+			if calls < step || late {
+				w.checkFile()
+				break
+			}
+			if err != nil {
+				t.Errorf("cancelled before call %d: %v", step, err)
+			}
+			w.finish()
+			if w.job.Status != exportjob.Cancelled || w.job.FinishedAt == nil || len(w.uploads) > 0 {
+				t.Errorf("cancelled before call %d: %+v, uploads %v; %v", step, w.job, w.uploads, w.trace)
+			}
+		}
+	})
+}
+
+// Deliveries come twice or at the same time, workers are killed, their calls
+// fail or seem to, records are created and the job is cancelled, in any order.
+func TestNothingBringsAFileOutOfOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		resource := rapid.SampledFrom([]exportjob.Resource{exportjob.Entity, exportjob.Event}).Draw(t, "resource")
+		format := rapid.SampledFrom([]exportjob.Format{exportjob.NDJSON, exportjob.CSV}).Draw(t, "format")
+		cfg := exportjob.Config{PartBytes: rapid.IntRange(1, 2000).Draw(t, "part bytes"), MaxTries: 1000}
+		w := newWorld(t, resource, format, rapid.IntRange(0, 30).Draw(t, "records"), cfg)
+		w.pageSize = rapid.IntRange(1, 9).Draw(t, "page")
+		trouble, late := 12, 1_000_000
+		var deliver func(depth int)
+		deliver = func(depth int) {
+			l := new(life)
+			if trouble > 0 && rapid.IntRange(0, 9).Draw(t, "page fails") == 0 {
+				trouble--
+				l.lists.Store(int64(rapid.IntRange(1, 10).Draw(t, "after pages")))
+			}
+			l.fate = func(call string) fate {
+				if trouble == 0 {
+					return fine
+				}
+				what := rapid.IntRange(0, 23).Draw(t, call)
+				if what < 8 {
+					trouble--
+				}
+				switch what {
+				case 0, 1, 2, 3:
+					return fate(what + 1)
+				case 4, 5:
+					if depth < 3 { // the same job to another worker, while this one stands still
+						w.pending++
+						deliver(depth + 1)
+					}
+				case 6:
+					late++
+					w.mu.Lock()
+					w.insert(resource, late, record.TimeOf(w.now.Add(time.Second)), "late")
+					w.mu.Unlock()
+				case 7:
+					if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
+						_, _ = exportjob.Cancel(context.Background(), &life{world: w}, workspace, jobID, w.now)
+					}
+				}
+				return fine
+			}
+			_ = w.deliver(context.Background(), l)
+		}
+		for w.pending > 0 && trouble > 0 {
+			deliver(0)
+		}
+		w.finish()
+		if w.job.Status != exportjob.Cancelled {
+			w.checkFile()
+		}
+	})
+}
+
+func TestAJobThatGetsNowhereFails(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		what   fate
+		runs   int // until it has failed, the first of which got something done
+		reason string
+	}{
+		{"its worker is killed", killed, 5, "was started 3 times in a row and broke off"},
+		{"its worker is killed with something done that it does not know of", killedAfter, 5, "was started 3 times in a row and broke off"},
+		{"a call fails", refused, 4, "failed 3 times in a row at the same place"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, exportjob.Config{PartBytes: 700, MaxTries: 3})
+			puts := 0 // the second part never works, in whichever run
+			runs := 0
+			for ; w.pending > 0 && runs < 10; runs++ {
+				_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
+					if call == "put" {
+						if puts++; puts > 1 {
+							return tt.what
+						}
+					}
+					return fine
+				}})
+			}
+			if runs != tt.runs {
+				t.Errorf("%d runs, want %d", runs, tt.runs)
+			}
+			w.ended(tt.reason)
+		})
+	}
+}
+
+func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		w := newWorld(t, resource, format, 60, exportjob.Config{PartBytes: 700, MaxTries: 2})
+		runs := 0
+		for ; w.pending > 0 && runs < 100; runs++ {
+			puts := 0
+			_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
+				if call == "put" {
+					if puts++; puts == 2 { // one part a run
+						return killed
+					}
+				}
+				return fine
+			}})
+		}
+		if runs < 5 {
+			t.Errorf("only %d runs", runs)
+		}
+		w.checkFile()
+	})
+}
+
+// hesitant is a source whose pages take a second each.
+type hesitant struct{ eventsOf }
+
+func (h hesitant) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return event.Page{}, ctx.Err()
+	}
+	return h.eventsOf.List(ctx, workspace, q)
+}
+
+// In a bubble time passes only while all wait.
+func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := exportjob.Config{PartBytes: 700, Margin: 10 * time.Second, Now: time.Now, MaxTries: 2}
+		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, cfg)
+		runs := 0
+		for ; w.pending > 0 && runs < 100; runs++ {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			l := &life{world: w}
+			worker, err := exportjob.NewWorker(l, entitiesOf{l}, hesitant{eventsOf{l}}, l, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exportjob.CompressAtOnce(worker)
+			before, began := w.job.Progress.Records, time.Now()
+			if err := worker.Run(ctx, workspace, jobID); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("a run of 30 s with a margin of 10 s read for %v", took)
+			}
+			w.pending--
+			cancel()
+			if w.job.Status == exportjob.Queued && (w.job.Progress.Run != "" || w.job.RecordsWritten != w.job.Progress.Records || w.job.Progress.Records <= before) {
+				t.Errorf("handed over with %d records before and now %+v", before, w.job)
+			}
+		}
+		if runs < 3 {
+			t.Errorf("only %d runs", runs)
+		}
+		w.checkFile()
+	})
+}
+
+// A stopped program is not the job's fault, however often it happens.
+func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, exportjob.Config{PartBytes: 700, MaxTries: 1})
+	for range 5 {
+		ctx, stop := context.WithCancel(t.Context())
+		err := w.deliver(ctx, &life{fate: func(call string) fate {
+			if call != "get" {
+				stop()
+			}
+			return fine
+		}})
+		stop()
+		if err != nil || w.job.Status != exportjob.Queued || w.job.Progress.Run != "" {
+			t.Fatalf("error %v, job %+v", err, w.job)
+		}
+	}
+	w.finish()
+	w.checkFile()
+}
+
+func TestAnUploadThatIsGoneIsWrittenAnew(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for _, call := range []string{"put", "complete"} {
+			w := newWorld(t, resource, format, 60, small)
+			calls := 0
+			err := w.deliver(t.Context(), &life{fate: func(c string) fate {
+				if c == call {
+					if calls++; calls == 1 && call == "complete" || calls == 3 {
+						clear(w.uploads) // as a rule for old uploads does
+					}
+				}
+				return fine
+			}})
+			if !errors.Is(err, exportjob.ErrUpload) || w.job.Progress.Upload != "" || w.job.RecordsWritten != 0 || w.job.SizeBytes != nil {
+				t.Errorf("gone before %s: error %v, job %+v", call, err, w.job)
+			}
+			w.finish()
+			w.checkFile()
+		}
+	})
+}
+
+func TestTooManyColumnsFailWithTheReason(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		columns int // of attributes
+		long    int // bytes of the name of another one
+		reason  string
+	}{
+		{"as many columns as may be", 2000, 0, ""},
+		{"one column more", 2001, 0, "more than 2000 different attributes"},
+		{"names as long as may be", 0, 64000, ""},
+		{"names one byte longer", 0, 64001, "64000 bytes of names"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, exportjob.Event, exportjob.CSV, 1, exportjob.Config{})
+			var members []string
+			for i := range tt.columns {
+				members = append(members, fmt.Sprintf(`"%d":0`, i))
+			}
+			if tt.long > 0 {
+				members = append(members, fmt.Sprintf(`"%s":0`, strings.Repeat("x", tt.long)))
+			}
+			for i := range w.records {
+				w.records[i].event.Attributes = record.Attributes("{" + strings.Join(members, ",") + "}")
+			}
+			if err := w.deliver(t.Context(), new(life)); err != nil {
+				t.Fatal(err)
+			}
+			w.ended(tt.reason)
+		})
+	}
+}
+
+func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
+	t.Parallel()
+	parts := 0
+	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, small)
+	err := w.deliver(t.Context(), &life{fate: func(call string) fate {
+		if call == "put" {
+			parts++
+		}
+		return fine
+	}})
+	if err != nil || parts < 3 {
+		t.Fatalf("%d parts, error %v", parts, err)
+	}
+	for most, reason := range map[int]string{parts: "", parts - 1: "The file would be larger than"} {
+		cfg := small
+		cfg.MaxParts = most
+		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, cfg)
+		if err := w.deliver(t.Context(), new(life)); err != nil {
+			t.Fatal(err)
+		}
+		w.ended(reason)
+	}
+}
+
+func TestAJobThatIsNotThereIsDoneWith(t *testing.T) {
+	t.Parallel()
+	l := &life{world: newWorld(t, exportjob.Event, exportjob.NDJSON, 1, small)}
+	if err := l.worker().Run(t.Context(), workspace, "other"); err != nil {
+		t.Error(err)
+	}
+	if l.job.Status != exportjob.Queued {
+		t.Errorf("the other job is %+v", l.job)
+	}
+}
+
+func TestAJobIsLeftToSettle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct{ age, wait time.Duration }{
+			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
+			{-time.Hour, 2 * time.Second}, // the clock of its maker is ahead
+		} {
+			cfg := exportjob.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
+			w, began := newWorld(t, exportjob.Event, exportjob.NDJSON, 1, cfg), time.Now()
+			if err := w.deliver(t.Context(), new(life)); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(began); waited != tt.wait {
+				t.Errorf("a job %v old waited %v, want %v", tt.age, waited, tt.wait)
+			}
+			w.checkFile()
+		}
+	})
+}
