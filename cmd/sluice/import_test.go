@@ -189,6 +189,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
 				// What is left after the kills is for the last run.
 				if attempt < kills {
 					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
@@ -196,7 +198,11 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 					for i := range serverKills {
 						restarted := make(chan struct{})
 						g.after(1+random.IntN(calls/(kills+2)/serverKills), func() { close(restarted) })
-						<-restarted
+						select {
+						case <-restarted:
+						case err := <-ended:
+							t.Fatalf("the import ended before the server could be killed for the time number %d: %v, %s", i+1, err, out.String())
+						}
 						if err := s.cmd.Process.Kill(); err != nil {
 							t.Fatal(err)
 						}
@@ -206,7 +212,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 						t.Logf("server killed for the time number %d", i+1)
 					}
 				}
-				err := cmd.Wait()
+				err := <-ended
 				if attempt < kills {
 					if err == nil {
 						t.Fatalf("the import ended before it could be killed: %s", out.String())
