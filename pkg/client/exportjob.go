@@ -120,7 +120,8 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 		if err := downloadable(j, offset+written); err != nil {
 			return written, err
 		}
-		n, failure := c.fetch(ctx, j, offset+written, w)
+		patience := min(c.cfg.TryTimeout, c.cfg.MaxElapsed-time.Since(progressed))
+		n, failure := c.fetch(ctx, j, offset+written, w, patience)
 		written += n
 		if n > 0 {
 			tries, progressed = 0, time.Now()
@@ -159,17 +160,16 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch follows the link of j once, for the bytes from offset on.
-func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer) (written int64, failure *Error) {
+// fetch follows the link of j once, for the bytes from offset on. The first of
+// them must come within patience.
+func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
 		return 0, nil
 	}
 	tryCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(c.cfg.TryTimeout, func() {
-		cancel(fmt.Errorf("nothing came for %s", c.cfg.TryTimeout))
-	})
+	silence := time.AfterFunc(patience, func() { cancel(errors.New("nothing came for too long")) })
 	defer silence.Stop()
 	req, err := http.NewRequestWithContext(tryCtx, http.MethodGet, *j.DownloadURL, nil)
 	if err != nil {
