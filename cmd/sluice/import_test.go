@@ -512,6 +512,9 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
 		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "entities", file, "--one-by-one"},
 		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
+		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "events", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
+		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},
+		{"limits", "now"}, {"keys", "create", "--scope", "all"}, {"keys", "create", "--scope", "import", "--expires-in", "0d"}, {"keys", "revoke"}, {"keys", "list", "--data-dir", "d", "--table", "t"},
 	} {
 		if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", args...)); code != exitUsage || stderr == "" || out != "" {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
@@ -529,6 +532,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	s := start(t, t.TempDir())
 	for _, args := range [][]string{
 		{"--help"}, {"import", "--help"}, {"import", "events", file, "--url", "x"}, {"import", "events", file, "--url", "http://127.0.0.1\x7f"}, {"import", "events", file},
+		{"export", "event", "-o", "-"}, {"limits", "--once"}, {"completion", "bash"},
 	} {
 		cmd := sluiceCommand(t, s.url, args...)
 		cmd.Env = append(cmd.Env, "SLUICE_API_KEY=slc_0123_hidden")
