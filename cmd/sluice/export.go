@@ -76,7 +76,6 @@ The key needs the scope dashboard.
 	cmd.Flags().StringVar((*string)(&o.order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
 	cmd.Flags().BoolVar(&o.unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	must(cmd.MarkFlagRequired("output"))
 	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatNDJSON, formatCSV}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
@@ -93,7 +92,10 @@ func (o *exportOptions) check() error {
 	if o.path == "-" && o.json {
 		return usageError("--json and -o - both want standard output")
 	}
-	if info, err := os.Stat(o.path); o.path == "" || err == nil && !info.Mode().IsRegular() {
+	if o.path == "" {
+		return usageError("say with -o which file to write; - is standard output")
+	}
+	if info, err := os.Stat(o.path); err == nil && !info.Mode().IsRegular() {
 		return usageError("-o %q is not a file that can be written anew; use - for standard output", o.path)
 	}
 	format, err := chooseFormat(string(o.order.Format), o.path)
