@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -119,16 +120,12 @@ func TestLimitsOnce(t *testing.T) {
 // A terminal looks after the command as it did before, however it is stopped.
 func TestLimitsLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
-	script, err := exec.LookPath("script")
-	if err != nil {
-		t.Skip("script(1), which lends a terminal, is missing, SO THIS TEST DID NOT RUN")
-	}
+	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		url, asked := usageServer(t)
-		cmd := sluiceCommand(t, url, "limits")
 		// The shell tells its process id and becomes the command.
-		cmd.Args = []string{script, "-qec", "echo $$; exec " + program + " limits", "/dev/null"}
-		cmd.Path = script
+		cmd := exec.CommandContext(t.Context(), "script", "-qec", "echo $$; exec "+program+" limits", os.DevNull)
+		cmd.Env = sluiceCommand(t, url).Env
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
