@@ -42,7 +42,7 @@ func (ex *exporter) run(ctx context.Context, stdout io.Writer) (exportResult, er
 		err = ex.download(ctx, j)
 	}
 	if err == nil {
-		err = ex.deliver(j, stdout)
+		err = ex.deliver(ctx, j, stdout)
 	}
 	if err != nil {
 		return exportResult{}, err
@@ -141,10 +141,13 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job) (err error) {
 	return part.Sync()
 }
 
-// writerFunc is an io.Writer.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func rewind(file io.Seeker) error {
 	_, err := file.Seek(0, io.SeekStart)
@@ -153,12 +156,19 @@ func rewind(file io.Seeker) error {
 
 // deliver checks what was downloaded and gives it its name, or writes it to
 // stdout.
-func (ex *exporter) deliver(j exportjob.Job, stdout io.Writer) (err error) {
+func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writer) (err error) {
 	part, err := os.Open(ex.part)
 	if err != nil {
 		return err
 	}
 	defer part.Close() //nolint:errcheck // only read
+	// Large files take their time; an interrupt need not wait for it.
+	packed := readerFunc(func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return part.Read(p)
+	})
 	plain, whole := io.Discard, ex.part
 	if ex.unpack && ex.path != "-" {
 		whole = ex.path + ".sluice-export.plain"
@@ -170,7 +180,10 @@ func (ex *exporter) deliver(j exportjob.Job, stdout io.Writer) (err error) {
 		defer file.Close()     //nolint:errcheck // after a failure; otherwise it is closed below
 		plain = file
 	}
-	records, err := unpack(part, string(j.Format), plain)
+	records, err := unpack(packed, string(j.Format), plain)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
@@ -183,9 +196,9 @@ func (ex *exporter) deliver(j exportjob.Job, stdout io.Writer) (err error) {
 			return err
 		}
 		if ex.unpack {
-			_, err = unpack(part, formatNDJSON, stdout) // lines need no parsing
+			_, err = unpack(packed, string(j.Format), stdout)
 		} else {
-			_, err = io.Copy(stdout, part)
+			_, err = io.Copy(stdout, packed)
 		}
 		return err
 	}

@@ -145,9 +145,33 @@ func TestEveryRoute(t *testing.T) {
 		t.Errorf("the jobs are %v", statuses)
 	}
 
+	u, err := c.Usage(ctx, "")
+	if slices.ContainsFunc(httpapi.Routes(), func(r httpapi.Route) bool { return r.Name == "usage" }) && (err != nil || len(u.Seconds) != 60) {
+		t.Errorf("usage %+v, %v", u, err)
+	}
+
 	for _, r := range httpapi.Routes() {
-		if r.Method != "" && !called[r.Name] {
+		if r.Method != "" && r.Name != "dashboard" && !called[r.Name] {
 			t.Errorf("the client has no method for %s (%s)", r.Key(), r.Name)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for address, target := range map[string]string{"": "/usage", "2001:db8::1": "/usage?address=2001%3Adb8%3A%3A1"} {
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
+				t.Errorf("%q: it asks for %s", address, got)
+			}
+			return answer(200, `{"address":"a","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}]}`), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := c.Usage(t.Context(), address)
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Address:a Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}]}" {
+			t.Errorf("%q: %s, %v", address, got, err)
 		}
 	}
 }
