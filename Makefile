@@ -4,6 +4,10 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
 SCHEMATHESIS := 4.32.5
+
+# The HTTP clients of the README's examples.
+REQUESTS    := 2.34.2
+KY          := 1.14.3
 MOTO        := 5.2.5
 VERSITYGW   := v1.8.0
 
@@ -17,7 +21,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis requests ky moto bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +45,10 @@ test: ## run everything that must pass: check, template and the Go tests
 		$(call without,the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped)
 	@$(MAKE) --no-print-directory moto || \
 		$(call without,the fetch of moto; it needs python3 with venv and its package index. Its test is skipped)
+	@$(MAKE) --no-print-directory requests || \
+		$(call without,the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run)
+	@$(MAKE) --no-print-directory ky || \
+		$(call without,the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@race=-race; \
@@ -89,6 +97,24 @@ moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test cr
 	@rm -rf .cache/moto
 	python3 -m venv .cache/moto
 	.cache/moto/bin/pip install --quiet --disable-pip-version-check "moto[cloudformation]==$(MOTO)"
+	@touch $@
+
+requests: .cache/requests/ready-$(REQUESTS) ## fetch the Python client of the README's example
+
+.cache/requests/ready-$(REQUESTS):
+	@echo "Installing requests $(REQUESTS) into .cache/requests"
+	@rm -rf .cache/requests
+	python3 -m venv .cache/requests
+	.cache/requests/bin/pip install --quiet --disable-pip-version-check requests==$(REQUESTS)
+	@touch $@
+
+ky: .cache/ky/ready-$(KY) ## fetch the JavaScript client of the README's example
+
+.cache/ky/ready-$(KY):
+	@echo "Installing ky $(KY) into .cache/ky"
+	@rm -rf .cache/ky
+	@mkdir -p .cache/ky
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
 	@touch $@
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,13 @@ const defaultURL = "http://127.0.0.1:3000"
 const connectionHelp = `The service is the one at --url or SLUICE_URL, by default ` + defaultURL + `.
 Its key is --key or SLUICE_API_KEY; the variable keeps it out of the list of
 processes.`
+
+// What commands that can continue bear of a service that does not answer: long
+// enough for it to be restarted.
+const (
+	patientTries   = 40
+	patientElapsed = 2 * time.Minute
+)
 
 // connection is how to reach a service.
 type connection struct {

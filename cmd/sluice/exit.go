@@ -47,3 +47,11 @@ func exitCode(err error, began bool) int {
 	}
 	return exitFailure
 }
+
+// interrupted is err, or that the command was interrupted if it was.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+	return err
+}

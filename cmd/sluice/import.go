@@ -30,13 +30,6 @@ type importOptions struct {
 	json     bool
 }
 
-// What import bears of a service that does not answer: long enough for it to be
-// restarted.
-const (
-	importTries   = 40
-	importElapsed = 2 * time.Minute
-)
-
 func importCommand(getenv func(string) string) *cobra.Command {
 	o := importOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
@@ -108,20 +101,14 @@ func (o *importOptions) check() error {
 		return usageError("--one-by-one is for events; entities always are")
 	case o.resource == "events" && o.update:
 		return usageError("--update is for entities; events never change")
-	case o.format != "" && o.format != formatNDJSON && o.format != formatCSV:
-		return usageError("--format must be ndjson or csv, not %q", o.format)
+	}
+	var err error
+	if o.format, err = chooseFormat(o.format, o.path); err != nil {
+		return err
 	}
 	name := o.path
 	if o.path == "-" {
 		name = ""
-		if o.format == "" {
-			o.format = formatNDJSON
-		}
-	}
-	if o.format == "" {
-		if o.format = formatOf(o.path); o.format == "" {
-			return usageError("the name %q does not tell its format; say --format ndjson or csv", o.path)
-		}
 	}
 	if o.rejects == "" {
 		o.rejects = strings.TrimPrefix(name+".rejects.ndjson", ".")
@@ -141,7 +128,7 @@ func runImport(ctx context.Context, o importOptions, stdin io.Reader, stdout, st
 		return err
 	}
 	im := &importer{importOptions: o}
-	if im.client, err = o.client(api.Config{MaxTries: importTries, MaxElapsed: importElapsed, OnTry: im.onTry}); err != nil {
+	if im.client, err = o.client(api.Config{MaxTries: patientTries, MaxElapsed: patientElapsed, OnTry: im.onTry}); err != nil {
 		return err
 	}
 	file := stdin
@@ -205,9 +192,7 @@ func (im *importer) resume(f *os.File, stderr io.Writer) (io.Reader, error) {
 
 // explain adds to an error what to do.
 func (im *importer) explain(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %w", ctx.Err())
-	}
+	err = interrupted(ctx, err)
 	if im.journal == nil {
 		return err
 	}

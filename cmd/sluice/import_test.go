@@ -189,6 +189,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
 				// What is left after the kills is for the last run.
 				if attempt < kills {
 					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
@@ -196,7 +198,11 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 					for i := range serverKills {
 						restarted := make(chan struct{})
 						g.after(1+random.IntN(calls/(kills+2)/serverKills), func() { close(restarted) })
-						<-restarted
+						select {
+						case <-restarted:
+						case err := <-ended:
+							t.Fatalf("the import ended before the server could be killed for the time number %d: %v, %s", i+1, err, out.String())
+						}
 						if err := s.cmd.Process.Kill(); err != nil {
 							t.Fatal(err)
 						}
@@ -206,7 +212,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 						t.Logf("server killed for the time number %d", i+1)
 					}
 				}
-				err := cmd.Wait()
+				err := <-ended
 				if attempt < kills {
 					if err == nil {
 						t.Fatalf("the import ended before it could be killed: %s", out.String())
@@ -506,6 +512,9 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
 		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "entities", file, "--one-by-one"},
 		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
+		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "events", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
+		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},
+		{"limits", "now"}, {"keys", "create", "--scope", "all"}, {"keys", "create", "--scope", "import", "--expires-in", "0d"}, {"keys", "revoke"}, {"keys", "list", "--data-dir", "d", "--table", "t"},
 	} {
 		if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", args...)); code != exitUsage || stderr == "" || out != "" {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
@@ -523,6 +532,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	s := start(t, t.TempDir())
 	for _, args := range [][]string{
 		{"--help"}, {"import", "--help"}, {"import", "events", file, "--url", "x"}, {"import", "events", file, "--url", "http://127.0.0.1\x7f"}, {"import", "events", file},
+		{"export", "event", "-o", "-"}, {"limits", "--once"}, {"completion", "bash"},
 	} {
 		cmd := sluiceCommand(t, s.url, args...)
 		cmd.Env = append(cmd.Env, "SLUICE_API_KEY=slc_0123_hidden")

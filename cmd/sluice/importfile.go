@@ -42,6 +42,23 @@ func formatOf(name string) string {
 	return ""
 }
 
+// chooseFormat is the format that a flag names, or else that of a file's name;
+// NDJSON for "-".
+func chooseFormat(flag, path string) (string, error) {
+	switch {
+	case flag == formatNDJSON || flag == formatCSV:
+		return flag, nil
+	case flag != "":
+		return "", usageError("--format must be ndjson or csv, not %q", flag)
+	case path == "-":
+		return formatNDJSON, nil
+	}
+	if format := formatOf(path); format != "" {
+		return format, nil
+	}
+	return "", usageError("the name %q does not tell its format; say --format ndjson or csv", path)
+}
+
 // fileRecord is a record as it stands in a file.
 type fileRecord struct {
 	line   int64  // where it begins, from 1

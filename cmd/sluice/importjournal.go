@@ -83,18 +83,15 @@ const syncInterval = 2 * time.Second
 // when another import has it open, or when it is of an unfinished import of
 // something else.
 func openJournal(path string, head importHead) (j *journal, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := openLocked(path, "import")
 	if err != nil {
-		return nil, fmt.Errorf("open the journal: %w", err)
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			file.Close() //nolint:errcheck // it has failed already
 		}
 	}()
-	if err := lock(file); err != nil {
-		return nil, fmt.Errorf("the journal %s is in use: another import of this file is running (%w)", path, err)
-	}
 	j = &journal{file: file, path: path, head: head}
 	head, mark, size, err := readJournal(file)
 	switch {
@@ -144,21 +141,7 @@ func readJournal(file io.Reader) (head importHead, mark importMark, size int64, 
 // begin writes the first line, with a new seed.
 func (j *journal) begin() error {
 	j.head.Version, j.head.Seed, j.head.StartedAt = 1, rand.Text(), time.Now().UTC()
-	line, err := json.Marshal(j.head)
-	if err != nil {
-		return err
-	}
-	err = j.file.Truncate(0)
-	if err == nil {
-		_, err = j.file.WriteAt(append(line, '\n'), 0)
-	}
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
-	}
-	return nil
+	return beginJournal(j.file, j.head)
 }
 
 // write adds a mark.

@@ -66,7 +66,7 @@ A change takes effect within 60 seconds everywhere.`,
 		return func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("data-dir") {
 				if cmd.Flags().Changed("table") || f.dynamodb != "" {
-					return errors.New("keys are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table")
+					return usageError("keys are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table")
 				}
 				f.table = ""
 			}
@@ -152,13 +152,13 @@ workspace is there as soon as a key names it.`,
 			if expiresIn != "" {
 				lifetime, err := parseLifetime(expiresIn)
 				if err != nil {
-					return err
+					return usageError("%w", err)
 				}
 				k.ExpiresAt = now.Add(lifetime)
 			}
 			k, token, err := access.New(k, now)
 			if err != nil {
-				return err
+				return usageError("%w", err)
 			}
 			if f.table == "" && f.dynamodb == "" {
 				if err := os.MkdirAll(f.dataDir, 0o700); err != nil {
@@ -247,7 +247,7 @@ func revokeKeyCommand(f *keyFlags, run runner) *cobra.Command {
 			if token, ok := access.ParseToken(id); ok {
 				id = token.ID // the whole key will do
 			} else if strings.Contains(id, "_") {
-				return errors.New("that is not the id of a key; \"sluice keys list\" shows them")
+				return usageError("that is not the id of a key; \"sluice keys list\" shows them")
 			}
 			now := time.Now()
 			k, err := s.Revoke(cmd.Context(), id, now)

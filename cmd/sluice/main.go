@@ -25,7 +25,7 @@ func main() {
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), limitsCommand(os.Getenv))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)
 		os.Exit(exitCode(err, began))

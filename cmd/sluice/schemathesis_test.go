@@ -1,9 +1,7 @@
 package main
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 )
 
@@ -14,16 +12,8 @@ import (
 // bad ones.
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
-	tester, err := filepath.Abs("../../.cache/schemathesis/bin/schemathesis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(tester); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("schemathesis is missing: %v", err)
-		}
-		t.Skip("Schemathesis is missing, SO THIS TEST DID NOT RUN. Run: make schemathesis")
-	}
+	tester := cached(t, "schemathesis/bin/schemathesis")
+	need(t, tester, "run: make schemathesis")
 	dir := t.TempDir()
 	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"})
 	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",

@@ -15,7 +15,9 @@
 //
 // A call makes at most Config.MaxTries requests, and returns at most
 // Config.MaxElapsed after it sent the first. It gives up early when it is told
-// to wait for longer than that.
+// to wait for longer than that. One thing happens beneath that: net/http itself
+// sends a GET once more that met a connection which the service had closed
+// while it was idle, and nothing came back. That is safe, no wait is due, and it is not counted.
 //
 // # Pace
 //
@@ -132,17 +134,24 @@ type call struct {
 type route struct {
 	name   string
 	method string
-	class  string // the rule that its class shares, "" for none
+	class  string // one of these
 }
 
-// rules are the rules that a call is charged by, with its cost.
+// The classes of routes, as the rule that each shares.
+const (
+	imports = "imports"
+	exports = "records"
+	general = "" // none
+)
+
+// charges are what a call costs of each of its rules.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
-	case "imports":
-		charges = append(charges, charge{rule: "imports", key: "imports", cost: 1})
-	case "records":
-		charges = append(charges, charge{rule: "records", key: "records", cost: k.records})
+	case imports:
+		charges = append(charges, charge{rule: imports, key: imports, cost: 1})
+	case exports:
+		charges = append(charges, charge{rule: exports, key: exports, cost: k.records})
 	}
 	return charges
 }
@@ -315,19 +324,32 @@ func (a *attempts) pause(ctx context.Context) error {
 	if !a.last.retryable || a.tries >= cfg.MaxTries {
 		return a.end(nil)
 	}
-	most := cfg.MaxBackoff
-	if doublings := a.tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {
-		most = cfg.MinBackoff << doublings
-	}
-	wait := a.last.RetryAfter + rand.N(most+1)
+	wait := a.last.RetryAfter + cfg.backoff(a.tries)
 	if time.Since(a.first)+wait >= cfg.MaxElapsed {
 		return a.end(nil)
 	}
+	if err := sleep(ctx, wait); err != nil {
+		return a.end(err)
+	}
+	return nil
+}
+
+// backoff is the random wait after a number of tries in vain.
+func (cfg Config) backoff(tries int) time.Duration {
+	most := cfg.MaxBackoff
+	if doublings := tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {
+		most = cfg.MinBackoff << doublings
+	}
+	return rand.N(most + 1)
+}
+
+// sleep waits. It fails when ctx is done before.
+func sleep(ctx context.Context, wait time.Duration) error {
 	select {
 	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
-		return a.end(ctx.Err())
+		return ctx.Err()
 	}
 }
 

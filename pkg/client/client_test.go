@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"sluice"
 	"sluice/pkg/client"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -34,7 +37,8 @@ func open(t *testing.T, limits ratelimit.Limits, cfg client.Config) *client.Clie
 
 func TestEveryRoute(t *testing.T) {
 	t.Parallel()
-	c, ctx := open(t, ratelimit.Limits{}, client.Config{}), t.Context()
+	called := make(map[string]bool)
+	c, ctx := open(t, ratelimit.Limits{}, client.Config{OnTry: func(try client.Try) { called[try.Route] = true }}), t.Context()
 	odd := json.RawMessage(`{"n":1.50,"s":"<\u00e9>","z":[null]}`)
 
 	e, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd})
@@ -105,6 +109,70 @@ func TestEveryRoute(t *testing.T) {
 	}
 	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
 		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)
+	}
+
+	order := client.NewExportJob{ID: "j1", Resource: exportjob.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
+	j, created, err := c.CreateExportJob(ctx, order)
+	if err != nil || !created || j.Status != exportjob.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
+		t.Fatalf("created %+v, %v, %v", j, created, err)
+	}
+	if again, created, err := c.CreateExportJob(ctx, order); err != nil || created || again.CreatedAt != j.CreatedAt {
+		t.Fatalf("a repeat: %+v, %v, %v", again, created, err)
+	}
+	order.CSVFormulas = exportjob.Keep
+	if _, _, err := c.CreateExportJob(ctx, order); !errors.Is(err, client.ErrConflict) {
+		t.Fatalf("other content: %v", err)
+	}
+	if j, created, err := c.CreateExportJob(ctx, client.NewExportJob{Resource: exportjob.Entity, Format: exportjob.NDJSON}); err != nil || !created || len(j.ID) != 36 {
+		t.Fatalf("without an id: %+v, %v, %v", j, created, err)
+	}
+	if got, err := c.GetExportJob(ctx, "j1"); err != nil || got.Status != exportjob.Queued || got.DownloadURL != nil {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	for range 2 {
+		if j, err := c.CancelExportJob(ctx, "j1"); err != nil || j.Status != exportjob.Cancelled {
+			t.Fatalf("cancelled %+v, %v", j, err)
+		}
+	}
+	var statuses []string
+	for j, err := range c.ExportJobs(ctx, client.ExportJobQuery{Limit: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		statuses = append(statuses, string(j.Status))
+	}
+	if slices.Sort(statuses); fmt.Sprint(statuses) != "[cancelled queued]" {
+		t.Errorf("the jobs are %v", statuses)
+	}
+
+	u, err := c.Usage(ctx, "")
+	if slices.ContainsFunc(httpapi.Routes(), func(r httpapi.Route) bool { return r.Name == "usage" }) && (err != nil || len(u.Seconds) != 60) {
+		t.Errorf("usage %+v, %v", u, err)
+	}
+
+	for _, r := range httpapi.Routes() {
+		if r.Method != "" && r.Name != "dashboard" && !called[r.Name] {
+			t.Errorf("the client has no method for %s (%s)", r.Key(), r.Name)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for address, target := range map[string]string{"": "/usage", "2001:db8::1": "/usage?address=2001%3Adb8%3A%3A1"} {
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
+				t.Errorf("%q: it asks for %s", address, got)
+			}
+			return answer(200, `{"address":"a","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}]}`), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := c.Usage(t.Context(), address)
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Address:a Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}]}" {
+			t.Errorf("%q: %s, %v", address, got, err)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (q EntityQuery) values() url.Values {
 
 // ListEntities gets one page of entities. Each one costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
-	return getPage[entity.Entity](ctx, c, "list-entity", "/entity", q.values(), q.Limit)
+	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
 // Entities gets all entities that q asks for, page by page. An error ends it.
@@ -43,7 +43,7 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 
 // GetEntity gets one entity. errors.Is(err, ErrNotFound) tells that there is none.
 func (c *Client) GetEntity(ctx context.Context, id string) (e entity.Entity, err error) {
-	return e, c.getRecord(ctx, "get-entity", "/entity/", id, &e)
+	return e, c.getOne(ctx, route{"get-entity", http.MethodGet, exports}, "/entity/", id, &e)
 }
 
 // CreateEntity creates an entity. One that is there already with the same
@@ -55,14 +55,14 @@ func (c *Client) CreateEntity(ctx context.Context, e NewEntity) (stored entity.E
 			return entity.Entity{}, false, err
 		}
 	}
-	status, err := c.post(ctx, "create-entity", "/create_entity", e, &stored)
+	status, err := c.post(ctx, route{"create-entity", http.MethodPost, imports}, "/create_entity", e, &stored)
 	return stored, status == http.StatusCreated, err
 }
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity
 // (RFC 7396: null removes one) and returns it as it is then.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
-	_, err = c.post(ctx, "update-entity", "/update_entity", struct {
+	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
 		ID         string            `json:"id"`
 		Attributes record.Attributes `json:"attributes"`
 	}{id, patch}, &stored)
@@ -72,7 +72,7 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 // DeleteEntity deletes an entity. That there is none is not an error.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var answer struct{}
-	_, err := c.post(ctx, "delete-entity", "/delete_entity", struct {
+	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
 		ID string `json:"id"`
 	}{id}, &answer)
 	return err

@@ -55,7 +55,7 @@ func (q EventQuery) values() url.Values {
 
 // ListEvents gets one page of events. Each one costs one record.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
-	return getPage[event.Event](ctx, c, "list-event", "/event", q.values(), q.Limit)
+	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
 
 // Events gets all events that q asks for, page by page. An error ends it.
@@ -68,7 +68,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 
 // GetEvent gets one event. errors.Is(err, ErrNotFound) tells that there is none.
 func (c *Client) GetEvent(ctx context.Context, id string) (e event.Event, err error) {
-	return e, c.getRecord(ctx, "get-event", "/event/", id, &e)
+	return e, c.getOne(ctx, route{"get-event", http.MethodGet, exports}, "/event/", id, &e)
 }
 
 // CreateEvent creates an event. One that is there already with the same content
@@ -79,7 +79,7 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 			return event.Event{}, false, err
 		}
 	}
-	status, err := c.post(ctx, "create-event", "/create_event", e, &stored)
+	status, err := c.post(ctx, route{"create-event", http.MethodPost, imports}, "/create_event", e, &stored)
 	return stored, status == http.StatusCreated, err
 }
 
@@ -113,7 +113,7 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 			}
 		}
 	}
-	a := attempts{client: c, call: call{route: route{"create-events", http.MethodPost, "imports"}, path: "/create_events"}}
+	a := attempts{client: c, call: call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}}
 	var err error
 	if a.call.body, err = encodeEvents(events, pending); err != nil {
 		return results, err

@@ -25,29 +25,32 @@ type Page[T any] struct {
 
 // OpenAPI gets the description of the API, in YAML.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
-	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, ""}, path: "/openapi.yaml"}, &document)
+	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, general}, path: "/openapi.yaml"}, &document)
 	return document, err
 }
 
-func getPage[T any](ctx context.Context, c *Client, name, path string, query url.Values, limit int) (page Page[T], err error) {
+// getPage gets a page of a list with a limit, 0 for the service's default.
+func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	if limit == 0 {
 		limit = defaultPage
 	}
-	_, err = c.do(ctx, call{route: route{name, http.MethodGet, "records"}, path: path, query: query, records: int64(limit)}, &page)
+	_, err = c.do(ctx, call{route: r, path: path, query: query, records: int64(limit)}, &page)
 	return page, err
 }
 
-func (c *Client) getRecord(ctx context.Context, name, path, id string, out any) error {
+// getOne gets what has an id.
+func (c *Client) getOne(ctx context.Context, r route, path, id string, out any) error {
 	// An id goes into the path: what cannot be one must not become another path.
 	if detail := record.CheckID(id); detail != "" {
-		return &Error{Route: name, Code: "invalid_id", Detail: "the id " + detail}
+		return &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + detail}
 	}
-	_, err := c.do(ctx, call{route: route{name, http.MethodGet, "records"}, path: path + id, records: 1}, out)
+	_, err := c.do(ctx, call{route: r, path: path + id, records: 1}, out)
 	return err
 }
 
-func (c *Client) post(ctx context.Context, name, path string, body, out any) (status int, err error) {
-	k := call{route: route{name, http.MethodPost, "imports"}, path: path}
+// post sends a body and tells the answer's status.
+func (c *Client) post(ctx context.Context, r route, path string, body, out any) (status int, err error) {
+	k := call{route: r, path: path}
 	if k.body, err = encode(body); err != nil {
 		return 0, err
 	}

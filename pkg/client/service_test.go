@@ -11,6 +11,8 @@ import (
 	"sluice"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
+	jobbolt "sluice/pkg/exportjob/boltstore"
+	"sluice/pkg/exportjob/dirfiles"
 	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -18,7 +20,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// service runs the routes of entities and events on a free port.
+// service runs the API on a free port. Its export jobs stay queued.
 func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "sluice-client-")
 	if err != nil {
@@ -36,6 +38,12 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if stores.Events, err = eventbolt.New(db); err != nil {
 		return "", nil, err
 	}
+	if stores.ExportJobs, err = jobbolt.New(db); err != nil {
+		return "", nil, err
+	}
+	if stores.ExportLinks, err = dirfiles.New(dir, dirfiles.Config{}); err != nil {
+		return "", nil, err
+	}
 	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits})
 	if err != nil {
 		return "", nil, err
@@ -46,9 +54,12 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	}
 	functions := make(map[string]gateway.Function)
 	for _, f := range tmpl.Functions {
+		if len(f.Routes) == 0 {
+			continue // the export worker
+		}
 		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{AccessOff: true, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
-			continue // its stores are not among these; the tests of the program have all
+			return "", nil, err
 		}
 		for _, r := range f.Routes {
 			functions[r.Key()] = h.Invoke

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// between runs a server that handle answers for, with what leads to target as
+// next. Clients of it see its own host in links.
+func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(w, r, next) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// filled runs a server that has n events of eventLines, each at a time of its
+// own, and two entities.
+func filled(t *testing.T, n int) *server {
+	t.Helper()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", write(t, "events.ndjson", eventLines(n)))); code != 0 {
+		t.Fatalf("exit code %d, %s%s", code, out, stderr)
+	}
+	c := s.client(t)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
+	return s
+}
+
+// jobs are the ids and statuses of the server's export jobs.
+func (s *server) jobs(t *testing.T) (list []job) {
+	t.Helper()
+	var page struct{ Data []job }
+	if err := json.Unmarshal([]byte(s.client(t).want(t, http.StatusOK, "GET", "/export_job", "").body), &page); err != nil {
+		t.Fatal(err)
+	}
+	return page.Data
+}
+
+// wantFiles fails the test unless these files alone are in dir.
+func wantFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if fmt.Sprint(got) != fmt.Sprint(names) {
+		t.Errorf("the files are %v, want %v", got, names)
+	}
+}
+
+func gunzip(t *testing.T, path string) string {
+	t.Helper()
+	packed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	s := filled(t, 50)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	events := at("events.ndjson.gz")
+	out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events, "--json"))
+	var result exportResult
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Records != 50 || result.File != events || result.Job == "" {
+		t.Fatalf("exit code %d, %s%s, %v", code, out, stderr, err)
+	}
+	lines := gunzip(t, events)
+	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
+		t.Errorf("%d lines: %.200s", n, lines)
+	}
+	// Run again it is a new export, over the file that is there.
+	if err := os.WriteFile(events, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != 0 || !strings.HasPrefix(out, "50 events in "+events+", checked: ") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	if again := gunzip(t, events); again != lines {
+		t.Errorf("the second export differs: %.200s", again)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"event", "-o", "-"}, lines},
+		{[]string{"event", "-o", "-", "--entity-id", "nobody"}, ""},
+		{[]string{"event", "-o", "-", "--to", "2020-01-01T00:00:00Z"}, ""},
+		{[]string{"event", "-o", "-", "--from", "2020-01-01T00:00:00Z"}, lines},
+	} {
+		out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"export"}, tt.args...)...))
+		if code != 0 || out != tt.want || !strings.Contains(stderr, " events in standard output, checked") {
+			t.Errorf("%v: exit code %d, %.200s%s", tt.args, code, out, stderr)
+		}
+	}
+	people := at("people.csv")
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people)); code != 0 || !strings.HasPrefix(out, "1 entities in ") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	text, err := os.ReadFile(people)
+	if err != nil || !strings.HasPrefix(string(text), "id,type,created_at,updated_at,attributes.f,attributes.lines\r\nada,person,") || !strings.Contains(string(text), ",'=1,") {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, flags := range [][]string{{"--csv-formulas", "keep", "--format", "csv", "--unpack=false", "-o", at("kept")}, {"--unpack", "-o", at("entities.ndjson.gz")}} {
+		if out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"export", "entity"}, flags...)...)); code != 0 || !strings.HasPrefix(out, "2 entities in ") {
+			t.Errorf("%v: exit code %d, %s%s", flags, code, out, stderr)
+		}
+	}
+	if kept := gunzip(t, at("kept")); !strings.Contains(kept, ",=1,") {
+		t.Errorf("%s", kept)
+	}
+	if text, err := os.ReadFile(at("entities.ndjson.gz")); err != nil || !strings.HasPrefix(string(text), `{"id":"ada"`) {
+		t.Errorf("%.100q, %v", text, err)
+	}
+	wantFiles(t, dir, "entities.ndjson.gz", "events.ndjson.gz", "kept", "people.csv")
+
+	// What was exported goes into another service.
+	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "events", events)); code != 0 || !strings.HasPrefix(out, "50 events: 50 new") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", people)); code != 0 || !strings.HasPrefix(out, "1 entities: 1 new") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
+	other.stop(t)
+	s.stop(t)
+}
+
+// An export that is killed within its download continues there, with the same
+// job.
+func TestAKilledExportContinues(t *testing.T) {
+	t.Parallel()
+	s := filled(t, 300)
+	const sent = 500 // bytes, then the client is killed
+	var downloads atomic.Int32
+	ranges := make(chan string, 10)
+	began := make(chan struct{})
+	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if !strings.HasPrefix(r.URL.Path, "/export_file/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ranges <- r.Header.Get("Range")
+		if downloads.Add(1) > 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		whole := httptest.NewRecorder()
+		next.ServeHTTP(whole, r)
+		w.Header().Set("Content-Length", whole.Header().Get("Content-Length"))
+		w.Write(whole.Body.Bytes()[:sent]) //nolint:errcheck // the client will be killed
+		w.(http.Flusher).Flush()
+		close(began)
+		<-r.Context().Done()
+	})
+	file := filepath.Join(t.TempDir(), "events.ndjson")
+	first := sluiceCommand(t, proxy, "export", "event", "-o", file)
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-look.C {
+		if info, err := os.Stat(file + ".sluice-export.part"); err == nil && info.Size() == sent {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was downloaded")
+		}
+	}
+	if _, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != exitFailure || !strings.Contains(stderr, "another export of this file is running") {
+		t.Errorf("two at once: exit code %d, %s", code, stderr)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait() //nolint:errcheck // it was killed
+	if _, stderr, code := run(t, sluiceCommand(t, proxy, "export", "entity", "-o", file)); code != exitFailure || !strings.Contains(stderr, "not finished") {
+		t.Errorf("other records: exit code %d, %s", code, stderr)
+	}
+	out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file))
+	if code != 0 || !strings.HasPrefix(out, "300 events in ") || !strings.Contains(stderr, fmt.Sprintf("Continuing after byte %d of", sent)) {
+		t.Fatalf("exit code %d, %s%s", code, out, stderr)
+	}
+	if got := <-ranges + "|" + <-ranges; got != fmt.Sprintf("|bytes=%d-", sent) {
+		t.Errorf("the ranges were %s", got)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(text), "\n") != 300 {
+		t.Errorf("%d lines, %v", strings.Count(string(text), "\n"), err)
+	}
+	wantFiles(t, filepath.Dir(file), "events.ndjson")
+	if jobs := s.jobs(t); len(jobs) != 1 {
+		t.Errorf("the jobs are %+v", jobs)
+	}
+	s.stop(t)
+}
+
+// A file that is not what the job wrote does not get the name, and is downloaded
+// again.
+func TestAnExportIsChecked(t *testing.T) {
+	t.Parallel()
+	s := filled(t, 20)
+	var part atomic.Value // what to spoil
+	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		whole := httptest.NewRecorder()
+		next.ServeHTTP(whole, r)
+		body := whole.Body.Bytes()
+		switch file := strings.HasPrefix(r.URL.Path, "/export_file/"); {
+		case part.Load() == "file" && file:
+			body[len(body)-5] ^= 1 // of the CRC
+		case part.Load() == "count" && !file:
+			body = bytes.Replace(body, []byte(`"records_written":20`), []byte(`"records_written":21`), 1)
+		}
+		for name := range whole.Header() {
+			w.Header().Set(name, whole.Header().Get(name))
+		}
+		w.WriteHeader(whole.Code)
+		w.Write(body) //nolint:errcheck // the client will say
+	})
+	file := filepath.Join(t.TempDir(), "events.csv")
+	for spoiled, says := range map[string]string{"file": "gzip: invalid checksum", "count": "it has 20 records, the job wrote 21"} {
+		part.Store(spoiled)
+		if out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != exitFailure || out != "" || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d, %s%s", spoiled, code, out, stderr)
+		}
+		if out, _, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", "-")); code != exitFailure || out != "" {
+			t.Errorf("%s, to standard output: exit code %d, %s", spoiled, code, out)
+		}
+		wantFiles(t, filepath.Dir(file), "events.csv.sluice-export", "events.csv.sluice-export.part")
+	}
+	part.Store("nothing")
+	if out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != 0 || !strings.HasPrefix(out, "20 events") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	wantFiles(t, filepath.Dir(file), "events.csv")
+	s.stop(t)
+}
+
+// An interrupt leaves the job to the next run, and cancels it where there can be
+// none. A job that came to nothing meanwhile gives way to a new one.
+func TestAnInterruptedExport(t *testing.T) {
+	t.Parallel()
+	s := filled(t, 1)
+	for _, output := range []string{"-", filepath.Join(t.TempDir(), "events.ndjson")} {
+		asked, cancelled := make(chan string, 100), make(chan struct{}, 1)
+		proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if id, ok := strings.CutPrefix(r.URL.Path, "/export_job/"); ok {
+				fmt.Fprintf(w, `{"id":%q,"status":"running"}`, id)
+				asked <- id
+				return
+			}
+			if r.URL.Path == "/cancel_export_job" {
+				cancelled <- struct{}{}
+			}
+			next.ServeHTTP(w, r)
+		})
+		cmd := sluiceCommand(t, proxy, "export", "event", "-o", output)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		id := <-asked
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait() //nolint:errcheck // its exit code is looked at
+		goesOn := strings.Contains(out.String(), "The same command continues with the export job "+id)
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || goesOn != (output != "-") || len(cancelled) > 0 != (output == "-") {
+			t.Errorf("%s: exit code %d, %d cancelled, %s", output, code, len(cancelled), out.String())
+		}
+		if output == "-" {
+			continue
+		}
+		// The job is over by now, or cancelled here.
+		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
+		over := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.URL.Path == "/export_job/"+id {
+				fmt.Fprintf(w, `{"id":%q,"status":"failed","error":"It was too large."}`, id)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+		// The journal is of the service at its URL.
+		journal, err := os.ReadFile(output + ".sluice-export")
+		if err == nil {
+			err = os.WriteFile(output+".sluice-export", bytes.Replace(journal, []byte(proxy), []byte(over), 1), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := run(t, sluiceCommand(t, over, "export", "event", "-o", output))
+		if code != 0 || !strings.HasPrefix(stdout, "1 events") || !strings.Contains(stderr, "has failed: It was too large.; beginning a new one") {
+			t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+		}
+	}
+	s.stop(t)
+}

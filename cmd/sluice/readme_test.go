@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// need skips the test where a program that it runs is missing, but fails it
+// where CI is set.
+func need(t *testing.T, program, help string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	needed(t, err, help)
+}
+
+// needed is need for what err says is missing.
+func needed(t *testing.T, err error, help string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%v; %s", err, help)
+	}
+	t.Skipf("%v, SO THIS TEST DID NOT RUN; %s", err, help)
+}
+
+// cached is a path of what the Makefile fetches.
+func cached(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(filepath.Join("../../.cache", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+// Each client of the README, as it stands there, is refused at first, does not
+// call again before the window has ended, and then gets what it asked for.
+func TestTheClientsOfTheReadmeWait(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Clients\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	examples := make(map[string]string)
+	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
+		examples[block[1]] = block[2]
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dataDir := "DATA_DIR=" + t.TempDir()
+	s := startIn(t, []string{dataDir, "AUTH_MODE=api-key"})
+	key := createKey(t, []string{dataDir}, "--scope", "import,export")
+	for language, tt := range map[string]struct {
+		file    string
+		command []string // the file comes behind it
+		dir     string   // "" for that of the file
+		help    string
+		modules string
+	}{
+		"sh":     {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl"},
+		"python": {file: "example.py", command: []string{cached(t, "requests/bin/python")}, help: "run: make requests"},
+		"js":     {file: "example.mjs", command: []string{"node"}, modules: cached(t, "ky/node_modules"), help: "install Node.js and run: make ky"},
+		"go":     {file: "main.go", command: []string{"go", "run"}, dir: root},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			source := examples[language]
+			id := regexp.MustCompile(`order-\d`).FindString(source)
+			if id == "" {
+				t.Fatalf("the README has no such example that creates an event: %q", source)
+			}
+			need(t, tt.command[0], tt.help)
+			if language == "sh" {
+				need(t, "curl", tt.help)
+			}
+			file := write(t, tt.file, source)
+			if tt.modules != "" {
+				_, err := os.Stat(tt.modules)
+				needed(t, err, tt.help)
+				if err := os.Symlink(tt.modules, filepath.Join(filepath.Dir(file), "node_modules")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var mu sync.Mutex
+			var calls []time.Time
+			var reset time.Time
+			proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				mu.Lock()
+				defer mu.Unlock()
+				now := time.Now()
+				if calls = append(calls, now); len(calls) > 1 {
+					next.ServeHTTP(w, r)
+					return
+				}
+				reset = time.Unix(now.Unix()+2, 0)
+				w.Header().Set("X-RateLimit-Limit", "200")
+				w.Header().Set("X-RateLimit-Remaining", "0")
+				w.Header().Set("X-RateLimit-Reset", fmt.Sprint(reset.Unix()))
+				w.Header().Set("Retry-After", "2")
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(http.StatusTooManyRequests)
+				fmt.Fprint(w, `{"status":429,"code":"rate_limit_exceeded","detail":"The limit is reached."}`)
+			})
+			cmd := exec.CommandContext(t.Context(), tt.command[0], append(tt.command[1:], file)...)
+			cmd.Dir = tt.dir
+			if cmd.Dir == "" {
+				cmd.Dir = filepath.Dir(file)
+			}
+			cmd.Env = append(os.Environ(), "SLUICE_URL="+proxy, "SLUICE_API_KEY="+key)
+			out, stderr, code := run(t, cmd)
+			mu.Lock()
+			defer mu.Unlock()
+			if code != 0 || !strings.Contains(out, id) || len(calls) != 2 {
+				t.Fatalf("exit code %d after %d calls, %s%s", code, len(calls), out, stderr)
+			}
+			if calls[1].Before(reset) {
+				t.Errorf("it called again at %s, before the window ended at %s", calls[1], reset)
+			}
+			if r := s.client(t).do(t, "GET", "/event/"+id, "", "Authorization", "Bearer "+key); r.status != http.StatusOK || !strings.Contains(r.body, `"order_placed"`) {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		})
+	}
+	if len(examples) != 4 {
+		t.Errorf("the README has %d examples; this test runs four", len(examples))
+	}
+}

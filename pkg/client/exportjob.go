@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"sluice/pkg/exportjob"
+)
+
+// NewExportJob is an export job to create: an order for a file of records that
+// are too many for lists.
+type NewExportJob struct {
+	ID          string             `json:"id"` // the client makes a UUIDv7 if it is ""
+	Resource    exportjob.Resource `json:"resource"`
+	Format      exportjob.Format   `json:"format"`
+	Filters     exportjob.Filters  `json:"filters"`               // the zero value chooses all records
+	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // the service's default if it is ""
+}
+
+// ExportJobQuery asks for export jobs, newest first. Its zero value asks for all.
+type ExportJobQuery struct {
+	Limit  int    // most jobs of a page, 1 to 200; the service's default if it is 0
+	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
+}
+
+// CreateExportJob creates an export job. One that is there already with the
+// same content comes back with created false; with other content
+// errors.Is(err, ErrConflict).
+func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored exportjob.Job, created bool, err error) {
+	if j.ID == "" {
+		if j.ID, err = newID(); err != nil {
+			return exportjob.Job{}, false, err
+		}
+	}
+	status, err := c.post(ctx, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j, &stored)
+	return stored, status == http.StatusCreated, err
+}
+
+// ListExportJobs gets one page of export jobs.
+func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
+	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job",
+		values("cursor", q.Cursor, "limit", limitText(q.Limit)), q.Limit)
+}
+
+// ExportJobs gets all export jobs, page by page. An error ends it.
+func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exportjob.Job, error] {
+	return records(q.Cursor, func(cursor string) (Page[exportjob.Job], error) {
+		q.Cursor = cursor
+		return c.ListExportJobs(ctx, q)
+	})
+}
+
+// GetExportJob gets one export job. errors.Is(err, ErrNotFound) tells that there
+// is none. Only here has a job that succeeded its DownloadURL.
+func (c *Client) GetExportJob(ctx context.Context, id string) (j exportjob.Job, err error) {
+	return j, c.getOne(ctx, route{"get-export-job", http.MethodGet, general}, "/export_job/", id, &j)
+}
+
+// CancelExportJob ends an export job that has not ended. Of one that has
+// succeeded or failed errors.Is(err, ErrConflict); one that is cancelled already
+// stays so.
+func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
+	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
+		ID string `json:"id"`
+	}{id}, &stored)
+	return stored, err
+}
+
+// How often AwaitExportJob asks: soon at first, for small exports, then rarely.
+const (
+	minPoll = 100 * time.Millisecond
+	maxPoll = 2 * time.Second
+)
+
+// AwaitExportJob asks for an export job until it has ended, however it did, and
+// shows each answer to seen, which may be nil. Only the context bounds it.
+func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
+	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
+		j, err := c.GetExportJob(ctx, id)
+		if err != nil {
+			return exportjob.Job{}, err
+		}
+		if seen != nil {
+			seen(j)
+		}
+		if j.Status.Final() {
+			return j, nil
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return exportjob.Job{}, err
+		}
+	}
+}
+
+// downloadRoute is what errors of downloads name. It is none of the service's:
+// links may lead to another host, which is sent no key.
+const downloadRoute = "download"
+
+// DownloadExport writes the file of an export job, which is compressed with
+// gzip, to w, from byte offset on, and tells how many bytes those were, also
+// when it fails. It has all of them when the error is nil: as many as the job
+// says. What is in them is for the caller to check.
+//
+// A download that breaks off, or of which nothing comes for Config.TryTimeout,
+// goes on where it stopped, with a new link. It ends with the last error after
+// Config.MaxTries tries in a row, or Config.MaxElapsed, that brought no byte more.
+func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
+	tries, progressed := 0, time.Now()
+	for {
+		j, err := c.GetExportJob(ctx, id)
+		if err != nil {
+			return written, err
+		}
+		if err := downloadable(j, offset+written); err != nil {
+			return written, err
+		}
+		patience := min(c.cfg.TryTimeout, c.cfg.MaxElapsed-time.Since(progressed))
+		n, failure := c.fetch(ctx, j, offset+written, w, patience)
+		written += n
+		if n > 0 {
+			tries, progressed = 0, time.Now()
+		}
+		tries++
+		if failure == nil {
+			return written, nil
+		}
+		failure.Route, failure.Tries = downloadRoute, tries
+		wait := failure.RetryAfter + c.cfg.backoff(tries)
+		if !failure.retryable || tries >= c.cfg.MaxTries || time.Since(progressed)+wait >= c.cfg.MaxElapsed {
+			return written, failure
+		}
+		if err := sleep(ctx, wait); err != nil {
+			failure.Err, failure.retryable = err, false
+			return written, failure
+		}
+	}
+}
+
+// downloadable says why there is no file of j from a byte on.
+func downloadable(j exportjob.Job, offset int64) error {
+	e := &Error{Route: downloadRoute}
+	switch {
+	case j.Status != exportjob.Succeeded:
+		e.Detail = fmt.Sprintf("the export job is %s, so there is no file", j.Status)
+	case j.DownloadURL == nil && j.Error != nil:
+		e.Detail = *j.Error
+	case j.DownloadURL == nil || j.SizeBytes == nil:
+		e.Detail = "the export job names no file"
+	case offset < 0 || offset > *j.SizeBytes:
+		e.Detail = fmt.Sprintf("the file has %d bytes, so it cannot be read from byte %d on", *j.SizeBytes, offset)
+	default:
+		return nil
+	}
+	return e
+}
+
+// fetch follows the link of j once, for the bytes from offset on. The first of
+// them must come within patience.
+func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
+	left := *j.SizeBytes - offset
+	if left == 0 {
+		return 0, nil
+	}
+	tryCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(patience, func() { cancel(errors.New("nothing came for too long")) })
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(tryCtx, http.MethodGet, *j.DownloadURL, nil)
+	if err != nil {
+		return 0, &Error{Err: err}
+	}
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
+	req.Header.Set("Accept-Encoding", "identity") // the bytes of the file, not what they unpack to
+	if offset > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	resp, err := c.http.Do(req)
+	if err == nil {
+		defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
+		body := io.Reader(resp.Body)
+		switch {
+		case resp.StatusCode == http.StatusOK:
+			_, err = io.CopyN(io.Discard, body, offset) // whoever answers knows no ranges
+		case resp.StatusCode == http.StatusPartialContent:
+			if got, want := resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", offset, *j.SizeBytes-1, *j.SizeBytes); got != want {
+				return 0, &Error{Status: resp.StatusCode, Detail: fmt.Sprintf("it sent %q, not %q", got, want), retryable: true}
+			}
+		default:
+			text, _ := io.ReadAll(io.LimitReader(body, 200)) // for people
+			return 0, &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()),
+				Detail: fmt.Sprintf("the link gave no file: %q", text), retryable: true}
+		}
+		if err == nil {
+			written, err = copyAll(w, body, left, func() { silence.Reset(c.cfg.TryTimeout) })
+		}
+	}
+	switch {
+	case err == nil:
+		return written, nil
+	case ctx.Err() != nil:
+		return written, &Error{Err: ctx.Err()}
+	case tryCtx.Err() != nil:
+		err = context.Cause(tryCtx)
+	}
+	// The link lets in whoever has it, so no error shows it.
+	if hidden := new(url.Error); errors.As(err, &hidden) {
+		err = hidden.Err
+	}
+	var unwritable *writeError
+	return written, &Error{Err: fmt.Errorf("the file broke off: %w", err), retryable: !errors.As(err, &unwritable)}
+}
+
+// writeError is that of what a download is written to: no try can mend it.
+type writeError struct{ error }
+
+func (e *writeError) Unwrap() error { return e.error }
+
+// copyAll copies exactly n bytes, calling alive whenever some have come.
+func copyAll(w io.Writer, r io.Reader, n int64, alive func()) (written int64, err error) {
+	buffer := make([]byte, 64<<10)
+	for written < n {
+		got, err := r.Read(buffer[:min(n-written, int64(len(buffer)))])
+		if got > 0 {
+			alive()
+			put, err := w.Write(buffer[:got])
+			written += int64(put)
+			if err != nil {
+				return written, &writeError{err}
+			}
+		}
+		if err == io.EOF && written < n {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil && written < n {
+			return written, err
+		}
+	}
+	return written, nil
+}

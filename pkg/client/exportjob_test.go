@@ -1,0 +1,209 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/client"
+	"sluice/pkg/exportjob"
+)
+
+// fileOf is what the exporting service of these tests gives out.
+const fileOf = "0123456789"
+
+// exporting is a service with one job and its file. Each request for the file is
+// answered by the next of serve, the last again and again.
+type exporting struct {
+	t        *testing.T
+	job      string // the answer; %d is the number of the link
+	serve    []roundTrip
+	links    int
+	requests []string // for the file: number of the link and range
+}
+
+const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`
+
+func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "service" {
+		e.links++
+		return answer(200, strings.Replace(e.job, "%d", fmt.Sprint(e.links), 1)), nil
+	}
+	if r.Header.Get("Authorization") != "" || r.Header.Get("Accept-Encoding") != "identity" {
+		e.t.Errorf("the link was sent %v", r.Header)
+	}
+	e.requests = append(e.requests, strings.TrimSpace(strings.TrimPrefix(r.URL.RawQuery, "signature=hidden")+" "+r.Header.Get("Range")))
+	return e.serve[min(len(e.requests), len(e.serve))-1](r)
+}
+
+// ranged answers with the file from the byte that is asked for, at most n bytes.
+func ranged(n int) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		from := 0
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		text := fileOf[from:]
+		body := cutOff{strings.NewReader(text[:min(n, len(text))])}
+		if from == 0 {
+			return &http.Response{StatusCode: 200, Header: make(http.Header), Body: body}, nil
+		}
+		return &http.Response{StatusCode: 206, Header: http.Header{"Content-Range": {fmt.Sprintf("bytes %d-9/10", from)}}, Body: body}, nil
+	}
+}
+
+func fixed(status int, body string, header ...string) roundTrip {
+	return func(*http.Request) (*http.Response, error) { return answer(status, body, header...), nil }
+}
+
+// download gets the file of a service in fake time.
+func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, error) {
+	t.Helper()
+	e.t = t
+	if e.job == "" {
+		e.job = succeeded
+	}
+	c, err := client.New("http://service", client.Config{Key: "slc_0_secret", Transport: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.DownloadExport(t.Context(), "j", offset, w)
+}
+
+// A download goes on where it stopped, each time with a new link.
+func TestADownloadGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	hung := func(r *http.Request) (*http.Response, error) {
+		resp, _ := ranged(10)(r)
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader(fileOf[:2]), hangingBody{r.Context()}), resp.Body}
+		return resp, nil
+	}
+	for name, tt := range map[string]struct {
+		serve    []roundTrip
+		offset   int64
+		requests string
+	}{
+		"at once":                   {[]roundTrip{ranged(10)}, 0, "[1]"},
+		"from an offset":            {[]roundTrip{ranged(10)}, 4, "[1 bytes=4-]"},
+		"nothing left":              {nil, 10, "[]"},
+		"broken off again":          {[]roundTrip{ranged(3)}, 0, "[1 2 bytes=3- 3 bytes=6- 4 bytes=9-]"},
+		"the link expires":          {[]roundTrip{ranged(3), fixed(403, "expired"), ranged(10)}, 0, "[1 2 bytes=3- 3 bytes=3-]"},
+		"nothing more comes":        {[]roundTrip{hung, ranged(10)}, 0, "[1 2 bytes=2-]"},
+		"no ranges":                 {[]roundTrip{fixed(200, fileOf)}, 4, "[1 bytes=4-]"},
+		"another range":             {[]roundTrip{fixed(206, fileOf[5:], "Content-Range", "bytes 5-9/10"), ranged(10)}, 4, "[1 bytes=4- 2 bytes=4-]"},
+		"more bytes than there are": {[]roundTrip{fixed(200, fileOf+"x")}, 0, "[1]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &exporting{serve: tt.serve}
+			got := bytes.NewBufferString(fileOf[:tt.offset])
+			n, err := download(t, e, tt.offset, got)
+			if err != nil || n != 10-tt.offset || got.String() != fileOf || fmt.Sprint(e.requests) != tt.requests {
+				t.Errorf("%s: %d bytes, %q, %v, by the requests %v; want %s", name, n, got, err, e.requests, tt.requests)
+			}
+		})
+	}
+}
+
+// full takes n bytes.
+type full int
+
+func (f *full) Write(p []byte) (int, error) {
+	n := min(len(p), int(*f))
+	if *f -= full(n); n < len(p) {
+		return n, errors.New("the disk is full")
+	}
+	return n, nil
+}
+
+// A download that cannot succeed ends within its bounds, and no error shows its
+// link.
+func TestADownloadGivesUp(t *testing.T) {
+	t.Parallel()
+	room := full(4)
+	for name, tt := range map[string]struct {
+		job      string
+		serve    roundTrip
+		offset   int64
+		w        io.Writer
+		requests int
+		written  int64
+		says     string
+	}{
+		"refused":           {serve: fixed(403, "no"), requests: client.DefaultMaxTries, says: `gave up after 8 tries: status 403: the link gave no file: "no"`},
+		"told to wait":      {serve: fixed(503, "", "Retry-After", "3600"), requests: 1, says: "asks to wait 1h"},
+		"hangs":             {serve: hang, requests: 4, says: "nothing came for too long"},
+		"unreachable":       {serve: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, requests: client.DefaultMaxTries, says: "the file broke off: unexpected EOF"},
+		"short":             {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
+		"a full disk":       {serve: ranged(10), w: &room, requests: 1, written: 4, says: "the disk is full"},
+		"running":           {job: `{"status":"running"}`, says: "is running, so there is no file"},
+		"expired":           {job: `{"status":"succeeded","size_bytes":10,"error":"The file expired."}`, says: "The file expired."},
+		"beyond the end":    {offset: 11, says: "the file has 10 bytes"},
+		"before the start":  {offset: -1, says: "the file has 10 bytes"},
+		"no file is told":   {job: `{"status":"succeeded","size_bytes":10}`, says: "names no file"},
+		"no size is told":   {job: `{"status":"succeeded","download_url":"http://files/j"}`, says: "names no file"},
+		"no link is a link": {job: `{"status":"succeeded","size_bytes":10,"download_url":"::"}`, says: "missing protocol scheme"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &exporting{job: tt.job, serve: []roundTrip{tt.serve}}
+			if name == "short" {
+				e.serve = append(e.serve, fixed(416, ""))
+			}
+			if tt.w == nil {
+				tt.w = io.Discard
+			}
+			start := time.Now()
+			n, err := download(t, e, tt.offset, tt.w)
+			var failure *client.Error
+			if !errors.As(err, &failure) || !strings.Contains(err.Error(), tt.says) || n != tt.written || len(e.requests) != tt.requests {
+				t.Errorf("%s: %d bytes by %d requests, %v; want %d by %d, %s", name, n, len(e.requests), err, tt.written, tt.requests, tt.says)
+			}
+			if text := fmt.Sprint(err); strings.Contains(text, "hidden") || strings.Contains(text, "secret") {
+				t.Errorf("%s: %s", name, text)
+			}
+			if elapsed := time.Since(start); elapsed > client.DefaultMaxElapsed {
+				t.Errorf("%s: it took %s", name, elapsed)
+			}
+		})
+	}
+}
+
+func TestAwaitsTheEndOfAnExportJob(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"succeeded", "failed", "cancelled"} {
+		synctest.Test(t, func(t *testing.T) {
+			answers := []string{"queued", "running", "running", last}
+			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				status := answers[0]
+				answers = answers[1:]
+				return answer(200, `{"id":"j","status":"`+status+`"}`), nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen []exportjob.Status
+			j, err := c.AwaitExportJob(t.Context(), "j", func(j exportjob.Job) { seen = append(seen, j.Status) })
+			if err != nil || string(j.Status) != last || fmt.Sprint(seen) != "[queued running running "+last+"]" {
+				t.Errorf("%+v, %v after %v", j, err, seen)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(fixed(200, `{"id":"j","status":"running"}`))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := c.AwaitExportJob(ctx, "j", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("of a job that never ends: %v", err)
+		}
+	})
+}
