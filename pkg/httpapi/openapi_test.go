@@ -101,6 +101,9 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			}
 			// Stores that are not there panic, as a programmer's mistake would.
 			ev := sample(t, route.Name)
+			if strings.HasSuffix(route.Path, "{proxy+}") {
+				ev.RawPath, ev.PathParameters = "/dashboard/app.js", map[string]string{"proxy": "app.js"}
+			}
 			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
 				t.Helper()
 				if resp := a.invoke(t, route.Name, ev); resp.StatusCode != status {
@@ -114,6 +117,9 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			if route.Name != "openapi" && route.Name != "not-found" {
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
+			nobody := ev
+			nobody.RequestContext.HTTP.SourceIP = ""
+			want(healthy, nobody, http.StatusBadRequest)
 			if route.Method != http.MethodPost {
 				return
 			}
