@@ -61,9 +61,24 @@ func seedPage(t *testing.T, s *server) {
 	}
 }
 
-func TestDashboardStates(t *testing.T) {
+func TestDashboard(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Start(t)
+	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
+		"every state is without barriers":       dashboardStates,
+		"records are shown as they are":         dashboardShowsRecords,
+		"a limit that is used up is waited out": dashboardWaitsOutALimit,
+		"another address can be looked at":      dashboardShowsAnotherAddress,
+		"polling is polite":                     dashboardPollsPolitely,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b)
+		})
+	}
+}
+
+func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	for name, viewport := range map[string]browsertest.Viewport{"": browsertest.Desktop, "phone-": browsertest.Phone} {
 		t.Run(name+"states", func(t *testing.T) {
 			t.Parallel()
@@ -124,9 +139,7 @@ func TestDashboardStates(t *testing.T) {
 }
 
 // Numbers come to the page with all their digits.
-func TestDashboardShowsRecordsAsTheyAre(t *testing.T) {
-	t.Parallel()
-	b := browsertest.Start(t)
+func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
 	tab := b.Tab(t, browsertest.Desktop)
@@ -140,9 +153,7 @@ func TestDashboardShowsRecordsAsTheyAre(t *testing.T) {
 
 // The page waits while the limit of its address is used up, says so, and goes
 // on by itself.
-func TestDashboardWaitsOutALimit(t *testing.T) {
-	t.Parallel()
-	b := browsertest.Start(t)
+func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Answer(answers{"/export_job": jobs()})
@@ -175,9 +186,7 @@ func TestDashboardWaitsOutALimit(t *testing.T) {
 	tab.Audit("limit-reached")
 }
 
-func TestDashboardShowsAnotherAddress(t *testing.T) {
-	t.Parallel()
-	b := browsertest.Start(t)
+func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seed(t, s, 3)
 	c := s.client(t)
@@ -210,9 +219,7 @@ func TestDashboardShowsAnotherAddress(t *testing.T) {
 }
 
 // The poller is polite, by its own clock: what it would wait is noted instead.
-func TestDashboardPollsPolitely(t *testing.T) {
-	t.Parallel()
-	b := browsertest.Start(t)
+func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/nowhere") // has no timers of its own

@@ -53,8 +53,9 @@ export class Chart {
     this.#line.setAttribute('y1', y);
     this.#line.setAttribute('y2', y);
     say(this.#limit, `limit ${number(limit)}`);
-    const parts = [make('strong', {}, number(total)), ` · peak ${number(peak)} of ${number(limit)}`];
-    if (full > 0) parts.push(' · ', make('span', { class: 'chart-full' }, `limit reached in ${full} s`));
+    const parts = [total > 0 ? make('strong', {}, number(total)) : 'none'];
+    if (full > 0) parts.push(' · ', make('span', { class: 'chart-full' }, `limit of ${number(limit)} reached in ${full} s`));
+    else if (total > 0) parts.push(` · peak ${number(peak)} of ${number(limit)}`);
     const text = parts.map((p) => p.textContent ?? p).join('');
     if (this.#sum.textContent !== text) this.#sum.replaceChildren(...parts);
   }
