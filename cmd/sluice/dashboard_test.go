@@ -20,16 +20,16 @@ const browserAddress = "127.0.0.1"
 // answers stand in for those of the server, by path.
 type answers = map[string]browsertest.Answer
 
-// jobs is a page of the list of export jobs.
-func jobs(list ...map[string]any) browsertest.Answer {
+// jobPage is a page of the list of export jobs.
+func jobPage(list ...map[string]any) browsertest.Answer {
 	if list == nil {
 		list = []map[string]any{}
 	}
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// job is an export job that was created some time ago.
-func job(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
+// fakeJob is an export job that was created some time ago.
+func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
 	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
 	j := map[string]any{
 		"id": id, "resource": resource, "format": format, "filters": map[string]any{}, "status": status,
@@ -91,19 +91,19 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 				tab.Wait(until)
 			}
 
-			open(answers{"/export_job": jobs()}, visible("exports-empty")+"&&"+visible("records-empty"))
+			open(answers{"/export_job": jobPage()}, visible("exports-empty")+"&&"+visible("records-empty"))
 			tab.Audit(name + "empty")
 
 			seedPage(t, s)
-			open(answers{"/export_job": jobs(
-				job("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
-				job("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
+			open(answers{"/export_job": jobPage(
+				fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
+				fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
 					"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
-				job("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
-				job("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "download_url": "/file", "filters": map[string]any{"type": "customer"}}),
-				job("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
-				job("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-				job("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567}),
+				fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
+				fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "download_url": "/file", "filters": map[string]any{"type": "customer"}}),
+				fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
+				fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
+				fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567}),
 			)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
 			tab.Audit(name + "exports")
 
@@ -156,7 +156,7 @@ func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Answer(answers{"/export_job": jobs()})
+	tab.Answer(answers{"/export_job": jobPage()})
 	tab.Open(s.url + "/dashboard")
 	tab.Wait(visible("usage-charts"))
 
