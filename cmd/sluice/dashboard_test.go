@@ -1,9 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"compress/gzip"
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,6 +76,7 @@ func TestDashboard(t *testing.T) {
 		"a limit that is used up is waited out": dashboardWaitsOutALimit,
 		"another address can be looked at":      dashboardShowsAnotherAddress,
 		"polling is polite":                     dashboardPollsPolitely,
+		"50,000 events are exported":            dashboardExports,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,16 +102,19 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 			tab.Audit(name + "empty")
 
 			seedPage(t, s)
-			open(answers{"/export_job": jobPage(
+			expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
+			open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
 				fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
 				fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
 					"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
 				fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
-				fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "download_url": "/file", "filters": map[string]any{"type": "customer"}}),
+				fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
 				fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
 				fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-				fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567}),
+				expired,
 			)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
+			tab.Click("[data-id=g] button")
+			tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 			tab.Audit(name + "exports")
 
 			tab.Click("#new-export label:has([value=csv])")
@@ -288,5 +298,127 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 		poller.stop();
 		return [before, hidden, after];`); len(counts) != 3 || counts[0] == 0 || counts[1] != 0 || counts[2] == 0 {
 		t.Errorf("runs before, while and after the page was hidden: %v", counts)
+	}
+}
+
+// undetected builds the program without the detector of data races, which makes
+// large imports seven times as slow. The other tests have it.
+func undetected(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// imported is an event that is imported, as its JSON begins.
+func imported(i int) string {
+	at := time.Date(2026, 1, 2, 0, 0, i, 0, time.UTC).Format("2006-01-02T15:04:05.000Z")
+	return fmt.Sprintf(`{"id":"evt-%05d","name":"order_paid","entity_id":"customer-%d","occurred_at":"%s","attributes":{"amount":%d.50,"currency":"EUR","number":%d}`, i, i%97, at, i%1000, i)
+}
+
+// importEvents imports events 0 to n-1 from several addresses.
+func importEvents(t *testing.T, s *server, n int) {
+	t.Helper()
+	const size = 100
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := 0; i < n; i += size {
+			next <- i
+		}
+	}()
+	var wg sync.WaitGroup
+	for range 8 {
+		c := s.client(t)
+		wg.Go(func() {
+			for first := range next {
+				events := make([]string, 0, size)
+				for i := first; i < min(first+size, n); i++ {
+					events = append(events, imported(i)+"}")
+				}
+				c.create(t, "/create_events", `{"events":[`+strings.Join(events, ",")+`]}`)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Fifty thousand events are imported, exported through the page, and read out
+// of the file that the browser downloads.
+func dashboardExports(t *testing.T, b *browsertest.Browser) {
+	const n = 50_000
+	dir := t.TempDir()
+	s := startProgram(t, undetected(t), []string{"DATA_DIR=" + dir})
+	importEvents(t, s, n)
+	s.stop(t)
+	s = start(t, dir)
+
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	download := tab.DownloadInto(t.TempDir())
+	tab.Wait(visible("start"))
+	browsertest.Eval[bool](tab, `(() => {
+		globalThis.seen = [];
+		new MutationObserver(() => {
+			const bar = document.querySelector('#exports progress');
+			if (bar?.offsetParent && bar.position >= 0 && bar.value !== seen.at(-1)) seen.push(bar.value);
+		}).observe(document.getElementById('exports'), { attributes: true, childList: true, subtree: true });
+		return true;
+	})()`)
+	tab.Click("#start")
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	seen := browsertest.Eval[[]float64](tab, "seen")
+	t.Logf("the progress bar showed %v", seen)
+	between := 0
+	for i, v := range seen {
+		if v > 0 && v < 100 {
+			between++
+		}
+		if i > 0 && v < seen[i-1] {
+			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
+		}
+	}
+	// Without the detector of data races the export may be over in no time.
+	if between < 2 && len(buildFlags) > 0 {
+		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
+	}
+
+	tab.Click("#exports [data-status=succeeded] button")
+	file, err := os.Open(download())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // only read
+	unzip, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unzip)
+	found := make(map[string]string, n)
+	for lines.Scan() {
+		line := lines.Text()
+		content, created, _ := strings.Cut(line, `,"created_at":"`)
+		if id := line[:len(`{"id":"evt-00000"`)]; found[id] != "" {
+			t.Errorf("%s is there again", id)
+		} else {
+			found[id] = content
+		}
+		if _, err := time.Parse(time.RFC3339, strings.TrimSuffix(created, `"}`)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != n {
+		t.Errorf("the file has %d events, want %d", len(found), n)
+	}
+	for i := range n {
+		want := imported(i)
+		if got := found[want[:len(`{"id":"evt-00000"`)]]; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
 	}
 }

@@ -359,6 +359,7 @@ func (tab *Tab) DownloadInto(dir string) (next func() string) {
 	events := true
 	call(tab, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior: browser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: dir, EventsEnabled: &events,
+		BrowserContextID: chromedp.FromContext(tab.ctx).BrowserContextID,
 	})
 	return func() string {
 		tab.t.Helper()

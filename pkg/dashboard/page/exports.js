@@ -3,8 +3,11 @@ import { $, announce, describe, make, notice, say } from './dom.js';
 import { bytes, count, duration, instant, number, sentence } from './format.js';
 import { insist, Poller } from './poll.js';
 
-const whileActive = 1000; // milliseconds between two looks at the jobs
+// Milliseconds between two looks at the jobs.
+const whileNew = 250; // most exports take seconds: the first ones show that it moves
+const whileActive = 1000;
 const whileIdle = 15_000;
+const newFor = 5000;
 const pageLength = 10;
 
 const statusNames = { queued: 'Waiting', running: 'Running', succeeded: 'Ready', failed: 'Failed', cancelled: 'Cancelled' };
@@ -18,10 +21,15 @@ const isActive = (job) => job.status === 'queued' || job.status === 'running';
 /** Starting exports, and the history of those that were. */
 export class Exports {
   #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
+  #startedAt = 0; // of the last job that was started here
+  #formulas = new Map(); // what a job's JSON does not tell, of those that were started here
 
   constructor(onSignedOut) {
     this.#onSignedOut = onSignedOut;
-    const interval = () => ([...this.#jobs.values()].some(isActive) ? whileActive : whileIdle);
+    const interval = () => {
+      if (Date.now() - this.#startedAt < newFor) return whileNew;
+      return [...this.#jobs.values()].some(isActive) ? whileActive : whileIdle;
+    };
     this.#poller = new Poller((signal) => this.#load(signal), interval, (r) => this.#report(r));
     $('exports-more').addEventListener('click', () => this.#more());
     const form = $('new-export');
@@ -88,7 +96,9 @@ export class Exports {
   async #create(body, report) {
     const { data: job } = await insist(() => call('POST', 'create_export_job', { body }), report);
     this.#jobs.set(job.id, job);
+    if (body.csv_formulas) this.#formulas.set(job.id, { csv_formulas: body.csv_formulas });
     this.#draw();
+    this.#startedAt = Date.now();
     announce(`Export of ${nouns[job.resource].toLowerCase()} started`);
     this.#poller.start();
   }
@@ -150,7 +160,7 @@ export class Exports {
   #take(jobs) {
     for (const job of jobs) {
       const before = this.#jobs.get(job.id);
-      this.#jobs.set(job.id, job);
+      this.#jobs.set(job.id, { expired: before?.expired, ...job });
       if (before && isActive(before) && !isActive(job)) announce(`Export of ${nouns[job.resource].toLowerCase()}: ${statusNames[job.status].toLowerCase()}`);
     }
     this.#draw();
@@ -181,6 +191,21 @@ export class Exports {
     });
   }
 
+  #actions = {
+    cancel: async ({ id }, report) => {
+      const { data } = await insist(() => call('POST', 'cancel_export_job', { body: { id } }), report);
+      this.#take([data]);
+    },
+    again: (job, report) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, report),
+    // Links are good for a short time, so each is made when it is wanted.
+    download: async ({ id }, report) => {
+      const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), report);
+      if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
+      else announce('The file has expired');
+      this.#take([{ ...job, expired: !job.download_url }]);
+    },
+  };
+
   async #act(action, id) {
     const row = this.#rows.get(id);
     const job = this.#jobs.get(id);
@@ -188,12 +213,7 @@ export class Exports {
     row.busy = true;
     const report = (error) => notice($('exports-notice'), describe(error));
     try {
-      if (action === 'cancel') {
-        const { data } = await insist(() => call('POST', 'cancel_export_job', { body: { id } }), report);
-        this.#take([data]);
-      } else {
-        await this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters }, report);
-      }
+      await this.#actions[action](job, report);
       notice($('exports-notice'));
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
@@ -242,26 +262,25 @@ class Row {
     else this.#bar.value = percent;
     say(this.#facts, facts(job, percent));
 
-    const link = job.status === 'succeeded' ? job.download_url : null;
-    const shown = `${job.status} ${Boolean(link)}`;
-    if (shown !== this.#shown) {
-      this.#shown = shown;
-      this.#actions.replaceChildren(...this.#buttons(job, link, title));
-    }
-    const anchor = this.#actions.querySelector('a');
-    if (anchor && anchor.getAttribute('href') !== link) anchor.setAttribute('href', link);
+    const shown = `${job.status} ${Boolean(job.expired)}`;
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#actions.replaceChildren(this.#button(job, title));
   }
 
-  #buttons(job, link, title) {
-    const button = (text, action) => {
-      const b = make('button', { type: 'button', class: 'quiet' }, text, make('span', { class: 'unseen' }, `: ${title}`));
-      b.addEventListener('click', () => this.#act(action));
-      return b;
-    };
-    if (isActive(job)) return [button('Cancel', 'cancel')];
-    if (link) return [make('a', { class: 'button primary', href: link, download: '' }, 'Download', make('span', { class: 'unseen' }, `: ${title}`))];
-    return [button(job.status === 'succeeded' ? 'Export again' : 'Try again', 'again')];
+  #button(job, title) {
+    const [text, action] = actionOf(job);
+    const button = make('button', { type: 'button', class: action === 'download' ? 'primary' : 'quiet' }, text, make('span', { class: 'unseen' }, `: ${title}`));
+    button.addEventListener('click', () => this.#act(action));
+    return button;
   }
+}
+
+/** What can be done with a job: what the button says, and its action. */
+function actionOf(job) {
+  if (isActive(job)) return ['Cancel', 'cancel'];
+  if (job.status !== 'succeeded') return ['Try again', 'again'];
+  return job.expired ? ['Export again', 'again'] : ['Download', 'download'];
 }
 
 /** How far a job is, from 0 to 100; null if that is not known. */
@@ -281,7 +300,7 @@ function facts(job, percent) {
     case 'succeeded':
       return [
         written, job.size_bytes !== null && bytes(job.size_bytes), instant(job.finished_at), `took ${duration(job.started_at ?? job.created_at, job.finished_at)}`,
-        !job.download_url && 'the file has expired',
+        job.expired && 'the file has expired',
       ].filter(Boolean).join(' · ');
     default:
       return `${written} written · ${instant(job.finished_at ?? job.created_at)}`;
