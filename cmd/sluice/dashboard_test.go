@@ -52,6 +52,25 @@ func problem(status int64, code, detail string) browsertest.Answer {
 	}}
 }
 
+// busyMinute is the usage of an address that reads and imports, and reaches
+// limits.
+func busyMinute() browsertest.Answer {
+	var seconds []map[string]any
+	now := time.Now().Unix()
+	for i := range 60 {
+		wave := func(period, shift, height int) int {
+			up := (i + shift) % period
+			return min(up, period-up) * 2 * height / period
+		}
+		reads, imports := wave(24, 5, 150), min(200, max(0, wave(40, 12, 420)-60))
+		seconds = append(seconds, map[string]any{"second": now - 59 + int64(i), "records": min(200, reads+wave(7, 0, 70)), "imports": imports,
+			"requests": map[string]int{"list-event": 1 + reads/50, "get-entity": 1 + wave(7, 0, 70), "create-event": 1 + imports*3/4, "create-events": 1 + imports/4}})
+	}
+	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{
+		"address": "203.0.113.7", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
+	}}
+}
+
 // visible is a JavaScript expression: the element of that id can be seen.
 func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
@@ -76,6 +95,8 @@ func TestDashboard(t *testing.T) {
 		"a limit that is used up is waited out": dashboardWaitsOutALimit,
 		"another address can be looked at":      dashboardShowsAnotherAddress,
 		"polling is polite":                     dashboardPollsPolitely,
+		"people sign in and out":                dashboardSignsIn,
+		"it works by keyboard alone":            dashboardByKeyboard,
 		"50,000 events are exported":            dashboardExports,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +137,15 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 			tab.Click("[data-id=g] button")
 			tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 			tab.Audit(name + "exports")
+
+			tab.Answer(answers{"/usage": busyMinute(), "/export_job": jobPage(
+				fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
+				fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+				fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
+			)})
+			tab.Open(s.url + "/dashboard")
+			tab.Wait(`document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
+			tab.Audit(name + "overview")
 
 			tab.Click("#new-export label:has([value=csv])")
 			tab.Click("#new-export label:has([value=entity])")
@@ -421,4 +451,102 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 			t.Fatalf("got %s, want %s", got, want)
 		}
 	}
+}
+
+func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
+	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
+	s := startIn(t, env)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("key") + ` && document.activeElement.id === 'key'`)
+	enter := func(key string) {
+		t.Helper()
+		tab.Wait(`document.activeElement.id === 'key'`)
+		browsertest.Eval[bool](tab, `(document.getElementById('key').value = '') === ''`)
+		tab.Press(key, kb.Enter)
+	}
+	good := createKey(t, env, "--scope", "dashboard")
+	enter(good[:len(good)-1])
+	tab.Wait(`document.getElementById('key-error').textContent.includes('not valid')`)
+	tab.Audit("wrong-key")
+	enter(createKey(t, env, "--scope", "import", "--scope", "export"))
+	tab.Wait(`document.getElementById('key-error').textContent.includes('no scope dashboard')`)
+
+	enter(good)
+	tab.Wait(visible("exports-empty") + "&&" + visible("records-empty") + "&&" + visible("sign-out"))
+	if got := browsertest.Eval[string](tab, "document.cookie"); got != "" {
+		t.Errorf("scripts can read the cookie: %s", got)
+	}
+	if got := browsertest.Eval[string](tab, "document.getElementById('records-empty').textContent"); !strings.Contains(got, "scope export") {
+		t.Errorf("without the scope export the records say %q", got)
+	}
+	tab.Audit("signed-in")
+
+	tab.Open(s.url + "/dashboard") // the session goes on
+	tab.Wait(visible("sign-out") + "&&" + visible("exports-empty"))
+	tab.Click("#sign-out")
+	tab.Wait(visible("key"))
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("key"))
+
+	both := createKey(t, env, "--scope", "dashboard", "--scope", "export")
+	enter(both)
+	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet')`)
+}
+
+// An export is started, cancelled and started again without a mouse, and the
+// focus is never lost.
+func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seedPage(t, s)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("exports-empty"))
+	focus := func() string {
+		return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
+	}
+	to := func(want string) {
+		t.Helper()
+		for range 40 {
+			if strings.HasPrefix(focus(), want) {
+				return
+			}
+			tab.Press(kb.Tab)
+		}
+		t.Fatalf("the Tab key never leads to %s", want)
+	}
+	tab.Press(kb.Tab)
+	if got := focus(); got != "Skip to content" {
+		t.Errorf("the first stop is %s", got)
+	}
+	to("resource")
+	tab.Press(kb.ArrowRight)
+	tab.Wait(visible("type") + ` && !` + visible("entity_id"))
+	to("type")
+	tab.Press("customer")
+	to("start")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	if got := focus(); got != "start" {
+		t.Errorf("after the start the focus is on %s", got)
+	}
+	if got := browsertest.Eval[string](tab, `document.querySelector('#exports .job-facts').textContent`); !strings.HasPrefix(got, "12 records") {
+		t.Errorf("exported %s, want 12 records", got)
+	}
+	download := tab.DownloadInto(t.TempDir())
+	to("Download")
+	tab.Press(kb.Enter)
+	download()
+
+	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
+	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
+	tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(`document.querySelector('#exports [data-status=running]')`)
+	to("Cancel")
+	tab.Answer(answers{"/export_job": jobPage(cancelled), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+	tab.Press(kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=cancelled]')`)
+	tab.Wait(`document.activeElement.classList.contains('job-name')`)
+	to("Try again")
 }

@@ -28,6 +28,18 @@ var dashboardTypes = map[string]string{
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// serveDashboard is the action of every route of the function.
+func serveDashboard(h *Handler, r *request) (reply, error) {
+	switch r.Method {
+	case http.MethodPost:
+		return signIn(h, r)
+	case http.MethodDelete:
+		return signOut(h, r)
+	default:
+		return getDashboard(h, r)
+	}
+}
+
 // getDashboard shows the page or one of its files. Their query is not looked at.
 func getDashboard(h *Handler, r *request) (reply, error) {
 	name := r.pathParameter("proxy")

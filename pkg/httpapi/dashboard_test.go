@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/lambdatest"
 	"sluice/pkg/dashboard"
+	"sluice/pkg/httpapi"
 )
 
 // file asks for a file of the dashboard; "" is the page.
@@ -24,6 +25,24 @@ func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2
 		c(&ev)
 	}
 	return a.invoke(t, "dashboard", ev)
+}
+
+// rowSample is the sample event of a row's function, made one of that row: the
+// dashboard's function has several.
+func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
+	t.Helper()
+	ev := sample(t, route.Name)
+	if route.Name != "dashboard" || route.Path == "/dashboard" {
+		return ev
+	}
+	ev.RequestContext.HTTP.Method, ev.RawPath = route.Method, strings.ReplaceAll(route.Path, "{proxy+}", "app.js")
+	if route.Method == http.MethodGet {
+		ev.PathParameters = map[string]string{"proxy": "app.js"}
+	}
+	if route.Method == http.MethodPost {
+		ev.Body, ev.Headers["content-type"] = `{"key":"x"}`, "application/json"
+	}
+	return ev
 }
 
 func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
@@ -124,7 +143,7 @@ func TestTheDashboardOfANamedStage(t *testing.T) {
 
 func TestMethodsOfTheDashboard(t *testing.T) {
 	a := newAPI(t)
-	for path, allow := range map[string]string{"/dashboard": "GET", "/dashboard/app.js": "GET", "/dashboard/a/b": "GET", "/usage": "GET", "/dashboard/": "", "/dashboards": ""} {
+	for path, allow := range map[string]string{"/dashboard": "GET", "/dashboard/app.js": "GET", "/dashboard/a/b": "GET", "/dashboard/session": "GET, POST, DELETE", "/usage": "GET", "/dashboard/": "", "/dashboards": ""} {
 		resp := a.invoke(t, "not-found", lambdatest.Event("PATCH", path, "192.0.2.1", ""))
 		if resp.Headers["Allow"] != allow || (resp.StatusCode == 405) != (allow != "") {
 			t.Errorf("%s: %d, Allow: %s", path, resp.StatusCode, resp.Headers["Allow"])

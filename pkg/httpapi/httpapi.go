@@ -179,6 +179,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if len(out.encoded) == 0 {
+		header.Del("Content-Type")
+	}
 	maps.Copy(header, out.header)
 	c.decision.SetHeaders(header)
 	w.WriteHeader(out.status)
@@ -288,6 +291,7 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	if out, err = h.route.action(h, &within); err == nil {
 		err = out.encode()
 	}
+	r.caller = within.caller
 	return out, err
 }
 

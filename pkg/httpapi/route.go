@@ -57,8 +57,10 @@ func Routes() []Route {
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
 		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, usage},
-		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, dashboard},
-		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, dashboard},
+		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
 		{"not-found", "", "$default", ratelimit.General, access.Public, notFound, nothing},
 	}

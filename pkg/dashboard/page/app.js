@@ -5,11 +5,23 @@ import { insist } from './poll.js';
 import { Records } from './records.js';
 import { Usage } from './usage.js';
 
+// Whether somebody has signed in here. The cookie itself is out of reach, and
+// without keys there is none. Storage may be forbidden; then a page that is
+// loaded anew offers no way to sign out.
+const session = {
+  get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
+  set on(yes) {
+    $('sign-out').hidden = !yes;
+    try { yes ? localStorage.setItem('sluice-session', 'on') : localStorage.removeItem('sluice-session'); } catch { /* not kept */ }
+  },
+};
+
 const views = ['loading', 'unreachable', 'sign-in', 'app'];
 
 function show(view) {
   for (const id of views) $(id).hidden = id !== view;
   $('own').hidden = view !== 'app';
+  $('sign-out').hidden = view !== 'app' || !session.on;
 }
 
 const usage = new Usage(denied);
@@ -45,7 +57,8 @@ async function open({ focus = false } = {}) {
 function denied(error) {
   usage.stop();
   exports.stop();
-  const shown = !$('app').hidden;
+  const shown = session.on;
+  session.on = false;
   show('sign-in');
   if (error.status === 403) say($('key-error'), 'That key has no scope dashboard. Use one that has it.');
   else if (shown) say($('key-error'), 'You have been signed out. Sign in again to go on.');
@@ -68,17 +81,23 @@ $('sign-in-form').addEventListener('submit', async (event) => {
     await insist(() => call('POST', 'dashboard/session', { body: { key } }), (error) => say($('key-error'), describe(error).text));
     say($('key-error'), '');
     $('key').value = '';
-    $('sign-out').hidden = false;
+    session.on = true;
     announce('Signed in');
     await open({ focus: true });
   } catch (error) {
-    say($('key-error'), error.status === 401 ? 'This key is not valid. Check that it is complete and has not been revoked.' : describe(error, true).text);
+    say($('key-error'), wrongKey(error));
     $('key').setAttribute('aria-invalid', 'true');
     $('key').focus();
   } finally {
     button.removeAttribute('aria-disabled');
   }
 });
+
+function wrongKey(error) {
+  if (error.status === 401) return 'This key is not valid. Check that it is complete and has not been revoked.';
+  if (error.code === 'missing_scope') return 'This key has no scope dashboard. Use one that has it.';
+  return describe(error, true).text;
+}
 
 $('sign-out').addEventListener('click', async () => {
   try {
@@ -87,7 +106,7 @@ $('sign-out').addEventListener('click', async () => {
     announce(describe(error, true).text);
     return;
   }
-  $('sign-out').hidden = true;
+  session.on = false;
   usage.stop();
   exports.stop();
   show('sign-in');
