@@ -4,12 +4,13 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
 SCHEMATHESIS := 4.32.5
+MOTO        := 5.2.5
+VERSITYGW   := v1.8.0
+AXE         := 4.14.1
 
 # The HTTP clients of the README's examples.
 REQUESTS    := 2.34.2
 KY          := 1.14.3
-MOTO        := 5.2.5
-VERSITYGW   := v1.8.0
 
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
@@ -21,7 +22,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis requests ky moto bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky screenshots bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +50,10 @@ test: ## run everything that must pass: check, template and the Go tests
 		$(call without,the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run)
 	@$(MAKE) --no-print-directory ky || \
 		$(call without,the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run)
+	@$(MAKE) --no-print-directory axe || \
+		$(call without,the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		$(call without,the tests of the dashboard; they need Chromium)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@race=-race; \
@@ -116,6 +121,20 @@ ky: .cache/ky/ready-$(KY) ## fetch the JavaScript client of the README's example
 	@mkdir -p .cache/ky
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
 	@touch $@
+
+axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which looks for barriers in the dashboard
+
+.cache/axe-core/ready-$(AXE):
+	@echo "Fetching axe-core $(AXE) into .cache/axe-core"
+	@rm -rf .cache/axe-core
+	@mkdir -p .cache/axe-core
+	cd .cache/axe-core && npm pack --silent axe-core@$(AXE) >/dev/null && tar -xzf axe-core-$(AXE).tgz --strip-components=1 package/axe.min.js package/LICENSE
+	@touch $@
+
+screenshots: axe ## draw the states of the dashboard into bin/screenshots, and the README's picture
+	mkdir -p bin/screenshots
+	SCREENSHOTS=$(CURDIR)/bin/screenshots go test -count=1 -run 'Dashboard' ./cmd/sluice
+	cp bin/screenshots/overview-light.png docs/dashboard.png
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use
 

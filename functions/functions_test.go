@@ -316,6 +316,12 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"get-export-job", "GET", "/export_job/y", "", 404, `"code":"not_found"`},
 		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"x"}`, 200, `"status":"cancelled"`},
 		{"cancel-export-job", "POST", "/cancel_export_job", `{"id":"y"}`, 404, `"code":"not_found"`},
+		{"usage", "GET", "/usage", "", 200, `"requests":{"`},
+		{"usage", "GET", "/usage?address=2001:db8::1", "", 200, `"address":"2001:db8::/64"`},
+		{"usage", "GET", "/usage?address=here", "", 400, `"code":"invalid_parameter"`},
+		{"dashboard", "GET", "/dashboard", "", 200, "<!doctype html>"},
+		{"dashboard", "GET", "/dashboard/app.js", "", 200, "import"},
+		{"dashboard", "GET", "/dashboard/nothing.js", "", 404, `"code":"no_such_route"`},
 		{"openapi", "GET", "/openapi.yaml", "", 200, "openapi: 3.1"},
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
@@ -340,9 +346,9 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
 		ev.Headers["authorization"] = mine
-		for _, noun := range []string{"/entity/", "/event/", "/export_job/"} {
-			if id, ok := strings.CutPrefix(s.path, noun); ok {
-				ev.PathParameters = map[string]string{"id": id}
+		for prefix, name := range map[string]string{"/entity/": "id", "/event/": "id", "/export_job/": "id", "/dashboard/": "proxy"} {
+			if value, ok := strings.CutPrefix(s.path, prefix); ok {
+				ev.PathParameters = map[string]string{name: value}
 			}
 		}
 		resp := invoke(t, instance, ev, s.status)

@@ -60,7 +60,8 @@ func openEmbedded(dir string) (*backend, error) {
 	}
 	// Writers that arrive within this time share one sync to disk.
 	db.MaxBatchDelay = 2 * time.Millisecond
-	b := &backend{counters: memstore.New(), records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
+	counters := memstore.New()
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
 	if b.keys, err = accessbolt.New(keysFile(dir)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -121,6 +122,9 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
 	if b.counters, err = counterdynamo.New(client, names["CountersTable"]); err != nil {
+		return nil, err
+	}
+	if b.stores.Usage, err = counterdynamo.NewUsage(client, names["CountersTable"]); err != nil {
 		return nil, err
 	}
 	if b.stores.Entities, err = entitydynamo.New(client, names["EntitiesTable"]); err != nil {

@@ -177,8 +177,8 @@ func TestLinksToExportFiles(t *testing.T) {
 	}
 }
 
-// importEvents puts n events into the file of a server that is not running.
-func importEvents(t *testing.T, dir string, n int) {
+// fillEvents puts n events into the file of a server that is not running.
+func fillEvents(t *testing.T, dir string, n int) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -216,7 +216,7 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	const records = 50_000
 	dir := t.TempDir()
-	importEvents(t, dir, records)
+	fillEvents(t, dir, records)
 	s := start(t, dir)
 	owner := s.client(t)
 	var j job

@@ -39,6 +39,11 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/event?limit=1", "", 200, `{"data":[{"id":"e4"`},
 		{"GET", "/event?entity_id=ada&limit=1", "", 200, `{"data":[{"id":"e3"`},
 		{"GET", "/event?from=2026-01-02T00:00:00Z&to=2026-01-03T00:00:00Z", "", 200, `{"data":[{"id":"e2"`},
+		{"GET", "/usage", "", 200, `"list-event":`},
+		{"GET", "/usage?address=127.9.9.9", "", 200, `"requests":{}`},
+		{"GET", "/dashboard", "", 200, "<!doctype html>"},
+		{"GET", "/dashboard/app.js", "", 200, "import"},
+		{"GET", "/dashboard/nothing", "", 404, `"code":"no_such_route"`},
 		{"GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}

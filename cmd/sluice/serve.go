@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/pkg/access"
+	"sluice/pkg/dashboard"
 	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit/memstore"
@@ -159,7 +160,7 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 		return nil, err
 	}
 	stores := b.stores
-	stores.OpenAPI = sluice.OpenAPI
+	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
 	functions := make(map[string]gateway.Function)
 	for _, f := range tmpl.Functions {
 		if len(f.Routes) == 0 {
@@ -189,8 +190,9 @@ func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	fmt.Fprintf(w, `Sluice listens on %s
   records in %s, rate limit counters in %s
   limits per address and second: %d records, %d imports, %d requests a route
+  the dashboard is at %s/dashboard
   access keys are %s
-`, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, keys)
+`, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
 	if !cfg.AccessOff {
 		fmt.Fprintf(w, `
 Make a key ("go run ./cmd/sluice" in place of "sluice" in a checkout):

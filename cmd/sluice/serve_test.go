@@ -71,6 +71,12 @@ func start(t *testing.T, dataDir string, args ...string) *server {
 // startIn is start with more environment variables ("NAME=value").
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
+	return startProgram(t, program, env, args...)
+}
+
+// startProgram is startIn for another build of the program.
+func startProgram(t *testing.T, program string, env []string, args ...string) *server {
+	t.Helper()
 	s := &server{cmd: exec.Command(program, append([]string{"serve"}, args...)...)}
 	s.cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
 	s.cmd.Stderr = io.MultiWriter(&s.stderr, secrettest.Writer("sluice serve"))

@@ -18,6 +18,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +49,7 @@ type route struct {
 	key      string
 	method   string
 	segments []string
+	greedy   bool // the last segment, {name+}, stands for all that follow
 	function Function
 }
 
@@ -66,26 +68,33 @@ func New(functions map[string]Function, logger *slog.Logger) (*Gateway, error) {
 		if !ok || !strings.HasPrefix(path, "/") {
 			return nil, fmt.Errorf("gateway: the route key %q is not a method and a path", key)
 		}
-		g.routes = append(g.routes, route{key: key, method: method, segments: strings.Split(path, "/"), function: f})
+		g.routes = append(g.routes, route{key: key, method: method, segments: strings.Split(path, "/"), greedy: strings.HasSuffix(path, "+}"), function: f})
 	}
 	return g, nil
 }
 
 // match finds the route of a request and the parameters in its path: a route
-// without parameters before one with them, as API Gateway does.
+// without parameters before one with them, and that before a greedy one, as API
+// Gateway does.
 func (g *Gateway) match(method, path string) (key string, f Function, params map[string]string) {
-	key, f = defaultRoute, g.otherwise
+	var found route
 	segments := strings.Split(path, "/")
 	for _, r := range g.routes {
 		p, ok := r.match(method, segments)
-		if ok && (key == defaultRoute || len(p) < len(params)) {
-			key, f, params = r.key, r.function, p
+		if ok && (found.key == "" || found.greedy && !r.greedy || found.greedy == r.greedy && len(p) < len(params)) {
+			found, params = r, p
 		}
 	}
-	return key, f, params
+	if found.key == "" {
+		return defaultRoute, g.otherwise, nil
+	}
+	return found.key, found.function, params
 }
 
 func (r route) match(method string, segments []string) (params map[string]string, ok bool) {
+	if n := len(r.segments); r.greedy && len(segments) > n {
+		segments = append(slices.Clone(segments[:n-1]), strings.Join(segments[n-1:], "/"))
+	}
 	if method != r.method || len(segments) != len(r.segments) {
 		return nil, false
 	}
@@ -98,7 +107,7 @@ func (r route) match(method string, segments []string) (params map[string]string
 			if params == nil {
 				params = make(map[string]string, 1)
 			}
-			params[strings.Trim(want, "{}")] = segments[i]
+			params[strings.Trim(want, "{+}")] = segments[i]
 		case want != segments[i]:
 			return nil, false
 		}

@@ -40,6 +40,11 @@ func (h *Handler) authenticate(r *request) error {
 	if err != nil {
 		return err
 	}
+	return h.admit(r, text, h.route.Scope)
+}
+
+// admit lets r in by the text of a key, if that has the scope.
+func (h *Handler) admit(r *request, text string, scope access.Scope) error {
 	d, err := h.opts.Access.Authenticate(r.Context(), text)
 	r.keyID = d.KeyID
 	switch {
@@ -54,12 +59,12 @@ func (h *Handler) authenticate(r *request) error {
 			status: http.StatusUnauthorized, code: "invalid_key", challenge: `Bearer realm="sluice", error="invalid_token"`,
 			detail: "the access key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
 		}
-	case !d.Key.Has(h.route.Scope):
+	case !d.Key.Has(scope):
 		r.refused = refusedScope
 		return &apiError{
 			status: http.StatusForbidden, code: "missing_scope",
-			challenge: fmt.Sprintf(`Bearer realm="sluice", error="insufficient_scope", scope=%q`, h.route.Scope),
-			detail:    fmt.Sprintf("the access key lacks the scope %s; use a key that has it", h.route.Scope),
+			challenge: fmt.Sprintf(`Bearer realm="sluice", error="insufficient_scope", scope=%q`, scope),
+			detail:    fmt.Sprintf("the access key lacks the scope %s; use a key that has it", scope),
 		}
 	}
 	r.workspace = d.Key.Workspace
@@ -88,12 +93,18 @@ func credentials(r *request) (string, error) {
 			detail: "this route needs an access key; send it as Authorization: Bearer slc_…",
 		}
 	}
+	return cookie.Value, checkOrigin(r)
+}
+
+// checkOrigin refuses what a page of another origin asks for, unless it only
+// reads.
+func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.refused = refusedCrossOrigin
-		return "", &apiError{
+		return &apiError{
 			status: http.StatusForbidden, code: "cross_origin_request",
-			detail: "a session cookie is good only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
+			detail: "a session is good only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
 		}
 	}
-	return cookie.Value, nil
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -37,7 +38,9 @@ type Stores struct {
 	Events      event.Store
 	ExportJobs  exportjob.Store
 	ExportLinks exportjob.Links // to the files of export jobs
-	OpenAPI     []byte          // openapi.yaml
+	Usage       ratelimit.UsageStore
+	Dashboard   fs.FS  // the page, index.html, and its files
+	OpenAPI     []byte // openapi.yaml
 }
 
 // Options tune a Handler. A route that is not public needs Access or AccessOff;
@@ -49,7 +52,7 @@ type Options struct {
 	ClientIPHeader string                // the header that names the client, where a proxy of one's own sets it; "" for the source address
 	Logger         *slog.Logger          // one line a request; slog.Default by default
 	Service        string                // that line holds metrics of this service, in the embedded metric format; "" for none
-	Now            func() time.Time      // the clock of record times; time.Now by default
+	Now            func() time.Time      // the clock of record times and usage; time.Now by default
 }
 
 // Handler answers the requests of one route. It is safe for concurrent use.
@@ -176,6 +179,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if len(out.encoded) == 0 {
+		header.Del("Content-Type")
+	}
 	maps.Copy(header, out.header)
 	c.decision.SetHeaders(header)
 	w.WriteHeader(out.status)
@@ -285,6 +291,7 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	if out, err = h.route.action(h, &within); err == nil {
 		err = out.encode()
 	}
+	r.caller = within.caller
 	return out, err
 }
 

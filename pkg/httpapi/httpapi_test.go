@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/internal/secrettest"
+	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
@@ -44,7 +45,8 @@ func newAPI(t testing.TB) api {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	a := api{stores: httpapi.Stores{OpenAPI: sluice.OpenAPI}}
+	counters := memstore.New()
+	a := api{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}}
 	if a.stores.Entities, err = entitybolt.New(db); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func newAPI(t testing.TB) api {
 		t.Fatal(err)
 	}
 	a.stores.ExportLinks = links{}
-	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now}); err != nil {
+	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	return a

@@ -99,7 +99,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Stores that are not there panic, as a programmer's mistake would.
-			ev := sample(t, route.Name)
+			ev := rowSample(t, route)
 			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
 				t.Helper()
 				if resp := a.invoke(t, route.Name, ev); resp.StatusCode != status {
@@ -110,9 +110,12 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			if route.Name != "openapi" && route.Name != "not-found" {
+			if route.Name != "openapi" && route.Name != "not-found" && route.Path != "/dashboard/session" { // they have no store
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
+			nobody := ev
+			nobody.RequestContext.HTTP.SourceIP = ""
+			want(healthy, nobody, http.StatusBadRequest)
 			if route.Method != http.MethodPost {
 				return
 			}
@@ -123,7 +126,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			want(healthy, bad, http.StatusUnprocessableEntity)
 			bad.Body = strings.Repeat(" ", 2<<20)
 			want(healthy, bad, http.StatusRequestEntityTooLarge)
-			bad = sample(t, route.Name)
+			bad = rowSample(t, route)
 			bad.Headers["content-type"] = "text/plain"
 			want(healthy, bad, http.StatusUnsupportedMediaType)
 		})

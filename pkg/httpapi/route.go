@@ -14,7 +14,7 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string // of the function's folder, and of its counter
+	Name   string // of the function's folder, and of its counter; rows of one name share them, and their action
 	Method string // "" for the default route
 	Path   string // in API Gateway's terms: /entity/{id}, or $default
 	Class  ratelimit.Class
@@ -39,6 +39,8 @@ func Routes() []Route {
 	exportJobs := func(s Stores) bool { return s.ExportJobs != nil }
 	exportLinks := func(s Stores) bool { return s.ExportJobs != nil && s.ExportLinks != nil }
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
+	usage := func(s Stores) bool { return s.Usage != nil }
+	dashboard := func(s Stores) bool { return s.Dashboard != nil }
 	nothing := func(Stores) bool { return true }
 	return []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, entities},
@@ -54,6 +56,11 @@ func Routes() []Route {
 		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Dashboard, listExportJob, exportJobs},
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
+		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, usage},
+		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
 		{"not-found", "", "$default", ratelimit.General, access.Public, notFound, nothing},
 	}
@@ -97,9 +104,13 @@ func notFound(_ *Handler, r *request) (reply, error) {
 }
 
 // matchPath reports whether path is one that a route's path stands for: equal
-// segment by segment, {name} for any segment that is not empty.
+// segment by segment, {name} for any segment that is not empty, {name+} at the
+// end for one or more segments.
 func matchPath(pattern, path string) bool {
 	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	if n := len(want); strings.HasSuffix(pattern, "+}") && len(got) > n {
+		got = got[:n]
+	}
 	if len(want) != len(got) {
 		return false
 	}

@@ -137,7 +137,7 @@ func (s *Store) update(key ratelimit.Key, counters []ratelimit.Counter) *dynamod
 	}
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
-		Key:                                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}},
+		Key:                                 itemKey(key),
 		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,

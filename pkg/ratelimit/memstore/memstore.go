@@ -3,6 +3,8 @@ package memstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"sluice/pkg/ratelimit"
@@ -13,8 +15,15 @@ import (
 // gives it up before they are dropped, unless its Timeout is raised.
 const retainedWindows = 3
 
-// Store is a ratelimit.Store. Its memory is bounded by the addresses that one
-// process sees in each of four seconds, at about 350 bytes each. It is safe for
+// maxHistory bounds the items of older windows, which are kept for an overview
+// of the last minute: about 11 MB.
+const maxHistory = 1 << 15
+
+// Store is a ratelimit.Store and a ratelimit.UsageStore. An item, which is an
+// address and class in one window, takes about 350 bytes. Those of four seconds
+// are always kept; those of the rest of the last minute as long as they are no
+// more than 32,768 together, the newest windows first. So memory is bounded by
+// the addresses that one process sees in four seconds. It is safe for
 // concurrent use.
 type Store struct {
 	mu      sync.Mutex
@@ -75,14 +84,35 @@ func (s *Store) counters(key ratelimit.Key) map[string]int64 {
 	return used
 }
 
-// expire drops the windows that w, if it is the newest, leaves too far behind.
+// Used implements ratelimit.UsageStore. It fails only when ctx is done.
+func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]int64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	used := make([]map[string]int64, len(keys))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, key := range keys {
+		used[i] = maps.Clone(s.windows[key.Window][item{address: key.Address, class: key.Class}])
+	}
+	return used, nil
+}
+
+// expire drops the windows that w, if it is the newest, leaves too far behind,
+// and of the others the oldest ones that maxHistory has no room for.
 func (s *Store) expire(w ratelimit.Window) {
 	if w <= s.newest {
 		return
 	}
 	s.newest = w
-	for old := range s.windows {
-		if old < w-retainedWindows {
+	history, full := 0, false
+	for _, old := range slices.Backward(slices.Sorted(maps.Keys(s.windows))) {
+		if old >= w-retainedWindows {
+			continue
+		}
+		history += len(s.windows[old])
+		full = full || history > maxHistory
+		if full || old <= w-ratelimit.Window(ratelimit.UsageWindows) {
 			delete(s.windows, old)
 		}
 	}

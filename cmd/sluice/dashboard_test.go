@@ -1,0 +1,552 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/browsertest"
+)
+
+// The tests of the dashboard run the page in Chromium against `sluice serve`.
+// The browser's address is 127.0.0.1.
+const browserAddress = "127.0.0.1"
+
+// answers stand in for those of the server, by path.
+type answers = map[string]browsertest.Answer
+
+// jobPage is a page of the list of export jobs.
+func jobPage(list ...map[string]any) browsertest.Answer {
+	if list == nil {
+		list = []map[string]any{}
+	}
+	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
+}
+
+// fakeJob is an export job that was created some time ago.
+func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
+	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
+	j := map[string]any{
+		"id": id, "resource": resource, "format": format, "filters": map[string]any{}, "status": status,
+		"records_written": 0, "records_expected": nil, "size_bytes": nil, "created_at": at, "started_at": at, "finished_at": at,
+		"download_url": nil, "error": nil,
+	}
+	maps.Copy(j, change)
+	return j
+}
+
+func problem(status int64, code, detail string) browsertest.Answer {
+	return browsertest.Answer{Status: status, Header: map[string]string{"Retry-After": "1"}, Body: map[string]any{
+		"type": "about:blank", "title": "", "status": status, "detail": detail, "code": code,
+	}}
+}
+
+// busyMinute is the usage of an address that reads and imports, and reaches
+// limits.
+func busyMinute() browsertest.Answer {
+	var seconds []map[string]any
+	now := time.Now().Unix()
+	for i := range 60 {
+		wave := func(period, shift, height int) int {
+			up := (i + shift) % period
+			return min(up, period-up) * 2 * height / period
+		}
+		reads, imports := wave(24, 5, 150), min(200, max(0, wave(40, 12, 420)-60))
+		seconds = append(seconds, map[string]any{"second": now - 59 + int64(i), "records": min(200, reads+wave(7, 0, 70)), "imports": imports,
+			"requests": map[string]int{"list-event": 1 + reads/50, "get-entity": 1 + wave(7, 0, 70), "create-event": 1 + imports*3/4, "create-events": 1 + imports/4}})
+	}
+	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{
+		"address": "203.0.113.7", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
+	}}
+}
+
+// visible is a JavaScript expression: the element of that id can be seen.
+func visible(id string) string {
+	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
+}
+
+// seedPage creates the records that the page shows, as the browser's address.
+func seedPage(t *testing.T, s *server) {
+	t.Helper()
+	c := s.clientAt(t, browserAddress)
+	for i := range 12 {
+		c.create(t, "/create_event", fmt.Sprintf(`{"name":"order_paid","entity_id":"customer-%d","attributes":{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}}`, i, i*7))
+		c.create(t, "/create_entity", fmt.Sprintf(`{"id":"customer-%02d","type":"customer","attributes":{"plan":"pro","seats":%d}}`, i, i))
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	b := browsertest.Start(t)
+	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
+		"every state is without barriers":       dashboardStates,
+		"records are shown as they are":         dashboardShowsRecords,
+		"a limit that is used up is waited out": dashboardWaitsOutALimit,
+		"another address can be looked at":      dashboardShowsAnotherAddress,
+		"polling is polite":                     dashboardPollsPolitely,
+		"people sign in and out":                dashboardSignsIn,
+		"it works by keyboard alone":            dashboardByKeyboard,
+		"50,000 events are exported":            dashboardExports,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b)
+		})
+	}
+}
+
+func dashboardStates(t *testing.T, b *browsertest.Browser) {
+	for name, viewport := range map[string]browsertest.Viewport{"": browsertest.Desktop, "phone-": browsertest.Phone} {
+		t.Run(name+"states", func(t *testing.T) {
+			t.Parallel()
+			s := start(t, t.TempDir())
+			tab := b.Tab(t, viewport)
+			open := func(a answers, until string) {
+				t.Helper()
+				tab.Answer(a)
+				tab.Open(s.url + "/dashboard")
+				tab.Wait(until)
+			}
+
+			open(answers{"/export_job": jobPage()}, visible("exports-empty")+"&&"+visible("records-empty"))
+			tab.Audit(name + "empty")
+
+			seedPage(t, s)
+			expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
+			open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
+				fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
+				fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
+					"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
+				fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
+				fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+				fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
+				fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
+				expired,
+			)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
+			tab.Click("[data-id=g] button")
+			tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
+			tab.Audit(name + "exports")
+
+			tab.Answer(answers{"/usage": busyMinute(), "/export_job": jobPage(
+				fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
+				fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+				fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
+			)})
+			tab.Open(s.url + "/dashboard")
+			tab.Wait(`document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
+			tab.Audit(name + "overview")
+
+			tab.Click("#new-export label:has([value=csv])")
+			tab.Click("#new-export label:has([value=entity])")
+			tab.Click("#records-kind label:has([value=entity])")
+			tab.Click("#usage-details summary")
+			tab.Wait(`document.querySelector('#records strong')?.textContent === 'customer-00' && document.querySelectorAll('#usage-table tbody tr').length === 60`)
+			tab.Click("#records li:first-child summary")
+			tab.Audit(name + "details")
+
+			open(answers{"/export_job": problem(500, "internal_error", "the service failed"), "/event": problem(403, "missing_scope", "the key lacks the scope export")},
+				visible("exports-notice")+"&&"+visible("records-empty"))
+			tab.Audit(name + "partly-failed")
+
+			open(answers{"/usage": problem(401, "no_valid_key", "a key is needed")}, visible("key"))
+			tab.Audit(name + "sign-in")
+			tab.Press(kb.Enter)
+			tab.Wait(`document.getElementById('key-error').textContent === 'Enter an API key.'`)
+
+			open(answers{"/usage": problem(403, "missing_scope", "the key lacks the scope dashboard")}, visible("key"))
+			tab.Audit(name + "forbidden")
+
+			open(answers{"/usage": problem(503, "rate_limiter_unavailable", "the rate limit could not be checked, so nothing was done; try again")}, visible("loading"))
+			tab.Audit(name + "loading")
+			tab.Wait(visible("unreachable"))
+			tab.Audit(name + "unreachable")
+			tab.Answer(nil)
+			tab.Click("#unreachable-retry")
+			tab.Wait(visible("usage-charts"))
+		})
+	}
+}
+
+// Numbers come to the page with all their digits.
+func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seedPage(t, s)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(`document.querySelectorAll('#records > li').length === 10`)
+	want := `{"amount":77.50,"currency":"EUR","reference":12345678901234567890}`
+	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The page waits while the limit of its address is used up, says so, and goes
+// on by itself.
+func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
+	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Answer(answers{"/export_job": jobPage()})
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("usage-charts"))
+
+	c := s.clientAt(t, browserAddress)
+	flood := func(stop <-chan struct{}) {
+		tick := time.NewTicker(4 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.do(t, "GET", "/usage", "")
+			case <-stop:
+				return
+			}
+		}
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { flood(stop) })
+	end := sync.OnceFunc(func() { close(stop); wg.Wait() })
+	defer end()
+	tab.Wait(visible("usage-notice") + `?.textContent.includes('limit is used up')`)
+	tab.Audit("limited")
+	end()
+	tab.Wait("!(" + visible("usage-notice") + ")")
+	tab.Wait(`document.querySelector('#usage-routes .chart-full')`)
+	tab.Audit("limit-reached")
+}
+
+func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seed(t, s, 3)
+	c := s.client(t)
+	for range 3 {
+		c.want(t, http.StatusOK, "GET", "/entity?limit=3", "")
+	}
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("usage-charts"))
+	show := func(address string) {
+		t.Helper()
+		browsertest.Eval[bool](tab, `document.getElementById('address').select() ?? true`)
+		tab.Click("#address")
+		browsertest.Eval[bool](tab, `document.getElementById('address').select() ?? true`)
+		tab.Press(address, kb.Enter)
+	}
+	show(c.address)
+	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('list-entity') && !document.querySelector('#usage-routes').textContent.includes('dashboard')`)
+	if got := browsertest.Eval[string](tab, `document.querySelector('#usage-charts .chart-sum').textContent`); len(got) < 3 || got[:1] != "9" {
+		t.Errorf("records read: %s, want 9", got)
+	}
+	show("nowhere")
+	tab.Wait(`document.getElementById('address-error').textContent !== '' && document.activeElement.id === 'address'`)
+	tab.Audit("wrong-address")
+	show("127.99.99.99")
+	tab.Wait(visible("usage-empty"))
+	tab.Audit("idle-address")
+	tab.Click("#usage-own")
+	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('dashboard') && document.getElementById('address').value === '127.0.0.1'`)
+}
+
+// The poller is polite, by its own clock: what it would wait is noted instead.
+func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/nowhere") // has no timers of its own
+	run := func(script string) []float64 {
+		t.Helper()
+		return browsertest.Eval[[]float64](tab, `(async () => {
+			const { Poller } = await import('`+s.url+`/dashboard/poll.js');
+			const { ApiError } = await import('`+s.url+`/dashboard/api.js');
+			const waits = [];
+			const realTimeout = globalThis.realTimeout ??= globalThis.setTimeout;
+			const settle = () => new Promise((resolve) => realTimeout(resolve, 50));
+			globalThis.setTimeout = (f, wait) => { waits.push(wait); if (waits.length < 20) queueMicrotask(f); };
+			const hide = (hidden) => {
+				Object.defineProperty(document, 'hidden', { configurable: true, value: hidden });
+				document.dispatchEvent(new Event('visibilitychange'));
+			};
+			let stopped = 0;
+			const report = (r) => { stopped += Boolean(r.stopped); };
+			`+script+`
+		})()`)
+	}
+
+	waits := run(`
+		const refused = () => { throw new ApiError({ status: 429, retryAfter: 3 }); };
+		new Poller(refused, () => 1, report).start();
+		await settle();
+		return [...waits, stopped];`)
+	if len(waits) != 6 || waits[5] != 1 {
+		t.Fatalf("waits %v, want five and then a stop", waits)
+	}
+	for i, low := range []float64{3000, 3000, 4000, 8000, 16000} {
+		if waits[i] < low || waits[i] > low+500 {
+			t.Errorf("wait %d is %v ms, want %v to %v", i, waits[i], low, low+500)
+		}
+	}
+
+	if waits := run(`
+		const denied = () => { throw new ApiError({ status: 403 }); };
+		new Poller(denied, () => 1, report).start();
+		await settle();
+		return [...waits, stopped];`); len(waits) != 1 || waits[0] != 1 {
+		t.Errorf("after a 403: %v, want a stop at once", waits)
+	}
+
+	if waits := run(`
+		const nearlyOut = async () => ({ remaining: 0.05, reset: Date.now() + 700 });
+		new Poller(nearlyOut, () => 1, report).start();
+		await settle();
+		return waits.slice(0, 1);`); len(waits) != 1 || waits[0] < 600 || waits[0] > 1700 {
+		t.Errorf("with little left: %v, want the time to the reset and up to a second", waits)
+	}
+
+	if counts := run(`
+		let runs = 0;
+		const poller = new Poller(async () => { runs++; }, () => 1, report);
+		globalThis.setTimeout = (f) => realTimeout(f, 1);
+		poller.start();
+		await settle();
+		hide(true);
+		const before = runs;
+		await settle();
+		const hidden = runs - before;
+		hide(false);
+		await settle();
+		const after = runs - before - hidden;
+		poller.stop();
+		return [before, hidden, after];`); len(counts) != 3 || counts[0] == 0 || counts[1] != 0 || counts[2] == 0 {
+		t.Errorf("runs before, while and after the page was hidden: %v", counts)
+	}
+}
+
+// undetected builds the program without the detector of data races, which makes
+// large imports seven times as slow. The other tests have it.
+func undetected(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// imported is an event that is imported, as its JSON begins.
+func imported(i int) string {
+	at := time.Date(2026, 1, 2, 0, 0, i, 0, time.UTC).Format("2006-01-02T15:04:05.000Z")
+	return fmt.Sprintf(`{"id":"evt-%05d","name":"order_paid","entity_id":"customer-%d","occurred_at":"%s","attributes":{"amount":%d.50,"currency":"EUR","number":%d}`, i, i%97, at, i%1000, i)
+}
+
+// importEvents imports events 0 to n-1 from several addresses.
+func importEvents(t *testing.T, s *server, n int) {
+	t.Helper()
+	const size = 100
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := 0; i < n; i += size {
+			next <- i
+		}
+	}()
+	var wg sync.WaitGroup
+	for range 8 {
+		c := s.client(t)
+		wg.Go(func() {
+			for first := range next {
+				events := make([]string, 0, size)
+				for i := first; i < min(first+size, n); i++ {
+					events = append(events, imported(i)+"}")
+				}
+				c.create(t, "/create_events", `{"events":[`+strings.Join(events, ",")+`]}`)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Fifty thousand events are imported, exported through the page, and read out
+// of the file that the browser downloads.
+func dashboardExports(t *testing.T, b *browsertest.Browser) {
+	const n = 50_000
+	dir := t.TempDir()
+	s := startProgram(t, undetected(t), []string{"DATA_DIR=" + dir})
+	importEvents(t, s, n)
+	s.stop(t)
+	s = start(t, dir)
+
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	download := tab.DownloadInto(t.TempDir())
+	tab.Wait(visible("start"))
+	browsertest.Eval[bool](tab, `(() => {
+		globalThis.seen = [];
+		new MutationObserver(() => {
+			const bar = document.querySelector('#exports progress');
+			if (bar?.offsetParent && bar.position >= 0 && bar.value !== seen.at(-1)) seen.push(bar.value);
+		}).observe(document.getElementById('exports'), { attributes: true, childList: true, subtree: true });
+		return true;
+	})()`)
+	tab.Click("#start")
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	seen := browsertest.Eval[[]float64](tab, "seen")
+	t.Logf("the progress bar showed %v", seen)
+	between := 0
+	for i, v := range seen {
+		if v > 0 && v < 100 {
+			between++
+		}
+		if i > 0 && v < seen[i-1] {
+			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
+		}
+	}
+	// Without the detector of data races the export may be over in no time.
+	if between < 2 && len(buildFlags) > 0 {
+		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
+	}
+
+	tab.Click("#exports [data-status=succeeded] button")
+	file, err := os.Open(download())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // only read
+	unzip, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unzip)
+	found := make(map[string]string, n)
+	for lines.Scan() {
+		line := lines.Text()
+		content, created, _ := strings.Cut(line, `,"created_at":"`)
+		if id := line[:len(`{"id":"evt-00000"`)]; found[id] != "" {
+			t.Errorf("%s is there again", id)
+		} else {
+			found[id] = content
+		}
+		if _, err := time.Parse(time.RFC3339, strings.TrimSuffix(created, `"}`)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != n {
+		t.Errorf("the file has %d events, want %d", len(found), n)
+	}
+	for i := range n {
+		want := imported(i)
+		if got := found[want[:len(`{"id":"evt-00000"`)]]; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
+	env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
+	s := startIn(t, env)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("key") + ` && document.activeElement.id === 'key'`)
+	enter := func(key string) {
+		t.Helper()
+		tab.Wait(`document.activeElement.id === 'key'`)
+		browsertest.Eval[bool](tab, `(document.getElementById('key').value = '') === ''`)
+		tab.Press(key, kb.Enter)
+	}
+	good := createKey(t, env, "--scope", "dashboard")
+	enter(good[:len(good)-1])
+	tab.Wait(`document.getElementById('key-error').textContent.includes('not valid')`)
+	tab.Audit("wrong-key")
+	enter(createKey(t, env, "--scope", "import", "--scope", "export"))
+	tab.Wait(`document.getElementById('key-error').textContent.includes('no scope dashboard')`)
+
+	enter(good)
+	tab.Wait(visible("exports-empty") + "&&" + visible("records-empty") + "&&" + visible("sign-out"))
+	if got := browsertest.Eval[string](tab, "document.cookie"); got != "" {
+		t.Errorf("scripts can read the cookie: %s", got)
+	}
+	if got := browsertest.Eval[string](tab, "document.getElementById('records-empty').textContent"); !strings.Contains(got, "scope export") {
+		t.Errorf("without the scope export the records say %q", got)
+	}
+	tab.Audit("signed-in")
+
+	tab.Open(s.url + "/dashboard") // the session goes on
+	tab.Wait(visible("sign-out") + "&&" + visible("exports-empty"))
+	tab.Click("#sign-out")
+	tab.Wait(visible("key"))
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("key"))
+
+	both := createKey(t, env, "--scope", "dashboard", "--scope", "export")
+	enter(both)
+	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet')`)
+}
+
+// An export is started, cancelled and started again without a mouse, and the
+// focus is never lost.
+func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seedPage(t, s)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(visible("exports-empty"))
+	focus := func() string {
+		return browsertest.Eval[string](tab, `(() => { const a = document.activeElement; return a.id || a.name || a.textContent.trim(); })()`)
+	}
+	to := func(want string) {
+		t.Helper()
+		for range 40 {
+			if strings.HasPrefix(focus(), want) {
+				return
+			}
+			tab.Press(kb.Tab)
+		}
+		t.Fatalf("the Tab key never leads to %s", want)
+	}
+	tab.Press(kb.Tab)
+	if got := focus(); got != "Skip to content" {
+		t.Errorf("the first stop is %s", got)
+	}
+	to("resource")
+	tab.Press(kb.ArrowRight)
+	tab.Wait(visible("type") + ` && !` + visible("entity_id"))
+	to("type")
+	tab.Press("customer")
+	to("start")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
+	if got := focus(); got != "start" {
+		t.Errorf("after the start the focus is on %s", got)
+	}
+	if got := browsertest.Eval[string](tab, `document.querySelector('#exports .job-facts').textContent`); !strings.HasPrefix(got, "12 records") {
+		t.Errorf("exported %s, want 12 records", got)
+	}
+	download := tab.DownloadInto(t.TempDir())
+	to("Download")
+	tab.Press(kb.Enter)
+	download()
+
+	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
+	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
+	tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(`document.querySelector('#exports [data-status=running]')`)
+	to("Cancel")
+	tab.Answer(answers{"/export_job": jobPage(cancelled), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+	tab.Press(kb.Enter)
+	tab.Wait(`document.querySelector('#exports [data-status=cancelled]')`)
+	tab.Wait(`document.activeElement.classList.contains('job-name')`)
+	to("Try again")
+}

@@ -1,0 +1,374 @@
+// Package browsertest drives a real, headless Chromium: it opens pages, looks
+// for barriers to people with disabilities with axe-core, and takes screenshots.
+//
+// Nothing of the page is relaxed for it. axe-core and what tests evaluate come
+// in by the DevTools protocol, so the page's Content-Security-Policy holds, and
+// a violation of it, like an exception of the page's scripts, fails the test.
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience bounds each wait for something on a page.
+const patience = 60 * time.Second
+
+// Browser is one Chromium process. Its tabs share nothing: each has cookies and
+// a cache of its own.
+type Browser struct {
+	ctx context.Context
+	axe string // source of axe-core
+}
+
+// Start starts a browser that ends with the test. Without Chromium or axe-core
+// it skips the test, or fails it where CI is set.
+func Start(t *testing.T) *Browser {
+	t.Helper()
+	program, axe, err := find()
+	if err != nil {
+		const help = "A browser test lacks something, SO IT DID NOT RUN: %v.\n" +
+			"Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
+		if os.Getenv("CI") != "" {
+			t.Fatalf(help, err)
+		}
+		t.Skipf(help, err)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program),
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.WSURLReadTimeout(patience),
+	)
+	if os.Geteuid() == 0 {
+		opts = append(opts, chromedp.NoSandbox) // it refuses to run as root with one
+	}
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		stop()
+		stopAllocator()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return &Browser{ctx: ctx, axe: axe}
+}
+
+// find looks for Chromium and reads axe-core.
+func find() (program, axe string, err error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if program, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
+	if program == "" {
+		return "", "", errors.New("chromium is not installed")
+	}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("find the module: %w", err)
+	}
+	b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), ".cache", "axe-core", "axe.min.js"))
+	if err != nil {
+		return "", "", fmt.Errorf("axe-core: %w", err)
+	}
+	return program, string(b), nil
+}
+
+// Tab is a tab of a Browser. It must be used by one goroutine.
+type Tab struct {
+	t       *testing.T
+	browser *Browser
+	ctx     context.Context
+
+	mu      sync.Mutex
+	faults  []string          // of the page's scripts and its policy
+	answers map[string]Answer // by path
+}
+
+// Viewport is the size of a tab in CSS pixels.
+type Viewport struct{ Width, Height int64 }
+
+// The viewports that tests use.
+var (
+	Desktop = Viewport{1280, 900}
+	Phone   = Viewport{360, 740}
+)
+
+// Tab opens a tab, which closes with the test. If a script of a page failed or
+// broke its policy meanwhile, the test fails.
+func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	tab := &Tab{t: t, browser: b, ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		tab.mu.Lock()
+		defer tab.mu.Unlock()
+		for _, f := range tab.faults {
+			t.Error(f)
+		}
+	})
+	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context that opens it
+		t.Fatal(err)
+	}
+	if err := chromedp.Listen(ctx, tab.listen); err != nil {
+		t.Fatal(err)
+	}
+	call(tab, log.Enable, cdp.Empty{})
+	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
+	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
+	return tab
+}
+
+// call runs a command of the protocol, within patience.
+func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	result, err := chromedp.Call(ctx, command, params)
+	if err != nil {
+		tab.t.Fatalf("%s: %v\n%s", command.Method, err, tab.text())
+	}
+	return result
+}
+
+// listen notes what the page did wrong. That a request was answered by an error
+// status is no fault of the page.
+func (tab *Tab) listen(ev any) {
+	switch e := ev.(type) {
+	case *fetch.EventRequestPaused:
+		tab.answer(e)
+	case *runtime.EventExceptionThrown:
+		tab.fault("exception: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
+			tab.fault("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	}
+}
+
+func (tab *Tab) fault(format string, args ...any) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	tab.faults = append(tab.faults, fmt.Sprintf(format, args...))
+}
+
+// text is what the page shows, for messages.
+func (tab *Tab) text() string {
+	ctx, cancel := context.WithTimeout(tab.ctx, 5*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body?.innerText ?? ''"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// Do runs actions of chromedp, each within patience.
+func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	for _, action := range actions {
+		ctx, cancel := context.WithTimeout(tab.ctx, patience)
+		err := chromedp.Do(ctx, action)
+		cancel()
+		if err != nil {
+			tab.t.Fatalf("%v\n%s", err, tab.text())
+		}
+	}
+}
+
+// Open opens a URL.
+func (tab *Tab) Open(url string) {
+	tab.t.Helper()
+	tab.Do(chromedp.Navigate(url))
+}
+
+// Press presses keys, those of package kb included.
+func (tab *Tab) Press(keys ...string) {
+	tab.t.Helper()
+	for _, k := range keys {
+		tab.Do(chromedp.KeyEvent(k))
+	}
+}
+
+// Click clicks on the first element of a CSS selector once it can be seen.
+func (tab *Tab) Click(selector string) {
+	tab.t.Helper()
+	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+}
+
+// Eval is the value of a JavaScript expression, or of the promise that it is.
+func Eval[T any](tab *Tab, expression string) T {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tab.t.Fatalf("%.200s: %v\n%s", expression, err, tab.text())
+	}
+	return value
+}
+
+// Wait waits until a JavaScript expression is true.
+func (tab *Tab) Wait(expression string) {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if ok {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			tab.t.Fatalf("never true: %s (%v)\n%s", expression, err, tab.text())
+		}
+	}
+}
+
+// schemes are the colour schemes that Audit looks at.
+var schemes = []string{"light", "dark"}
+
+// Audit fails the test if axe-core finds a barrier on the page as it is now, in
+// light or dark colours, or if the page is wider than the window. If the
+// environment variable SCREENSHOTS names a directory, it draws the page there
+// as NAME-light.png and NAME-dark.png.
+func (tab *Tab) Audit(name string) {
+	tab.t.Helper()
+	if !Eval[bool](tab, "typeof axe === 'object'") {
+		tab.Do(chromedp.Evaluate[chromedp.Void](tab.browser.axe))
+	}
+	for _, scheme := range schemes {
+		call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}})
+		for _, v := range Eval[[]string](tab, axeRun) {
+			tab.t.Errorf("%s, %s: %s", name, scheme, v)
+		}
+		if over := Eval[int](tab, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			tab.t.Errorf("%s, %s: the page is %d pixels wider than the window", name, scheme, over)
+		}
+		if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+			tab.draw(filepath.Join(dir, name+"-"+scheme+".png"))
+		}
+	}
+}
+
+// axeRun lists what axe-core finds, a line for each element.
+const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
+	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
+
+// draw takes a picture of the whole page.
+func (tab *Tab) draw(path string) {
+	tab.t.Helper()
+	whole := true
+	picture := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	if err := os.WriteFile(path, picture.Data, 0o600); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// Answer is an answer of JSON in place of the server's.
+type Answer struct {
+	Status int64
+	Body   any
+	Header map[string]string
+}
+
+// Answer answers the page's requests to the paths that are the keys, and below
+// them, in place of the server. What is not named goes to the server. It
+// replaces what was set before.
+func (tab *Tab) Answer(answers map[string]Answer) {
+	tab.t.Helper()
+	tab.mu.Lock()
+	tab.answers = answers
+	tab.mu.Unlock()
+	call(tab, fetch.Disable, cdp.Empty{})
+	if len(answers) == 0 {
+		return
+	}
+	var patterns []*fetch.RequestPattern
+	for path := range answers {
+		patterns = append(patterns, &fetch.RequestPattern{URLPattern: "*" + path + "*"})
+	}
+	call(tab, fetch.Enable, fetch.EnableParams{Patterns: patterns})
+}
+
+// answer answers a request that Answer has a word on.
+func (tab *Tab) answer(e *fetch.EventRequestPaused) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	asked, _ := url.Parse(e.Request.URL)
+	for path, a := range tab.answers {
+		if asked == nil || asked.Path != path && !strings.HasPrefix(asked.Path, path+"/") {
+			continue
+		}
+		body, err := json.Marshal(a.Body)
+		if err != nil {
+			tab.faults = append(tab.faults, err.Error())
+		}
+		headers := []*fetch.HeaderEntry{{Name: "Content-Type", Value: "application/json"}}
+		for name, value := range a.Header {
+			headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
+		}
+		// A listener must not wait for the browser that calls it, and the page
+		// may have gone on.
+		go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck
+		return
+	}
+	go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck
+}
+
+// DownloadInto lets the tab download files into a directory and returns a
+// function that waits for the next file and names it.
+func (tab *Tab) DownloadInto(dir string) (next func() string) {
+	tab.t.Helper()
+	done := make(chan string, 8)
+	err := chromedp.Listen(tab.ctx, func(ev any) {
+		if e, ok := ev.(*browser.EventDownloadProgress); ok && e.State == browser.DownloadProgressStateCompleted {
+			done <- filepath.Join(dir, e.GUID)
+		}
+	})
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	events := true
+	call(tab, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: dir, EventsEnabled: &events,
+		BrowserContextID: chromedp.FromContext(tab.ctx).BrowserContextID,
+	})
+	return func() string {
+		tab.t.Helper()
+		select {
+		case path := <-done:
+			return path
+		case <-time.After(patience):
+			tab.t.Fatal("the browser downloaded nothing")
+			return ""
+		}
+	}
+}

@@ -1,0 +1,62 @@
+import { make, say } from './dom.js';
+import { clock, number } from './format.js';
+
+const svg = 'http://www.w3.org/2000/svg';
+const height = 100;
+const headroom = 1.15; // the scale ends above the limit, so that its line shows
+
+function shape(tag, attributes) {
+  const element = document.createElementNS(svg, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+/**
+ * A bar a second against a line at the limit. The drawing is for the eye; the
+ * caption says in words what it shows, and the table under the charts has every
+ * figure.
+ */
+export class Chart {
+  #bars; #line; #sum; #limit;
+
+  constructor(name, seconds, small = false) {
+    this.#bars = Array.from({ length: seconds }, (_, i) => shape('rect', { x: i + 0.1, width: 0.8, y: height, height: 0 }));
+    this.#bars.at(-1).classList.add('now');
+    this.#line = shape('line', { x1: 0, x2: seconds });
+    const drawing = shape('svg', { viewBox: `0 0 ${seconds} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', focusable: 'false' });
+    drawing.append(...this.#bars, this.#line);
+    this.#sum = make('span', { class: 'chart-sum' });
+    this.#limit = make('span', { class: 'plot-limit', 'aria-hidden': 'true' });
+    this.element = make('figure', { class: small ? 'chart small-chart' : 'chart' },
+      make('figcaption', {}, make('span', { class: 'chart-name' }, name), this.#sum),
+      make('div', { class: 'plot' }, drawing, this.#limit),
+      make('div', { class: 'axis', 'aria-hidden': 'true' }, make('span', {}, '60 s ago'), make('span', {}, 'now')));
+  }
+
+  /** values are [second, value], oldest first. */
+  update(values, limit) {
+    const scale = height / (limit * headroom);
+    let total = 0, peak = 0, full = 0;
+    values.forEach(([second, value], i) => {
+      total += value;
+      peak = Math.max(peak, value);
+      full += value >= limit;
+      const tall = value > 0 ? Math.min(height, Math.max(value * scale, 2)) : 0;
+      const bar = this.#bars[i];
+      bar.setAttribute('y', height - tall);
+      bar.setAttribute('height', tall);
+      bar.classList.toggle('full', value >= limit);
+      if (!bar.firstChild) bar.append(shape('title', {}));
+      say(bar.firstChild, `${clock(second)}: ${number(value)} of ${number(limit)}`);
+    });
+    const y = height - limit * scale;
+    this.#line.setAttribute('y1', y);
+    this.#line.setAttribute('y2', y);
+    say(this.#limit, `limit ${number(limit)}`);
+    const parts = [total > 0 ? make('strong', {}, number(total)) : 'none'];
+    if (full > 0) parts.push(' · ', make('span', { class: 'chart-full' }, `limit of ${number(limit)} reached in ${full} s`));
+    else if (total > 0) parts.push(` · peak ${number(peak)} of ${number(limit)}`);
+    const text = parts.map((p) => p.textContent ?? p).join('');
+    if (this.#sum.textContent !== text) this.#sum.replaceChildren(...parts);
+  }
+}

@@ -1,0 +1,122 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sluice/internal/lambdatest"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+)
+
+// usage is the JSON of GET /usage.
+type usage struct {
+	Address string
+	Limit   int64
+	Limits  struct{ Records, Imports, Requests int64 }
+	Seconds []struct {
+		Second, Records, Imports int64
+		Requests                 map[string]int64
+	}
+}
+
+func (a api) usage(t *testing.T, sourceIP, query string) usage {
+	t.Helper()
+	resp := a.invoke(t, "usage", lambdatest.Event("GET", "/usage"+query, sourceIP, ""))
+	var u usage
+	if err := json.Unmarshal([]byte(resp.Body), &u); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%d %s: %v", resp.StatusCode, resp.Body, err)
+	}
+	return u
+}
+
+func TestUsageShowsTheLastMinute(t *testing.T) {
+	a := newAPI(t)
+	for i := range 3 {
+		a.post(t, "create-event", fmt.Sprintf(`{"id":"e%d","name":"n"}`, i))
+	}
+	a.get(t, "list-event", "/event?limit=2")
+	a.get(t, "list-event", "/event")
+	a.get(t, "not-found", "/nowhere")
+	u := a.usage(t, "192.0.2.1", "")
+	if u.Address != "192.0.2.1" || u.Limit != 200 || u.Limits.Records != 200 || u.Limits.Imports != 200 || u.Limits.Requests != 200 || len(u.Seconds) != 60 {
+		t.Fatalf("%+v", u)
+	}
+	last := now().Unix()
+	for i, s := range u.Seconds {
+		if want := last - 59 + int64(i); s.Second != want {
+			t.Errorf("entry %d is of the second %d, want %d", i, s.Second, want)
+		}
+		if i < 59 && (s.Records != 0 || s.Imports != 0 || s.Requests == nil || len(s.Requests) != 0) {
+			t.Errorf("entry %d: %+v", i, s)
+		}
+	}
+	s := u.Seconds[59] // with the request that asks
+	if got := fmt.Sprint(s.Records, s.Imports, s.Requests); got != "5 3 map[create-event:3 list-event:2 not-found:1 usage:1]" {
+		t.Errorf("the current second: %s", got)
+	}
+}
+
+func TestUsageOfAnotherAddress(t *testing.T) {
+	a := newAPI(t)
+	for _, ip := range []string{"198.51.100.7", "2001:db8:1:2:3::4"} {
+		a.invoke(t, "not-found", lambdatest.Event("GET", "/nowhere", ip, ""))
+	}
+	for _, tt := range []struct{ source, address, counted string }{
+		{"192.0.2.1", "198.51.100.7", "198.51.100.7"},
+		{"192.0.2.1", "::ffff:198.51.100.7", "198.51.100.7"},
+		{"192.0.2.1", "2001:db8:1:2::", "2001:db8:1:2::/64"},
+		{"192.0.2.1", "2001:db8:1:2::/64", "2001:db8:1:2::/64"}, // as an answer shows it
+		{"2001:db8:1:2:3::5", "", "2001:db8:1:2::/64"},
+	} {
+		query := ""
+		if tt.address != "" {
+			query = "?address=" + url.QueryEscape(tt.address)
+		}
+		if u := a.usage(t, tt.source, query); u.Address != tt.counted || u.Seconds[59].Requests["not-found"] != 1 {
+			t.Errorf("%s of %s: %s, %+v", tt.address, tt.source, u.Address, u.Seconds[59])
+		}
+	}
+	for _, query := range []string{"address=", "address=here", "address=192.0.2.1/64/64", "address=192.0.2.1&address=192.0.2.2", "address=2001:db8::/48", "ip=192.0.2.1"} {
+		if resp := a.get(t, "usage", "/usage?"+query); resp.StatusCode != 400 || !strings.Contains(resp.Body, `"code":"invalid_parameter"`) {
+			t.Errorf("%s: %d %s", query, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
+	a := newAPI(t)
+	var err error
+	if a.limiter, err = ratelimit.New(admitting{}, ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 30, Imports: 10, Requests: 20}}); err != nil {
+		t.Fatal(err)
+	}
+	if u := a.usage(t, "192.0.2.1", ""); u.Limit != 10 || u.Limits.Records != 30 || u.Limits.Imports != 10 || u.Limits.Requests != 20 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// admitting admits everything and keeps nothing.
+type admitting struct{}
+
+func (admitting) Charge(context.Context, ratelimit.Key, []ratelimit.Counter) (bool, error) {
+	return true, nil
+}
+
+// silentUsage is a store that does not answer.
+type silentUsage struct{}
+
+func (silentUsage) Used(context.Context, []ratelimit.Key) ([]map[string]int64, error) {
+	return nil, context.DeadlineExceeded
+}
+
+func TestUsageThatCannotBeReadIs503(t *testing.T) {
+	a := newAPI(t)
+	a.stores = httpapi.Stores{Usage: silentUsage{}}
+	if resp := a.get(t, "usage", "/usage"); resp.StatusCode != 503 || resp.Headers["Retry-After"] != "1" || !strings.Contains(resp.Body, `"code":"store_unavailable"`) {
+		t.Errorf("%d %s %v", resp.StatusCode, resp.Body, resp.Headers)
+	}
+}
