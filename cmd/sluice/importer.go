@@ -81,7 +81,9 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	batches, outcomes := make(chan batch), make(chan outcome)
+	// Workers end together where the server gathers writers; room for one more
+	// batch of each keeps them from waiting for the reader and for the disk.
+	batches, outcomes := make(chan batch, im.workers), make(chan outcome, im.workers)
 	done := im.mark.Line // commit moves the mark
 	var reader, workers sync.WaitGroup
 	reader.Go(func() {

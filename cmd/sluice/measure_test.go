@@ -65,14 +65,20 @@ func TestMeasureImports(t *testing.T) {
 		return took
 	}
 
-	for range 3 {
-		took := bare(inBatches).Seconds()
-		r := imported(inBatches, unlimited)
-		t.Logf("in batches: the server takes %.0f events a second; sluice import put in %.0f, which is %.2f of that", inBatches/took, inBatches/r.Seconds, took/r.Seconds)
-	}
-	r := imported(inBatches, nil)
-	t.Logf("in batches at the default limits: %.0f events a second, %d calls refused", inBatches/r.Seconds, r.CallsRefused)
-	r = imported(oneByOne, nil, "--one-by-one")
-	t.Logf("one by one at the default limits: %.1f calls a second, %.3f of 200; %d of %d calls refused (%.2f %%)", oneByOne/r.Seconds, oneByOne/r.Seconds/200,
-		r.CallsRefused, oneByOne+r.CallsRefused, 100*float64(r.CallsRefused)/float64(oneByOne+r.CallsRefused))
+	t.Run("in batches", func(t *testing.T) {
+		for range 3 {
+			took := bare(inBatches).Seconds()
+			r := imported(inBatches, unlimited)
+			t.Logf("the server takes %.0f events a second; sluice import put in %.0f, which is %.2f of that", inBatches/took, inBatches/r.Seconds, took/r.Seconds)
+		}
+	})
+	t.Run("in batches at the default limits", func(t *testing.T) {
+		r := imported(inBatches, nil)
+		t.Logf("%.0f events a second, %d calls refused", inBatches/r.Seconds, r.CallsRefused)
+	})
+	t.Run("one by one at the default limits", func(t *testing.T) {
+		r := imported(oneByOne, nil, "--one-by-one")
+		t.Logf("%.1f calls a second, %.3f of 200; %d of %d calls refused (%.2f %%)", oneByOne/r.Seconds, oneByOne/r.Seconds/200,
+			r.CallsRefused, oneByOne+r.CallsRefused, 100*float64(r.CallsRefused)/float64(oneByOne+r.CallsRefused))
+	})
 }
