@@ -41,25 +41,6 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// put makes the file of a job.
-func put(t *testing.T, s *dirfiles.Store, workspace, id, content string) exportjob.Job {
-	t.Helper()
-	j := exportjob.Job{ID: id, Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON}
-	var err error
-	if j.Progress.Upload, err = s.Start(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
-	etag, err := s.Put(t.Context(), j, 1, []byte(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Progress.Parts = []exportjob.Part{{ETag: etag, Size: int64(len(content))}}
-	if err := s.Complete(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
-
 func link(t *testing.T, s *dirfiles.Store, j exportjob.Job) string {
 	t.Helper()
 	l, err := s.Link(t.Context(), j)
@@ -81,7 +62,7 @@ func ask(s *dirfiles.Store, method, target string, header ...string) *httptest.R
 func TestALinkGivesOutItsFile(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), &now)
-	j := put(t, s, "a workspace/../é", "a:b", "0123456789")
+	j := storetest.File(t, s, "a workspace/../é", "a:b", "0123456789")
 	target := link(t, s, j)
 	whole := ask(s, "GET", target)
 	if whole.Code != http.StatusOK || whole.Body.String() != "0123456789" {
@@ -117,9 +98,9 @@ func TestAForgedLinkIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, &now)
-	target := link(t, s, put(t, s, "one", "a", "mine"))
-	put(t, s, "one", "b", "another")
-	put(t, s, "two", "a", "somebody else's")
+	target := link(t, s, storetest.File(t, s, "one", "a", "mine"))
+	storetest.File(t, s, "one", "b", "another")
+	storetest.File(t, s, "two", "a", "somebody else's")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "secret"), []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +141,7 @@ func TestALinkExpires(t *testing.T) {
 	t.Parallel()
 	clock := now
 	s := open(t, t.TempDir(), &clock)
-	target := link(t, s, put(t, s, "one", "a", "mine"))
+	target := link(t, s, storetest.File(t, s, "one", "a", "mine"))
 	for _, tt := range []struct {
 		after  time.Duration
 		status int
@@ -176,7 +157,7 @@ func TestOldFilesAndUploadsExpire(t *testing.T) {
 	t.Parallel()
 	dir, clock := t.TempDir(), time.Now()
 	s := open(t, dir, &clock)
-	j := put(t, s, "one", "a", "mine")
+	j := storetest.File(t, s, "one", "a", "mine")
 	target := link(t, s, j)
 	upload, err := s.Start(t.Context(), j)
 	if err != nil {

@@ -1,7 +1,6 @@
 package s3files_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -47,25 +46,6 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// job is a job with a file of the bytes.
-func job(t *testing.T, s *s3files.Store, b []byte) exportjob.Job {
-	t.Helper()
-	j := exportjob.Job{ID: "a:b", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}
-	var err error
-	if j.Progress.Upload, err = s.Start(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
-	etag, err := s.Put(t.Context(), j, 1, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Progress.Parts = []exportjob.Part{{ETag: etag, Size: int64(len(b))}}
-	if err := s.Complete(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
-
 func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
@@ -78,14 +58,14 @@ func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := []byte("0123456789")
-	link, err := links.Link(t.Context(), job(t, s, content))
+	const content = "0123456789"
+	link, err := links.Link(t.Context(), storetest.File(t, s, "default", "a:b", content))
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp, body := get(t, link)
-	if resp.StatusCode != http.StatusOK || !bytes.Equal(body, content) || resp.Header.Get("Content-Type") != "application/gzip" ||
-		!strings.Contains(resp.Header.Get("Content-Disposition"), "event-a:b.csv.gz") {
+	if resp.StatusCode != http.StatusOK || string(body) != content || resp.Header.Get("Content-Type") != "application/gzip" ||
+		!strings.Contains(resp.Header.Get("Content-Disposition"), "event-a:b.ndjson.gz") {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
 	}
 	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {
@@ -148,7 +128,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := links.Link(t.Context(), job(t, s, []byte("content")))
+	link, err := links.Link(t.Context(), storetest.File(t, s, "default", "a", "content"))
 	if err != nil {
 		t.Fatal(err)
 	}

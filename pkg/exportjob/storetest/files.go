@@ -12,10 +12,23 @@ import (
 // partBytes is what S3 wants every part but the last to have at least.
 const partBytes = 5 << 20
 
+// odd is a workspace whose name would do harm in a path.
+const odd = "a workspace/of ../ é"
+
 // FileStore is an exportjob.Files that can be read.
 type FileStore struct {
 	exportjob.Files
 	Read func(t *testing.T, j exportjob.Job) []byte // the job's file; nil if there is none
+}
+
+// File makes the file of a new job, of one part with the content, in files that
+// may hold others.
+func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.Job {
+	t.Helper()
+	f := FileStore{Files: files}
+	j := put(t, f, upload(t, f, workspace, id), []byte(content))
+	complete(t, f, j)
+	return j
 }
 
 // RunFiles checks that the stores that open returns keep the contract of
@@ -41,10 +54,10 @@ func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 }
 
 // upload starts an upload of the file of a job.
-func upload(t *testing.T, f FileStore, id string) exportjob.Job {
+func upload(t *testing.T, f FileStore, workspace, id string) exportjob.Job {
 	t.Helper()
 	j := plain(id)
-	j.Workspace = "a workspace/of ../ é" // whatever it is called
+	j.Workspace = workspace
 	var err error
 	if j.Progress.Upload, err = f.Start(t.Context(), j); err != nil {
 		t.Fatal(err)
@@ -94,7 +107,7 @@ func wantFile(t *testing.T, f FileStore, j exportjob.Job, parts ...[]byte) {
 }
 
 func testParts(t *testing.T, f FileStore) {
-	j := upload(t, f, "a")
+	j := upload(t, f, odd, "a")
 	one, two, three := part(1, partBytes), part(2, partBytes+1), part(3, 1)
 	j = put(t, f, put(t, f, put(t, f, j, one), two), three)
 	if got := f.Read(t, j); got != nil {
@@ -109,7 +122,7 @@ func testParts(t *testing.T, f FileStore) {
 }
 
 func testPartAgain(t *testing.T, f FileStore) {
-	j := upload(t, f, "a")
+	j := upload(t, f, odd, "a")
 	put(t, f, j, part(9, partBytes))
 	j = put(t, f, j, part(1, partBytes))
 	complete(t, f, put(t, f, j, part(2, 10)))
@@ -118,14 +131,14 @@ func testPartAgain(t *testing.T, f FileStore) {
 
 func testSmall(t *testing.T, f FileStore) {
 	for id, b := range map[string][]byte{"one": part(1, 1), "gzip-of-nothing": part(2, 23)} {
-		j := put(t, f, upload(t, f, id), b)
+		j := put(t, f, upload(t, f, odd, id), b)
 		complete(t, f, j)
 		wantFile(t, f, j, b)
 	}
 }
 
 func testOtherParts(t *testing.T, f FileStore) {
-	whole := put(t, f, put(t, f, upload(t, f, "a"), part(1, partBytes)), part(2, 10))
+	whole := put(t, f, put(t, f, upload(t, f, odd, "a"), part(1, partBytes)), part(2, 10))
 	missing := whole
 	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], exportjob.Part{ETag: whole.Progress.Parts[0].ETag, Size: partBytes})
 	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
@@ -142,7 +155,7 @@ func testOtherParts(t *testing.T, f FileStore) {
 }
 
 func testAbort(t *testing.T, f FileStore) {
-	j := put(t, f, upload(t, f, "a"), part(1, 10))
+	j := put(t, f, upload(t, f, odd, "a"), part(1, 10))
 	for range 2 {
 		if err := f.Abort(t.Context(), j); err != nil {
 			t.Fatal(err)
@@ -160,7 +173,7 @@ func testAbort(t *testing.T, f FileStore) {
 }
 
 func testReplace(t *testing.T, f FileStore) {
-	first, second := upload(t, f, "a"), upload(t, f, "a")
+	first, second := upload(t, f, odd, "a"), upload(t, f, odd, "a")
 	if first.Progress.Upload == second.Progress.Upload {
 		t.Fatalf("both are %s", first.Progress.Upload)
 	}
