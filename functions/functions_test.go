@@ -322,6 +322,8 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"dashboard", "GET", "/dashboard", "", 200, "<!doctype html>"},
 		{"dashboard", "GET", "/dashboard/app.js", "", 200, "import"},
 		{"dashboard", "GET", "/dashboard/nothing.js", "", 404, `"code":"no_such_route"`},
+		{"dashboard", "POST", "/dashboard/session", `{"key":"` + strings.TrimPrefix(mine, "Bearer ") + `"}`, 204, ""},
+		{"dashboard", "DELETE", "/dashboard/session", "", 204, ""},
 		{"openapi", "GET", "/openapi.yaml", "", 200, "openapi: 3.1"},
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},

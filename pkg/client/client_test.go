@@ -146,7 +146,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 
 	u, err := c.Usage(ctx, "")
-	if slices.ContainsFunc(httpapi.Routes(), func(r httpapi.Route) bool { return r.Name == "usage" }) && (err != nil || len(u.Seconds) != 60) {
+	if err != nil || len(u.Seconds) != 60 {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 

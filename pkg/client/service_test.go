@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
+	"sluice/pkg/dashboard"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
 	jobbolt "sluice/pkg/exportjob/boltstore"
@@ -44,7 +45,9 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if stores.ExportLinks, err = dirfiles.New(dir, dirfiles.Config{}); err != nil {
 		return "", nil, err
 	}
-	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits})
+	counters := memstore.New()
+	stores.Usage, stores.Dashboard = counters, dashboard.Files()
+	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: limits})
 	if err != nil {
 		return "", nil, err
 	}
