@@ -153,10 +153,9 @@ type exports struct {
 	get    *lambdatest.Instance
 }
 
-func deployExports(t *testing.T, shards int) *exports {
+func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *exports {
 	t.Helper()
 	server := s3local.Start(t)
-	engine := dynamolocal.Start(t) // its own: to delete a large table takes longer than to end with it
 	table := engine.Table(t, "ExportJobsTable")
 	d := deployTables(engine.Endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
 	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
@@ -275,7 +274,7 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 func TestLargeExports(t *testing.T) {
 	const shards = 2
 	n := exportRecords(t)
-	x := deployExports(t, shards)
+	x := deployExports(t, dynamolocal.Start(t), shards) // an engine of its own: to delete a large table takes longer than to end with it
 	began := time.Now()
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))

@@ -314,3 +314,28 @@ func TestAReaderKeepsTheFirstError(t *testing.T) {
 		}
 	}
 }
+
+func TestACountGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{
+		{Count: 3, LastEvaluatedKey: item("c")},
+		{LastEvaluatedKey: item("x")},
+		{Count: 2},
+		{Count: 10}, // of the second query
+	}}
+	in := func() *dynamodb.QueryInput {
+		return &dynamodb.QueryInput{ExpressionAttributeNames: map[string]string{}, ExpressionAttributeValues: dynamorecord.Item{}}
+	}
+	n, err := dynamorecord.Count(t.Context(), client, "created_at", "2026", in(), in())
+	if n != 15 || err != nil {
+		t.Errorf("counted %d, error %v", n, err)
+	}
+	if want := []dynamorecord.Item{nil, item("c"), item("x"), nil}; !reflect.DeepEqual(client.starts, want) {
+		t.Errorf("started after %v, want %v", client.starts, want)
+	}
+	for _, limit := range client.limits {
+		if limit != 4000 {
+			t.Errorf("a call was to count %d items", limit)
+		}
+	}
+}

@@ -17,6 +17,11 @@ import (
 const (
 	readUnitBytes  = 4096 // what a query reads is charged in steps of this
 	maxConcurrency = 16   // queries of one page at the same time
+
+	// countItems is how many items one call counts at most. Hardly more than these
+	// are in the megabyte at which DynamoDB cuts an answer off; DynamoDB Local
+	// reads to the end of the query for each answer that has no limit.
+	countItems = 4000
 )
 
 // Page runs in until it has limit items or as many bytes as a page may hold
@@ -31,7 +36,7 @@ func Page(ctx context.Context, client Querier, in *dynamodb.QueryInput, limit in
 // the order of bytes. It reads what it counts, but nothing of that is sent.
 func Count(ctx context.Context, client Querier, attribute, value string, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
-		in.Select = types.SelectCount
+		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
 		in.FilterExpression = aws.String("#filtered <= :most")
 		in.ExpressionAttributeNames["#filtered"], in.ExpressionAttributeValues[":most"] = attribute, Text(value)
 		for {
