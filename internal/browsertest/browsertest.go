@@ -301,7 +301,7 @@ type Answer struct {
 
 // Answer answers the page's requests to the paths that are the keys, and below
 // them, in place of the server. What is not named goes to the server. It
-// replaces what was set before.
+// replaces what was set before. Of several keys the longest counts.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()
@@ -322,25 +322,33 @@ func (tab *Tab) Answer(answers map[string]Answer) {
 func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
-	asked, _ := url.Parse(e.Request.URL)
-	for path, a := range tab.answers {
-		if asked == nil || asked.Path != path && !strings.HasPrefix(asked.Path, path+"/") {
-			continue
-		}
-		body, err := json.Marshal(a.Body)
-		if err != nil {
-			tab.faults = append(tab.faults, err.Error())
-		}
-		headers := []*fetch.HeaderEntry{{Name: "Content-Type", Value: "application/json"}}
-		for name, value := range a.Header {
-			headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
-		}
-		// A listener must not wait for the browser that calls it, and the page
-		// may have gone on.
-		go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck
+	asked, err := url.Parse(e.Request.URL)
+	if err != nil {
+		tab.faults = append(tab.faults, err.Error())
 		return
 	}
-	go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck
+	named := "" // the longest path that fits
+	for path := range tab.answers {
+		if len(path) > len(named) && (asked.Path == path || strings.HasPrefix(asked.Path, path+"/")) {
+			named = path
+		}
+	}
+	// A listener must not wait for the browser that calls it, and the page may
+	// have gone on.
+	a, ok := tab.answers[named]
+	if !ok {
+		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck
+		return
+	}
+	body, err := json.Marshal(a.Body)
+	if err != nil {
+		tab.faults = append(tab.faults, err.Error())
+	}
+	headers := []*fetch.HeaderEntry{{Name: "Content-Type", Value: "application/json"}}
+	for name, value := range a.Header {
+		headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
+	}
+	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck
 }
 
 // DownloadInto lets the tab download files into a directory and returns a

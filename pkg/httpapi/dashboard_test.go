@@ -143,7 +143,7 @@ func TestTheDashboardOfANamedStage(t *testing.T) {
 
 func TestMethodsOfTheDashboard(t *testing.T) {
 	a := newAPI(t)
-	for path, allow := range map[string]string{"/dashboard": "GET", "/dashboard/app.js": "GET", "/dashboard/a/b": "GET", "/dashboard/session": "GET, POST, DELETE", "/usage": "GET", "/dashboard/": "", "/dashboards": ""} {
+	for path, allow := range map[string]string{"/dashboard": "GET", "/dashboard/app.js": "GET", "/dashboard/a/b": "GET", "/dashboard/session": "POST, DELETE", "/usage": "GET", "/dashboard/": "", "/dashboards": ""} {
 		resp := a.invoke(t, "not-found", lambdatest.Event("PATCH", path, "192.0.2.1", ""))
 		if resp.Headers["Allow"] != allow || (resp.StatusCode == 405) != (allow != "") {
 			t.Errorf("%s: %d, Allow: %s", path, resp.StatusCode, resp.Headers["Allow"])

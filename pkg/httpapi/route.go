@@ -88,11 +88,18 @@ func getOpenAPI(h *Handler, r *request) (reply, error) {
 // with success: browsers ask so before a page of another origin may call, and
 // where API Gateway hands that on, it adds the rest to this answer.
 func notFound(_ *Handler, r *request) (reply, error) {
-	var allow []string
+	var allow, greedy []string
 	for _, route := range Routes() {
-		if route.Method != "" && matchPath(route.Path, r.URL.Path) {
+		switch {
+		case route.Method == "" || !matchPath(route.Path, r.URL.Path):
+		case strings.HasSuffix(route.Path, "+}"):
+			greedy = append(greedy, route.Method)
+		default:
 			allow = append(allow, route.Method)
 		}
+	}
+	if len(allow) == 0 {
+		allow = greedy // of a path with a route of its own they find nothing
 	}
 	if len(allow) > 0 && r.Method == http.MethodOptions {
 		return reply{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}, encoded: []byte{}}, nil
