@@ -302,8 +302,11 @@ func TestLargeExports(t *testing.T) {
 		}
 		x.run(t, ev)
 		wantLines(t, x.file(t, id, n), n)
+		done := x.job(t, id)
 		x.run(t, ev) // a delivery too many
-		wantLines(t, x.file(t, id, n), n)
+		if again := x.job(t, id); again.Revision != done.Revision {
+			t.Errorf("a job that was done is %+v", again)
+		}
 	})
 
 	t.Run("memory", func(t *testing.T) {

@@ -334,7 +334,7 @@ func TestACountGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
 		t.Errorf("started after %v, want %v", client.starts, want)
 	}
 	for _, limit := range client.limits {
-		if limit != 4000 {
+		if limit != 1000 {
 			t.Errorf("a call was to count %d items", limit)
 		}
 	}

@@ -18,10 +18,10 @@ const (
 	readUnitBytes  = 4096 // what a query reads is charged in steps of this
 	maxConcurrency = 16   // queries of one page at the same time
 
-	// countItems is how many items one call counts at most. Hardly more than these
-	// are in the megabyte at which DynamoDB cuts an answer off; DynamoDB Local
-	// reads to the end of the query for each answer that has no limit.
-	countItems = 4000
+	// countItems is how many items one call counts at most. DynamoDB cuts an answer
+	// off at a megabyte anyway; DynamoDB Local does so after it has read all that
+	// the limit admits, without one to the end of the query.
+	countItems = 1000
 )
 
 // Page runs in until it has limit items or as many bytes as a page may hold
