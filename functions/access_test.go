@@ -1,7 +1,7 @@
 package functions_test
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -262,10 +262,9 @@ func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE=")
-	ev := lambdatest.Event("GET", "/entity", "192.0.2.1", "")
-	resp, err := d.start(t, "list-entity", 1)[0].Invoke(t.Context(), ev)
-	if err == nil || !strings.Contains(fmt.Sprint(err), "needs access keys") {
-		t.Errorf("%d %s, error %v", resp.StatusCode, resp.Body, err)
+	closed := lambdatest.Start(t, lambdatest.Build(t, "list-entity"), d.env...)
+	if err := closed.Ready(t.Context()); !errors.Is(err, lambdatest.ErrExited) || !strings.Contains(err.Error(), "needs access keys") {
+		t.Errorf("without a table of keys: %v", err)
 	}
 	invoke(t, d.start(t, "openapi", 1)[0], lambdatest.Event("GET", "/openapi.yaml", "192.0.2.1", ""), http.StatusOK)
 }

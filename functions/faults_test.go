@@ -302,7 +302,7 @@ func windowOf(t *testing.T, key string) ratelimit.Window {
 
 func TestFailureModeOpenCountsPerInstance(t *testing.T) {
 	d := deploy(t, "http://127.0.0.1:9")
-	d.env = append(d.env, "FAILURE_MODE=open", "LIMIT_REQUESTS=3")
+	d.env = append(d.env, "FAILURE_MODE=open", "LIMIT_REQUESTS=3", "SERVICE_NAME=sluice-test")
 	instance := d.start(t, "not-found", 1)[0]
 	windows := flood(t, []*lambdatest.Instance{instance}, 1,
 		func(int, int) events.APIGatewayV2HTTPRequest {
