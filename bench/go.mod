@@ -7,4 +7,6 @@ require (
 	sluice v0.0.0
 )
 
+require github.com/sethvargo/go-limiter v0.7.1 // indirect
+
 replace sluice => ../

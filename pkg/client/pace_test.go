@@ -38,7 +38,7 @@ func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ah
 		perWindow: make(map[ratelimit.Window]int),
 		latency:   func() time.Duration { return latency/2 + rand.N(latency+1)/2 },
 		charge: func(*http.Request) ratelimit.Request {
-			return ratelimit.Request{Class: ratelimit.Import, Route: "create-event"}
+			return ratelimit.Request{Route: createEvent}
 		},
 	}
 	store := memstore.New()
@@ -51,6 +51,8 @@ func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ah
 	}
 	return s
 }
+
+var createEvent = ratelimit.NewRoute("create-event", ratelimit.Import)
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
@@ -184,7 +186,7 @@ func TestListsArePacedByRecords(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
 			service.charge = func(r *http.Request) ratelimit.Request {
-				return ratelimit.Request{Class: ratelimit.Export, Route: strings.TrimPrefix(r.URL.Path, "/"), Records: found}
+				return ratelimit.Request{Route: ratelimit.NewRoute(strings.TrimPrefix(r.URL.Path, "/"), ratelimit.Export), Records: found}
 			}
 			c, err := client.New("http://service", client.Config{Transport: service})
 			if err != nil {
@@ -223,9 +225,9 @@ func TestRulesDoNotHoldUpEachOther(t *testing.T) {
 		service := newLimited(t, ratelimit.Limits{Imports: 5}, time.Millisecond, 0)
 		service.charge = func(r *http.Request) ratelimit.Request {
 			if r.Method == http.MethodGet {
-				return ratelimit.Request{Class: ratelimit.Export, Route: "list-event", Records: 1}
+				return ratelimit.Request{Route: ratelimit.NewRoute("list-event", ratelimit.Export), Records: 1}
 			}
-			return ratelimit.Request{Class: ratelimit.Import, Route: "create-event"}
+			return ratelimit.Request{Route: createEvent}
 		}
 		c, err := client.New("http://service", client.Config{Transport: service})
 		if err != nil {

@@ -58,6 +58,7 @@ type Options struct {
 // Handler answers the requests of one route. It is safe for concurrent use.
 type Handler struct {
 	route   Route
+	cost    *ratelimit.Route // of a request
 	limiter *ratelimit.Limiter
 	stores  Stores
 	opts    Options
@@ -93,7 +94,7 @@ func NewHandler(route string, limiter *ratelimit.Limiter, stores Stores, opts Op
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	h := &Handler{route: r, limiter: limiter, stores: stores, opts: opts}
+	h := &Handler{route: r, cost: ratelimit.NewRoute(r.Name, r.Class), limiter: limiter, stores: stores, opts: opts}
 	h.adapter = httpadapter.NewV2(h)
 	return h, nil
 }
@@ -203,7 +204,7 @@ type charge struct {
 // is refused before anything is read, an access key included. A request that is
 // not let in is charged like any other, so that guessing is limited.
 func (h *Handler) serve(r *request) (charge, reply, error) {
-	cost := ratelimit.Request{Class: h.route.Class, Route: h.route.Name}
+	cost := ratelimit.Request{Route: h.cost}
 	address, err := ratelimit.ParseAddress(r.address, h.opts.IPv6Prefix)
 	if err != nil {
 		return charge{decision: h.limiter.Uncharged(cost)}, reply{}, h.badAddress()

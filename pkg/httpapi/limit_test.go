@@ -105,8 +105,8 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 // unreachable is a counter store that never answers.
 type unreachable struct{}
 
-func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Counter) (bool, error) {
-	return false, errors.New("unreachable")
+func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Rule, ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
+	return ratelimit.Amounts{}, false, errors.New("unreachable")
 }
 
 // line is a log line of a request.
@@ -237,11 +237,10 @@ func btoi(b bool) int {
 // of nothing that it could remember: it shows room for a further request.
 type forgetful struct{ charges int }
 
-func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, rules []ratelimit.Rule, _ ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
 	s.charges++
 	if s.charges == 1 {
-		return true, nil
+		return used, true, nil
 	}
-	counters[0].Used = counters[0].Limit
-	return false, nil
+	return ratelimit.Amounts{First: rules[0].Limit}, false, nil
 }

@@ -102,8 +102,8 @@ func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
 // admitting admits everything and keeps nothing.
 type admitting struct{}
 
-func (admitting) Charge(context.Context, ratelimit.Key, []ratelimit.Counter) (bool, error) {
-	return true, nil
+func (admitting) Charge(context.Context, ratelimit.Key, []ratelimit.Rule, ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
+	return ratelimit.Amounts{}, true, nil
 }
 
 // silentUsage is a store that does not answer.

@@ -9,16 +9,18 @@ import (
 // is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
+	Local    bool // refused by what was known, without asking the store; Used is as last seen
 	Window   Window
-	Counters []Counter // the request's rules, at least one
-	Local    bool      // refused by what was known, without asking the store; Used is as last seen
-	Degraded error     // why the store could not tell, where the fallback decided in its place; nil otherwise
+	Rules    []Rule  // those that apply to the request, one or two; not to be changed
+	Cost     Amounts // of the request, by rule
+	Used     Amounts // what counts against each rule's limit, the request included if it was allowed
+	Degraded error   // why the store could not tell, where the fallback decided in its place; nil otherwise
 }
 
-// exhaust shows every counter as used up.
+// exhaust shows every limit as used up.
 func (d *Decision) exhaust() {
-	for i := range d.Counters {
-		d.Counters[i].Used = d.Counters[i].Limit
+	for i := range d.Rules {
+		d.Used.Set(i, d.Rules[i].Limit)
 	}
 }
 
@@ -29,35 +31,49 @@ const RetryAfter = 1
 
 // Remaining is the smallest remainder among the rules: no more than that many
 // further requests can pass in this window. It is 0 on a refusal.
-func (d Decision) Remaining() int64 {
+func (d *Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
 	}
-	return d.tightest().Remaining()
+	return d.remaining(d.tightest())
 }
 
-// tightest is the counter with the smallest remainder; of equal ones the one
-// with the smallest limit.
-func (d Decision) tightest() Counter {
-	tightest := d.Counters[0]
-	for _, c := range d.Counters[1:] {
-		if c.Remaining() < tightest.Remaining() || c.Remaining() == tightest.Remaining() && c.Limit < tightest.Limit {
-			tightest = c
+// remaining is what is left of the rule with that index.
+func (d *Decision) remaining(rule int) int64 { return d.Rules[rule].Remaining(d.Used.At(rule)) }
+
+// tightest is the rule with the smallest remainder; of equal ones the one with
+// the smallest limit.
+func (d *Decision) tightest() int {
+	if len(d.Rules) == 1 {
+		return 0
+	}
+	switch first, second := d.remaining(0), d.remaining(1); {
+	case second < first, second == first && d.Rules[1].Limit < d.Rules[0].Limit:
+		return 1
+	}
+	return 0
+}
+
+// fits reports whether all rules have room for their costs beyond Used.
+func (d *Decision) fits() bool {
+	for i := range d.Rules {
+		if !d.Rules[i].Fits(d.Used.At(i), d.Cost.At(i)) {
+			return false
 		}
 	}
-	return tightest
+	return true
 }
 
-// Violated names the rules that had no room, in the order of Counters. It is
-// nil when the request was allowed.
-func (d Decision) Violated() []string {
+// Violated names the rules that had no room, in the order of Rules. It is nil
+// when the request was allowed.
+func (d *Decision) Violated() []string {
 	if d.Allowed {
 		return nil
 	}
 	var policies []string
-	for _, c := range d.Counters {
-		if !c.Fits() {
-			policies = append(policies, c.Policy)
+	for i := range d.Rules {
+		if !d.Rules[i].Fits(d.Used.At(i), d.Cost.At(i)) {
+			policies = append(policies, d.Rules[i].Policy)
 		}
 	}
 	return policies
@@ -68,24 +84,24 @@ func (d Decision) Violated() []string {
 // RateLimit for every rule (draft-ietf-httpapi-ratelimit-headers-10). The
 // first three are stored under the case of their specification, which is not
 // the one that http.Header.Get looks up.
-func (d Decision) SetHeaders(h http.Header) {
-	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Limit, 10)}
+func (d *Decision) SetHeaders(h http.Header) {
+	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.Rules[d.tightest()].Limit, 10)}
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
 	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
 
 	var policy, state []byte
-	for i, c := range d.Counters {
+	for i := range d.Rules {
 		if i > 0 {
 			policy = append(policy, ", "...)
 			state = append(state, ", "...)
 		}
-		policy = strconv.AppendQuote(policy, c.Policy)
+		policy = strconv.AppendQuote(policy, d.Rules[i].Policy)
 		policy = append(policy, ";q="...)
-		policy = strconv.AppendInt(policy, c.Limit, 10)
+		policy = strconv.AppendInt(policy, d.Rules[i].Limit, 10)
 		policy = append(policy, ";w=1"...)
-		state = strconv.AppendQuote(state, c.Policy)
+		state = strconv.AppendQuote(state, d.Rules[i].Policy)
 		state = append(state, ";r="...)
-		state = strconv.AppendInt(state, c.Remaining(), 10)
+		state = strconv.AppendInt(state, d.remaining(i), 10)
 		state = append(state, ";t="...)
 		state = strconv.AppendInt(state, RetryAfter, 10)
 	}

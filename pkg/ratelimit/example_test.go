@@ -20,9 +20,10 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
+	route := ratelimit.NewRoute("list-entity", ratelimit.Export)
 	for _, records := range []int64{150, 60, 50} {
 		d, err := limiter.Charge(context.Background(), ratelimit.Request{
-			Address: address, Class: ratelimit.Export, Route: "list-entity", Records: records,
+			Address: address, Route: route, Records: records,
 		})
 		if err != nil {
 			panic(err)

@@ -110,10 +110,12 @@ func FuzzHeaders(f *testing.F) {
 		d := ratelimit.Decision{
 			Allowed: allowed,
 			Window:  ratelimit.Window(number(window, -maxFieldInteger, maxFieldInteger-1)),
-			Counters: []ratelimit.Counter{
-				{Policy: ratelimit.PolicyRecords, Limit: number(limit1, 1, maxFieldInteger), Used: number(used1, 0, 1<<62), Cost: number(cost1, 0, 1<<62)},
-				{Policy: ratelimit.PolicyRequests, Limit: number(limit2, 1, maxFieldInteger), Used: number(used2, 0, 1<<62), Cost: number(cost2, 0, 1<<62)},
+			Rules: []ratelimit.Rule{
+				{Policy: ratelimit.PolicyRecords, Limit: number(limit1, 1, maxFieldInteger)},
+				{Policy: ratelimit.PolicyRequests, Limit: number(limit2, 1, maxFieldInteger)},
 			},
+			Used: ratelimit.Amounts{First: number(used1, 0, 1<<62), Second: number(used2, 0, 1<<62)},
+			Cost: ratelimit.Amounts{First: number(cost1, 0, 1<<62), Second: number(cost2, 0, 1<<62)},
 		}
 		h := make(http.Header)
 		d.SetHeaders(h)
@@ -136,15 +138,15 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("window %d ends at %d", d.Window, reset)
 		}
 		policies, states := fieldList(t, h, "RateLimit-Policy"), fieldList(t, h, "RateLimit")
-		if len(policies) != len(d.Counters) || len(states) != len(d.Counters) {
+		if len(policies) != len(d.Rules) || len(states) != len(d.Rules) {
 			t.Fatalf("%+v, %+v", policies, states)
 		}
-		for i, c := range d.Counters {
+		for i, c := range d.Rules {
 			p, s := policies[i], states[i]
 			if p.name != c.Policy || len(p.parameters) != 2 || p.parameters["q"] != c.Limit || p.parameters["w"] != 1 {
 				t.Errorf("policy %+v of %+v", p, c)
 			}
-			if left := max(0, c.Limit-c.Used); s.name != c.Policy || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
+			if left := max(0, c.Limit-d.Used.At(i)); s.name != c.Policy || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
 				t.Errorf("state %+v of %+v, remaining %d", s, c, remaining)
 			}
 		}

@@ -23,15 +23,12 @@ type counting struct {
 
 var errDown = errors.New("the store is down")
 
-func (s *counting) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+func (s *counting) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
 	s.calls.Add(1)
 	if s.down.Load() {
-		for i := range counters {
-			counters[i].Used = 1 << 40 // which means nothing
-		}
-		return true, errDown
+		return ratelimit.Amounts{First: 1 << 40, Second: 1 << 40}, true, errDown // which means nothing
 	}
-	return s.Store.Charge(ctx, key, counters)
+	return s.Store.Charge(ctx, key, rules, cost)
 }
 
 // from is r as another address sends it.
@@ -163,6 +160,19 @@ func TestPrecheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{}) // Immediate
+			for _, r := range tt.charged {
+				if _, err := l.Charge(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				d, refused := l.Precheck(tt.check)
+				if refused != (tt.violated != nil) || refused && !slices.Equal(d.Violated(), tt.violated) {
+					t.Fatalf("over a store in memory: refused %v by %v, want %v", refused, d.Violated(), tt.violated)
+				}
+			}
+
 			store := &counting{Store: memstore.New()}
 			l, c := newLimiter(t, store, ratelimit.Limits{})
 			for _, r := range tt.charged {
@@ -195,8 +205,19 @@ func TestPrecheck(t *testing.T) {
 // limit, and asks the store about no more than those and one each of what was
 // under way when the counter filled.
 func TestAFloodCostsTheLimitAndACallEach(t *testing.T) {
-	const workers, each = 8, 500
+	const workers = 8
 	store := &counting{Store: memstore.New()}
+	flood(t, store, workers)
+	if calls := store.calls.Load(); calls > 200+workers {
+		t.Errorf("%d calls", calls)
+	}
+	flood(t, memstore.New(), workers)
+}
+
+// flood sends many times the limit at once, of which the limit must pass.
+func flood(t *testing.T, store ratelimit.Store, workers int) {
+	t.Helper()
+	const each = 500
 	l, _ := newLimiter(t, store, ratelimit.Limits{})
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
@@ -219,9 +240,6 @@ func TestAFloodCostsTheLimitAndACallEach(t *testing.T) {
 	wg.Wait()
 	if admitted.Load() != 200 {
 		t.Errorf("admitted %d", admitted.Load())
-	}
-	if calls := store.calls.Load(); calls > 200+workers {
-		t.Errorf("%d calls", calls)
 	}
 }
 
@@ -297,7 +315,7 @@ func TestAFallbackThatFailsRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := l.Charge(t.Context(), create("create-event"))
-	if d.Allowed || !errors.Is(err, errDown) || d.Remaining() != 0 || d.Counters[0].Remaining() != 0 || d.Degraded != nil {
+	if d.Allowed || !errors.Is(err, errDown) || d.Remaining() != 0 || d.Used.First != d.Rules[0].Limit || d.Degraded != nil {
 		t.Errorf("%+v, error %v", d, err)
 	}
 }

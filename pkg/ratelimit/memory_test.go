@@ -47,12 +47,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
 			c.t = c.t.Add(900 * time.Millisecond) // so that the heap is measured late in a window
+			route := ratelimit.NewRoute("create-event", ratelimit.Import)
 			before, early := heap(), int64(0)
 			for i := range addresses {
 				if tt.clock {
 					c.t = c.t.Add(time.Second / time.Duration(perSecond))
 				}
-				r := ratelimit.Request{Class: ratelimit.Import, Route: "create-event",
+				r := ratelimit.Request{Route: route,
 					Address: "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"}
 				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
 					t.Fatalf("address %d: allowed %v, error %v", i, d.Allowed, err)
@@ -102,11 +103,8 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 // admitting admits everything, and shows counters that hold just this charge.
 type admitting struct{}
 
-func (admitting) Charge(_ context.Context, _ ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
-	for i := range counters {
-		counters[i].Used = counters[i].Cost
-	}
-	return true, nil
+func (admitting) Charge(_ context.Context, _ ratelimit.Key, _ []ratelimit.Rule, cost ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
+	return cost, true, nil
 }
 
 func heap() int64 {

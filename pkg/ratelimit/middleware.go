@@ -57,7 +57,11 @@ func (m Middleware) limit(serve func(http.ResponseWriter, *http.Request, Request
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := m.Request(r)
 		if err != nil {
-			m.Limiter.Uncharged(req).SetHeaders(w.Header())
+			if req.Route == nil {
+				req.Route = NewRoute("", General)
+			}
+			d := m.Limiter.Uncharged(req)
+			d.SetHeaders(w.Header())
 			http.Error(w, "this request cannot be counted: "+err.Error(), http.StatusBadRequest)
 			return
 		}

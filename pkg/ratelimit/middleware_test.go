@@ -31,7 +31,7 @@ func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func middleware(t *testing.T, store ratelimit.Store, class ratelimit.Class) ratelimit.Middleware {
 	l, _ := newLimiter(t, store, ratelimit.Limits{})
 	return ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
-		req := ratelimit.Request{Class: class, Route: "list"}
+		req := ratelimit.Request{Route: ratelimit.NewRoute("list", class)}
 		if r.RemoteAddr == "" {
 			return req, errors.New("no address")
 		}
@@ -116,10 +116,11 @@ func ExampleMiddleware() {
 	if err != nil {
 		panic(err)
 	}
+	route := ratelimit.NewRoute("list-song", ratelimit.Export)
 	m := ratelimit.Middleware{Limiter: limiter, Request: func(r *http.Request) (ratelimit.Request, error) {
 		// In a server: the host of r.RemoteAddr.
 		address, err := ratelimit.ParseAddress("192.0.2.1", ratelimit.DefaultIPv6Prefix)
-		return ratelimit.Request{Address: address, Class: ratelimit.Export, Route: "list-song"}, err
+		return ratelimit.Request{Address: address, Route: route}, err
 	}}
 	list := m.After(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		ratelimit.SetRecords(w, 60)

@@ -15,6 +15,8 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,14 +34,19 @@ func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second
 
 // Class groups routes by the rules that apply to them. Its counters of one
 // address and window are kept together, apart from those of other classes.
-type Class string
+type Class uint8
 
 // The classes.
 const (
-	Export  Class = "export"  // gets data out: records and requests
-	Import  Class = "import"  // gets data in: imports and requests
-	General Class = "general" // everything else: requests
+	General Class = iota // neither of the others: requests
+	Export               // gets data out: records and requests
+	Import               // gets data in: imports and requests
+
+	Classes = iota // how many there are
 )
+
+// String is the class as keys have it: "general", "export" or "import".
+func (c Class) String() string { return [Classes]string{"general", "export", "import"}[c] }
 
 // The names of the rules, as clients see them.
 const (
@@ -70,40 +77,97 @@ type Key struct {
 // String is the key as text: address, class and window, separated by '#'.
 func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class, k.Window) }
 
-// Counter is one rule's part in a charge.
-type Counter struct {
-	Policy string // the rule's name
-	Name   string // the counter's name within its Key
-	Limit  int64  // what the counter may reach, at least 1
-	Cost   int64  // what the charge adds, 0 or more
-	Used   int64  // set by the store: what has been used of Limit, this charge included if it was admitted
+// MaxRules is how many rules apply to a request at most.
+const MaxRules = 2
+
+// Rule is a limit on a counter.
+type Rule struct {
+	Policy  string // its name, as clients see it
+	Counter string // the counter's name within its Key
+	Limit   int64  // what the counter may reach, at least 1
 }
 
-// Fits reports whether Cost can be added to Used without exceeding Limit. A
-// cost of 0 always fits, even where Used is above a limit that was lowered.
-func (c Counter) Fits() bool { return c.Cost == 0 || c.Cost <= c.Limit-c.Used }
+// Fits reports whether cost can be added to what is used without exceeding the
+// limit. A cost of 0 always fits, even above a limit that was lowered.
+func (r *Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
 
-// Remaining is what is left of Limit, never below 0.
-func (c Counter) Remaining() int64 { return max(0, c.Limit-c.Used) }
+// Remaining is what used leaves of the limit, never below 0.
+func (r *Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
+
+// Amounts go with rules: one for each, in their order. What is beyond the rules
+// is 0.
+type Amounts struct{ First, Second int64 }
+
+// At is the amount of the rule with that index.
+func (a Amounts) At(i int) int64 {
+	if i == 0 {
+		return a.First
+	}
+	return a.Second
+}
+
+// Set sets the amount of the rule with that index.
+func (a *Amounts) Set(i int, n int64) {
+	if i == 0 {
+		a.First = n
+	} else {
+		a.Second = n
+	}
+}
 
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
-	// Charge adds each counter's Cost to what the key's counter of that Name
-	// holds, or, if one of them would come to exceed its Limit, adds nothing.
-	// It sets Used of every counter: to the value after the charge when it was
-	// admitted, to the unchanged value when it was refused. A cost above its
-	// limit is refused whatever the counter holds; Used may then stay 0.
+	// Charge adds the cost of each rule, 0 or more, to what the key's counter of
+	// that name holds, or, if one of them would come to exceed its limit, adds
+	// nothing. There are one or two rules, of counters that differ; they are not
+	// changed. It returns what the counters hold: after the charge when it was
+	// admitted, unchanged when it was refused. A cost above its limit is refused
+	// whatever the counter holds; what it returns may then be 0.
 	//
 	// An error means that the store cannot tell: the costs may have been
-	// added, all or none, and Used means nothing.
-	Charge(ctx context.Context, key Key, counters []Counter) (admitted bool, err error)
+	// added, all or none, and used means nothing.
+	Charge(ctx context.Context, key Key, rules []Rule, cost Amounts) (used Amounts, admitted bool, err error)
+}
+
+// Immediate is a Store that never waits, as one in memory: a Limiter sets no
+// timeout for it.
+type Immediate interface {
+	Store
+	Immediate()
+}
+
+// Route is a route of the service, made once for all its requests. It is safe for
+// concurrent use.
+type Route struct {
+	class   Class
+	counter string
+	rules   atomic.Pointer[routeRules] // as the last Limiter has them
+}
+
+// routeRules are a Limiter's rules for a route.
+type routeRules struct {
+	limiter *Limiter
+	list    []Rule // the route's own counter is the last
+}
+
+// NewRoute makes the route of that name, such as list-entity, whose own counter
+// is r_list_entity.
+func NewRoute(name string, class Class) *Route {
+	return &Route{class: class, counter: counterPrefix + strings.ReplaceAll(name, "-", "_")}
+}
+
+const counterPrefix = "r_"
+
+// counterRoute is the name of the route whose counter it is.
+func counterRoute(counter string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(counter, counterPrefix)
+	return strings.ReplaceAll(name, "_", "-"), ok
 }
 
 // Request is what is charged.
 type Request struct {
 	Address string // as ParseAddress returns it
-	Class   Class
-	Route   string // the route's name, such as list-entity
+	Route   *Route // required
 	Records int64  // records that the answer shows; counts for Export only
 	Asked   int64  // most records that the client asked for; Export only, 0 if unknown
 }

@@ -28,15 +28,15 @@ func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (*
 }
 
 func list(route string, records int64) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.Export, Route: route, Records: records}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.Export), Records: records}
 }
 
 func create(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.Import, Route: route}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.Import)}
 }
 
 func general(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Class: ratelimit.General, Route: route}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.General)}
 }
 
 func repeat(n int, r ratelimit.Request) []ratelimit.Request {
@@ -157,9 +157,9 @@ func TestHeaders(t *testing.T) {
 // brokenStore fails as a store does that cannot be reached in time.
 type brokenStore struct{ deadline bool }
 
-func (s *brokenStore) Charge(ctx context.Context, _ ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+func (s *brokenStore) Charge(ctx context.Context, _ ratelimit.Key, _ []ratelimit.Rule, used ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
 	_, s.deadline = ctx.Deadline()
-	return true, errors.New("unreachable")
+	return used, true, errors.New("unreachable")
 }
 
 func TestAStoreThatFailsRefusesWithNothingLeft(t *testing.T) {

@@ -240,6 +240,8 @@ type knowledge struct {
 type call struct {
 	inst  *instance
 	req   ratelimit.Request
+	class ratelimit.Class
+	route string
 	rng   *rand.Rand
 	rules []rule
 
@@ -351,8 +353,8 @@ func (w *world) run() {
 		}
 		route := pick(w.rng, routes...)
 		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
-			Address: pick(w.rng, w.addresses...), Class: route.class, Route: route.name,
-		}}
+			Address: pick(w.rng, w.addresses...), Route: ratelimit.NewRoute(route.name, route.class),
+		}, class: route.class, route: route.name}
 		w.calls = append(w.calls, c)
 		under.Go(func() { w.serve(c) })
 	}
@@ -419,7 +421,7 @@ func (w *world) crash(inst *instance) {
 }
 
 // rulesOf is what a request of that many records costs.
-func (w *world) rulesOf(r ratelimit.Request, records int64) []rule {
+func (w *world) rulesOf(c *call, records int64) []rule {
 	limit := func(n int64) int64 {
 		if n == 0 {
 			return ratelimit.DefaultLimit
@@ -429,8 +431,8 @@ func (w *world) rulesOf(r ratelimit.Request, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
 		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage",
-	}[r.Route], 1, limit(w.limits.Requests)}
-	switch r.Class {
+	}[c.route], 1, limit(w.limits.Requests)}
+	switch c.class {
 	case ratelimit.Export:
 		return []rule{{"records", "records", records, limit(w.limits.Records)}, requests}
 	case ratelimit.Import:
@@ -449,9 +451,9 @@ func (w *world) serve(c *call) {
 		w.mu.Unlock()
 	}()
 	found := int64(0)
-	if c.req.Class == ratelimit.Export {
+	if c.class == ratelimit.Export {
 		c.req.Asked = pick(c.rng, 1, 7, 50, 200, 1+c.rng.Int64N(200))
-		if c.req.Route == "get-entity" {
+		if c.route == "get-entity" {
 			c.req.Asked = 1
 		}
 		w.mu.Lock()
@@ -466,7 +468,7 @@ func (w *world) serve(c *call) {
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
 	}
-	c.req.Records, c.rules = found, w.rulesOf(c.req, found)
+	c.req.Records, c.rules = found, w.rulesOf(c, found)
 
 	w.mu.Lock()
 	clock := time.Now().Add(c.inst.skew)
@@ -484,12 +486,12 @@ func (w *world) serve(c *call) {
 func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, window ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: window}
+	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
 	known := &c.inst.known
 	asDocumented := false
 	if known.window == window {
-		fewest := known.asked[counterID{key, c.req.Route}]
-		asDocumented = fewest > 0 && c.req.Asked >= fewest || known.excludes(key, w.rulesOf(c.req, 0))
+		fewest := known.asked[counterID{key, c.route}]
+		asDocumented = fewest > 0 && c.req.Asked >= fewest || known.excludes(key, w.rulesOf(c, 0))
 	}
 	if refused != asDocumented {
 		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, window, refused, *known)
@@ -498,7 +500,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, windo
 		return
 	}
 	w.tally.prechecked++
-	w.judgeRefusal(d, key, w.applied.full(key, w.rulesOf(c.req, c.req.Asked)))
+	w.judgeRefusal(d, key, w.applied.full(key, w.rulesOf(c, c.req.Asked)))
 	if !d.Local {
 		w.fail("precheck of %+v: not a local decision: %+v", c.req, d)
 	}
@@ -527,8 +529,8 @@ func (w *world) judgeRefusal(d ratelimit.Decision, key ratelimit.Key, full []str
 func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: window}
-	if d.Window != window || len(d.Counters) != len(c.rules) {
+	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
+	if d.Window != window || len(d.Rules) != len(c.rules) {
 		w.fail("the clock shows window %d, the rules are %+v, the decision is %+v", window, c.rules, d)
 		return
 	}
@@ -548,7 +550,7 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit
 		}
 		left := int64(1 << 62)
 		for i, r := range c.rules {
-			if d.Counters[i].Used != c.used[i] {
+			if d.Used.At(i) != c.used[i] {
 				w.fail("%s holds %d, the decision says %+v", r.name, c.used[i], d)
 			}
 			left = min(left, r.limit-c.used[i])
@@ -636,7 +638,7 @@ func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 
 // learnAsked takes in how many records a refused request asked for.
 func (k *knowledge) learnAsked(key ratelimit.Key, c *call) {
-	id := counterID{key, c.req.Route}
+	id := counterID{key, c.route}
 	if key.Window == k.window && c.req.Asked > 0 && (k.asked[id] == 0 || c.req.Asked < k.asked[id]) {
 		k.asked[id] = c.req.Asked
 	}
@@ -651,7 +653,7 @@ func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 		return // it is in the instance's own ledger
 	}
 	c.acked = true
-	key := ratelimit.Key{Address: c.req.Address, Class: c.req.Class, Window: d.Window}
+	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: d.Window}
 	w.acked.add(key, c.rules)
 	for _, r := range c.rules {
 		if n := w.acked[counterID{key, r.name}]; n > r.limit {
@@ -690,16 +692,17 @@ func (w *world) audit() {
 
 // checkStored compares counters with the ledger: a charge of nothing shows them.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
-	counters := make([]ratelimit.Counter, len(rules))
+	list := make([]ratelimit.Rule, len(rules))
 	for i, r := range rules {
-		counters[i] = ratelimit.Counter{Name: r.name, Limit: 1}
+		list[i] = ratelimit.Rule{Counter: r.name, Limit: 1}
 	}
-	if _, err := w.store.Charge(context.Background(), key, counters); err != nil {
+	used, _, err := w.store.Charge(context.Background(), key, list, ratelimit.Amounts{})
+	if err != nil {
 		w.fail("%v", err)
 	}
-	for _, c := range counters {
-		if want := w.applied[counterID{key, c.Name}]; c.Used != want {
-			w.fail("%v: %s holds %d, charges of %d were admitted", key, c.Name, c.Used, want)
+	for i, r := range rules {
+		if want := w.applied[counterID{key, r.name}]; used.At(i) != want {
+			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, used.At(i), want)
 		}
 	}
 }
@@ -715,7 +718,7 @@ var (
 
 // Charge implements ratelimit.Store. Its error tells nothing of what happened
 // to the charge.
-func (n network) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (bool, error) {
+func (n network) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	w.mu.Lock()
 	if c.charged {
@@ -736,11 +739,11 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, counters []ratel
 	if c.rng.Float64() < w.faults.slow {
 		back = between(c.rng, 1, 3*time.Second)
 	}
-	lost := func(count *int, err error) (bool, error) {
+	lost := func(count *int, err error) (ratelimit.Amounts, bool, error) {
 		w.mu.Lock()
 		*count++
 		w.mu.Unlock()
-		return false, err
+		return ratelimit.Amounts{}, false, err
 	}
 	if !connected {
 		sleep(ctx, between(c.rng, 1, time.Millisecond))
@@ -761,16 +764,16 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, counters []ratel
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.tally.late++
-			w.apply(c, key, slices.Clone(counters))
+			w.apply(c, key, rules, cost)
 		})
-		return false, ctx.Err()
+		return used, false, ctx.Err()
 	}
 	if c.rng.Float64() < w.faults.fail {
 		sleep(ctx, back)
 		return lost(&w.tally.failed, errInternal)
 	}
 	w.mu.Lock()
-	admitted := w.apply(c, key, counters)
+	used, admitted = w.apply(c, key, rules, cost)
 	if c.rng.Float64() < w.faults.crash {
 		w.crash(c.inst)
 	}
@@ -788,34 +791,35 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, counters []ratel
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.answered, c.admitted, c.used = true, admitted, make([]int64, len(counters))
-	for i := range counters {
-		c.used[i] = counters[i].Used
+	c.answered, c.admitted, c.used = true, admitted, nil
+	for i := range rules {
+		c.used = append(c.used, used.At(i))
 	}
-	return admitted, nil
+	return used, admitted, nil
 }
 
 // apply charges the real store and checks it against the books. w.mu is held.
-func (w *world) apply(c *call, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool) {
-	same := slices.EqualFunc(counters, c.rules, func(got ratelimit.Counter, want rule) bool {
-		return got.Policy == want.policy && got.Name == want.name && got.Cost == want.cost && got.Limit == want.limit
-	})
+func (w *world) apply(c *call, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool) {
+	same := len(rules) == len(c.rules)
+	for i, want := range c.rules {
+		same = same && rules[i] == ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit} && cost.At(i) == want.cost
+	}
 	if !same {
-		w.fail("charged are %+v, the rules say %+v", counters, c.rules)
-		return false
+		w.fail("charged are %+v with %+v, the rules say %+v", rules, cost, c.rules)
+		return used, false
 	}
 	w.newest = max(w.newest, key.Window)
 	full := w.applied.full(key, c.rules)
-	admitted, err := w.store.Charge(context.Background(), key, counters)
+	used, admitted, err := w.store.Charge(context.Background(), key, rules, cost)
 	if err != nil || admitted != (full == nil) {
-		w.fail("admitted %v, error %v, full are %v: %+v", admitted, err, full, counters)
+		w.fail("admitted %v, error %v, full are %v: %+v", admitted, err, full, cost)
 	}
 	if admitted {
 		c.applied = true
 		w.applied.add(key, c.rules)
 	}
 	w.checkStored(key, c.rules)
-	return admitted
+	return used, admitted
 }
 
 // sleep waits for d, or until ctx is done, which is an error.

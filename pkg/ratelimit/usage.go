@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -33,7 +32,7 @@ type WindowUsage struct {
 // has not ended is still growing. Refused requests are in no counter: they
 // cost nothing.
 func Usage(ctx context.Context, store UsageStore, address string, last Window) ([]WindowUsage, error) {
-	classes := []Class{Export, Import, General}
+	classes := [Classes]Class{General, Export, Import}
 	keys := make([]Key, 0, UsageWindows*len(classes))
 	for w := last - Window(UsageWindows) + 1; w <= last; w++ {
 		for _, class := range classes {
@@ -63,10 +62,4 @@ func Usage(ctx context.Context, store UsageStore, address string, last Window) (
 		}
 	}
 	return usage, nil
-}
-
-// counterRoute is the route whose counter routeCounter names so.
-func counterRoute(name string) (route string, ok bool) {
-	route, ok = strings.CutPrefix(name, "r_")
-	return strings.ReplaceAll(route, "_", "-"), ok
 }

@@ -81,21 +81,23 @@ func notConnected(err error) aws.Ternary {
 // Charge implements ratelimit.Store with one UpdateItem of one write unit. A
 // cost above its limit is refused without a call: the condition below lets an
 // absent counter pass whatever is added to it.
-func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool, err error) {
-	for _, c := range counters {
-		if c.Cost > c.Limit {
-			return false, nil
+func (s *Store) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
+	for i := range rules {
+		if cost.At(i) > rules[i].Limit {
+			return used, false, nil
 		}
 	}
-	out, err := s.client.UpdateItem(ctx, s.update(key, counters), func(o *dynamodb.Options) { o.Retryer = s.retryer })
+	out, err := s.client.UpdateItem(ctx, s.update(key, rules, cost), func(o *dynamodb.Options) { o.Retryer = s.retryer })
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):
-		return false, readUsed(refused.Item, counters)
+		used, err = readUsed(refused.Item, rules)
+		return used, false, err
 	case err != nil:
-		return false, fmt.Errorf("update counters: %w", err)
+		return used, false, fmt.Errorf("update counters: %w", err)
 	}
-	return true, readUsed(out.Attributes, counters)
+	used, err = readUsed(out.Attributes, rules)
+	return used, true, err
 }
 
 // Connect makes the connection that the first charge would have to make: one
@@ -118,20 +120,20 @@ func (s *Store) Connect(ctx context.Context) error {
 }
 
 // update writes the charge as an UpdateItem.
-func (s *Store) update(key ratelimit.Key, counters []ratelimit.Counter) *dynamodb.UpdateItemInput {
+func (s *Store) update(key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := map[string]types.AttributeValue{
 		":expires_at": number(key.Window.Reset() + int64(retention/time.Second)),
 	}
 	var add, condition []string
-	for i, c := range counters {
-		if c.Cost == 0 {
+	for i := range rules {
+		if cost.At(i) == 0 {
 			continue // always fits, adds nothing; ALL_NEW and ALL_OLD show its value all the same
 		}
 		n := strconv.Itoa(i)
-		names["#c"+n] = c.Name
-		values[":cost"+n] = number(c.Cost)
-		values[":room"+n] = number(c.Limit - c.Cost)
+		names["#c"+n] = rules[i].Counter
+		values[":cost"+n] = number(cost.At(i))
+		values[":room"+n] = number(rules[i].Limit - cost.At(i))
 		add = append(add, "#c"+n+" :cost"+n)
 		condition = append(condition, "(attribute_not_exists(#c"+n+") OR #c"+n+" <= :room"+n+")")
 	}
@@ -155,22 +157,21 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// readUsed sets Used of each counter from an item; an absent attribute is 0.
-func readUsed(item map[string]types.AttributeValue, counters []ratelimit.Counter) error {
-	for i := range counters {
-		c := &counters[i]
-		c.Used = 0
-		switch v := item[c.Name].(type) {
+// readUsed reads the rules' counters of an item; an absent attribute is 0.
+func readUsed(item map[string]types.AttributeValue, rules []ratelimit.Rule) (used ratelimit.Amounts, err error) {
+	for i := range rules {
+		name := rules[i].Counter
+		switch v := item[name].(type) {
 		case nil:
 		case *types.AttributeValueMemberN:
 			n, err := strconv.ParseInt(v.Value, 10, 64)
 			if err != nil {
-				return fmt.Errorf("read counter %s: %w", c.Name, err)
+				return used, fmt.Errorf("read counter %s: %w", name, err)
 			}
-			c.Used = n
+			used.Set(i, n)
 		default:
-			return fmt.Errorf("read counter %s: it is a %T, not a number", c.Name, v)
+			return used, fmt.Errorf("read counter %s: it is a %T, not a number", name, v)
 		}
 	}
-	return nil
+	return used, nil
 }

@@ -51,17 +51,13 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	// An address that calls every route there could be: the item stays within
 	// the 1 KB that one write unit covers.
 	for i := range 20 {
-		counters := []ratelimit.Counter{
-			{Name: "records", Limit: 200, Cost: 1},
-			{Name: "r_create_export_job_" + string(rune('a'+i)), Limit: 200, Cost: 1},
-			{Name: "imports", Limit: 200, Cost: 1},
-		}
-		if ok, err := s.Charge(t.Context(), key, counters); !ok || err != nil {
+		rules := []ratelimit.Rule{{Counter: "records", Limit: 200}, {Counter: "r_create_export_job_" + string(rune('a'+i)), Limit: 200}}
+		if _, ok, err := s.Charge(t.Context(), key, rules, ratelimit.Amounts{First: 1, Second: 1}); !ok || err != nil {
 			t.Fatalf("admitted %v, error %v", ok, err)
 		}
 	}
 	if m.calls.Load() != 20 || m.units != 20 {
-		t.Errorf("20 charges of three rules took %d calls and %v write units, want 20 and 20", m.calls.Load(), m.units)
+		t.Errorf("20 charges of two rules took %d calls and %v write units, want 20 and 20", m.calls.Load(), m.units)
 	}
 }
 
@@ -71,7 +67,7 @@ func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 2}})
+	_, ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 2})
 	if ok || err != nil || m.calls.Load() != 0 {
 		t.Errorf("admitted %v, error %v, %d calls", ok, err, m.calls.Load())
 	}
@@ -82,7 +78,7 @@ func TestAMissingTableIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 1}}); err == nil {
+	if _, _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 1}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -118,9 +118,9 @@ func (s *script) store(t *testing.T) *dynamostore.Store {
 }
 
 func charge(ctx context.Context, s *dynamostore.Store) (bool, int64, error) {
-	counters := []ratelimit.Counter{{Name: "imports", Limit: 200, Cost: 1}}
-	admitted, err := s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000}, counters)
-	return admitted, counters[0].Used, err
+	used, admitted, err := s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000},
+		[]ratelimit.Rule{{Counter: "imports", Limit: 200}}, ratelimit.Amounts{First: 1})
+	return admitted, used.First, err
 }
 
 // A charge is repeated, once, only if it cannot have been applied.

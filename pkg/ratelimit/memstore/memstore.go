@@ -3,85 +3,257 @@ package memstore
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"errors"
+	"hash/maphash"
 	"sync"
 
 	"sluice/pkg/ratelimit"
 )
 
-// retainedWindows is how many windows before the newest keep their counters. A
-// charge that is under way as its window ends still finds them: a Limiter
-// gives it up before they are dropped, unless its Timeout is raised.
-const retainedWindows = 3
+const (
+	// retained is how many windows an address has at hand: the newest and three
+	// before it, so that a charge that is under way as its window ends still finds
+	// its counters.
+	retained = 4
 
-// maxHistory bounds the items of older windows, which are kept for an overview
-// of the last minute: about 11 MB.
-const maxHistory = 1 << 15
+	// shards are locked apart from each other.
+	shards = 64
 
-// Store is a ratelimit.Store and a ratelimit.UsageStore. An item, which is an
-// address and class in one window, takes about 350 bytes. Those of four seconds
-// are always kept; those of the rest of the last minute as long as they are no
-// more than 32,768 together, the newest windows first. So memory is bounded by
-// the addresses that one process sees in four seconds. It is safe for
-// concurrent use.
+	// maxHistory bounds what each shard keeps of older windows for an overview of
+	// the last minute: 3.4 MB in all.
+	maxHistory = 512
+
+	// minTable is the length of a shard's table at first.
+	minTable = 64
+)
+
+// errLate is the error of a charge in a window whose counters may be gone.
+var errLate = errors.New("the window is long over")
+
+// Store is a ratelimit.Store and a ratelimit.UsageStore. An address takes some 250
+// bytes in each class that it uses, and is dropped when there is need of its place
+// and it was idle for four seconds: so there are never more than three times those
+// that are not idle. What an address used before is kept for the rest of the last
+// minute, as long as it is no more than 32,768 addresses, classes and windows
+// together. It is safe for concurrent use.
 type Store struct {
-	mu      sync.Mutex
-	newest  ratelimit.Window
-	windows map[ratelimit.Window]map[item]map[string]int64 // counters by name
+	seed   maphash.Seed
+	shards [shards]shard
 }
 
-// item is a ratelimit.Key within its window.
+// shard holds the addresses of one hash.
+type shard struct {
+	mu      sync.Mutex
+	newest  ratelimit.Window
+	table   []place // by hash, with linear probing; its length is a power of two
+	count   int     // of items in it
+	history []record
+	oldest  int // in history, once it is full
+}
+
+// place is one of a table; without an item it is free.
+type place struct {
+	hash uint64
+	item *item
+}
+
+// inline is how many counters an item has: those of a client that uses two routes
+// of a class.
+const inline = 3
+
+// item holds counters of one address and class.
 type item struct {
 	address string
 	class   ratelimit.Class
+	names   [inline]string // of the counters; "" where there is none
+	windows [retained]window
+	more    *item // further counters
+}
+
+// window holds an item's counters in one window, in the order of its names. It
+// has its place by its number, where it replaces the one four before.
+type window struct {
+	at   ratelimit.Window
+	used [inline]int64
+}
+
+// record is what is left of a window that an item had no place for any more.
+type record struct {
+	address string
+	class   ratelimit.Class
+	names   [inline]string
+	window
 }
 
 // New makes an empty Store.
-func New() *Store {
-	return &Store{windows: make(map[ratelimit.Window]map[item]map[string]int64)}
+func New() *Store { return &Store{seed: maphash.MakeSeed()} }
+
+// Immediate implements ratelimit.Immediate.
+func (s *Store) Immediate() {}
+
+// find is where key belongs.
+func (s *Store) find(key ratelimit.Key) (sh *shard, hash uint64) {
+	hash = maphash.String(s.seed, key.Address)
+	return &s.shards[hash%shards], hash/shards + uint64(key.Class)
 }
 
-// Charge implements ratelimit.Store. It fails only when ctx is done.
-func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool, err error) {
+// Charge implements ratelimit.Store. It fails when ctx is done, and for a window
+// that is more than three, and no more than a minute, before the newest one: a
+// clock that was set back by more than that counts anew.
+func (s *Store) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return used, false, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	used := s.counters(key)
-	admitted = true
-	for i := range counters {
-		c := &counters[i]
-		c.Used = used[c.Name]
-		admitted = admitted && c.Fits()
-	}
-	if !admitted {
-		return false, nil
-	}
-	for i := range counters {
-		c := &counters[i]
-		c.Used += c.Cost
-		used[c.Name] = c.Used
-	}
-	return true, nil
+	sh, hash := s.find(key)
+	sh.mu.Lock()
+	used, admitted, err = sh.charge(key, hash, rules, cost)
+	sh.mu.Unlock()
+	return used, admitted, err
 }
 
-// counters are the key's counters by name, made if there are none. s.mu is held.
-func (s *Store) counters(key ratelimit.Key) map[string]int64 {
-	window := s.windows[key.Window]
-	if window == nil {
-		window = make(map[item]map[string]int64)
-		s.windows[key.Window] = window
-		s.expire(key.Window)
+// charge is Charge in a shard that is locked.
+func (sh *shard) charge(key ratelimit.Key, hash uint64, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
+	if err := sh.enter(key.Window); err != nil {
+		return used, false, err
 	}
-	it := item{address: key.Address, class: key.Class}
-	used := window[it]
-	if used == nil {
-		used = make(map[string]int64, 2)
-		window[it] = used
+	it := sh.lookup(key, hash)
+	if it == nil {
+		it = sh.add(key, hash)
 	}
-	return used
+	first, second := sh.counter(it, key.Window, rules[0].Counter), new(int64)
+	admitted = rules[0].Fits(*first, cost.First)
+	if len(rules) == ratelimit.MaxRules {
+		second = sh.counter(it, key.Window, rules[1].Counter)
+		admitted = admitted && rules[1].Fits(*second, cost.Second)
+	}
+	if admitted {
+		*first += cost.First
+		*second += cost.Second
+	}
+	return ratelimit.Amounts{First: *first, Second: *second}, admitted, nil
+}
+
+// enter makes w the newest window, if it is.
+func (sh *shard) enter(w ratelimit.Window) error {
+	switch behind := sh.newest - w; {
+	case behind < 0 || behind > ratelimit.Window(ratelimit.UsageWindows):
+		sh.newest = w
+	case behind >= retained:
+		return errLate
+	}
+	return nil
+}
+
+// lookup finds the item of key; nil if there is none.
+func (sh *shard) lookup(key ratelimit.Key, hash uint64) *item {
+	mask := uint64(len(sh.table) - 1)
+	for i := hash; len(sh.table) > 0; i++ {
+		switch p := &sh.table[i&mask]; {
+		case p.item == nil:
+			return nil
+		case p.hash == hash && p.item.class == key.Class && p.item.address == key.Address:
+			return p.item
+		}
+	}
+	return nil
+}
+
+// add makes the item of key, once there is room for it.
+func (sh *shard) add(key ratelimit.Key, hash uint64) *item {
+	if sh.count >= len(sh.table)/4*3 {
+		sh.rebuild()
+	}
+	it := &item{address: key.Address, class: key.Class}
+	sh.put(place{hash, it})
+	return it
+}
+
+// put puts p into the table, which has a free place.
+func (sh *shard) put(p place) {
+	mask := uint64(len(sh.table) - 1)
+	i := p.hash & mask
+	for sh.table[i].item != nil {
+		i = (i + 1) & mask
+	}
+	sh.table[i] = p
+	sh.count++
+}
+
+// rebuild drops the items that are idle, and gives the others a table of which
+// they fill no more than half.
+func (sh *shard) rebuild() {
+	old := sh.table
+	busy := old[:0]
+	for _, p := range old {
+		switch {
+		case p.item == nil:
+		case sh.idle(p.item):
+			for it := p.item; it != nil; it = it.more {
+				for i := range it.windows {
+					sh.remember(it, i)
+				}
+			}
+		default:
+			busy = append(busy, p)
+		}
+	}
+	length := minTable
+	for length < 2*len(busy) {
+		length *= 2
+	}
+	sh.table, sh.count = make([]place, length), 0
+	for _, p := range busy {
+		sh.put(p)
+	}
+}
+
+// idle reports whether a charge would find none of the item's windows.
+func (sh *shard) idle(it *item) bool {
+	for ; it != nil; it = it.more {
+		for i := range it.windows {
+			if sh.newest-it.windows[i].at < retained {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// counter is a counter of it in window w, made if there is none.
+func (sh *shard) counter(it *item, w ratelimit.Window, name string) *int64 {
+	for ; ; it = it.more {
+		for i := range it.names {
+			if it.names[i] == "" {
+				it.names[i] = name
+			}
+			if it.names[i] == name {
+				at := uint64(w) % retained
+				if it.windows[at].at != w {
+					sh.remember(it, int(at))
+					it.windows[at] = window{at: w}
+				}
+				return &it.windows[at].used[i]
+			}
+		}
+		if it.more == nil {
+			it.more = &item{address: it.address, class: it.class}
+		}
+	}
+}
+
+// remember puts a window of it into history, in place of the oldest there.
+func (sh *shard) remember(it *item, at int) {
+	w := &it.windows[at]
+	if w.used == [inline]int64{} || sh.newest-w.at >= ratelimit.Window(ratelimit.UsageWindows) {
+		return
+	}
+	r := record{address: it.address, class: it.class, names: it.names, window: *w}
+	if len(sh.history) < maxHistory {
+		sh.history = append(sh.history, r)
+		return
+	}
+	sh.history[sh.oldest] = r
+	sh.oldest = (sh.oldest + 1) % maxHistory
 }
 
 // Used implements ratelimit.UsageStore. It fails only when ctx is done.
@@ -90,30 +262,36 @@ func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]in
 		return nil, err
 	}
 	used := make([]map[string]int64, len(keys))
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i, key := range keys {
-		used[i] = maps.Clone(s.windows[key.Window][item{address: key.Address, class: key.Class}])
+		sh, hash := s.find(key)
+		used[i] = sh.used(key, hash)
 	}
 	return used, nil
 }
 
-// expire drops the windows that w, if it is the newest, leaves too far behind,
-// and of the others the oldest ones that maxHistory has no room for.
-func (s *Store) expire(w ratelimit.Window) {
-	if w <= s.newest {
-		return
-	}
-	s.newest = w
-	history, full := 0, false
-	for _, old := range slices.Backward(slices.Sorted(maps.Keys(s.windows))) {
-		if old >= w-retainedWindows {
-			continue
+// used are the counters of key by name; nil where nothing is known.
+func (sh *shard) used(key ratelimit.Key, hash uint64) (used map[string]int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	add := func(names *[inline]string, w *window) {
+		if used == nil {
+			used = make(map[string]int64, inline)
 		}
-		history += len(s.windows[old])
-		full = full || history > maxHistory
-		if full || old <= w-ratelimit.Window(ratelimit.UsageWindows) {
-			delete(s.windows, old)
+		for i, name := range names {
+			if w.used[i] > 0 {
+				used[name] = w.used[i]
+			}
 		}
 	}
+	for i := range sh.history {
+		if r := &sh.history[i]; r.at == key.Window && r.class == key.Class && r.address == key.Address {
+			add(&r.names, &r.window)
+		}
+	}
+	for it := sh.lookup(key, hash); it != nil; it = it.more {
+		if w := &it.windows[uint64(key.Window)%retained]; w.at == key.Window {
+			add(&it.names, w)
+		}
+	}
+	return used
 }

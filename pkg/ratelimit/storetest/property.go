@@ -39,9 +39,8 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				}
 				counters := drawCounters(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
 				want := m.charge(at, counters)
-				got := slices.Clone(counters)
 				key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Class: at.class, Window: at.window}
-				admitted, err := s.Charge(t.Context(), key, got)
+				got, admitted, err := charge(t.Context(), s, key, counters...)
 				if err != nil {
 					rt.Fatalf("step %d: %v", step, err)
 				}
@@ -51,9 +50,9 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				if !admitted && slices.ContainsFunc(counters, neverFits) {
 					continue // the store need not have looked at what is used
 				}
-				for _, c := range got {
-					if c.Used != m[at][c.Name] {
-						rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, c.Used, c.Name, m[at][c.Name], admitted)
+				for i, c := range counters {
+					if got[i] != m[at][c.Counter] {
+						rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, got[i], c.Counter, m[at][c.Counter], admitted)
 					}
 				}
 			}
@@ -66,14 +65,14 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		rapid.Check(t, func(rt *rapid.T) {
 			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Class: ratelimit.General, Window: here.Window}
 			limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
-			charges := make([][]ratelimit.Counter, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
+			charges := make([][]counter, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
 			for i := range charges {
 				charges[i] = drawCounters(rt, rapid.Just(limit))
 			}
 			admitted, errs := make([]bool, len(charges)), make([]error, len(charges))
 			var wg sync.WaitGroup
 			for i := range charges {
-				wg.Go(func() { admitted[i], errs[i] = s.Charge(t.Context(), key, slices.Clone(charges[i])) })
+				wg.Go(func() { _, admitted[i], errs[i] = charge(t.Context(), s, key, charges[i]...) })
 			}
 			wg.Wait()
 
@@ -84,21 +83,21 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				}
 				if admitted[i] {
 					for _, c := range counters {
-						sum[c.Name] += c.Cost
+						sum[c.Counter] += c.cost
 					}
 				}
 			}
 			for _, name := range counterNames {
-				counter := []ratelimit.Counter{cost(name, limit, 0)}
-				if _, err := s.Charge(t.Context(), key, counter); err != nil {
+				left, _, err := charge(t.Context(), s, key, cost(name, limit, 0))
+				if err != nil {
 					rt.Fatal(err)
 				}
-				if used := counter[0].Used; used != sum[name] || used > limit {
+				if used := left[0]; used != sum[name] || used > limit {
 					rt.Fatalf("%s holds %d after admitted charges of %d, its limit is %d", name, used, sum[name], limit)
 				}
 			}
 			for i, counters := range charges {
-				if !admitted[i] && !slices.ContainsFunc(counters, func(c ratelimit.Counter) bool { return sum[c.Name]+c.Cost > limit }) {
+				if !admitted[i] && !slices.ContainsFunc(counters, func(c counter) bool { return sum[c.Counter]+c.cost > limit }) {
 					rt.Fatalf("charge %d, %+v, was refused but fits even what is used in the end, %v", i, counters, sum)
 				}
 			}
@@ -108,21 +107,21 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCounters draws the counters of one charge: one to three, often with a
+// drawCounters draws the counters of one charge: one or two, often with a
 // cost at an edge.
-func drawCounters(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Counter {
-	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 3, rapid.ID[string]).Draw(rt, "names")
-	counters := make([]ratelimit.Counter, len(names))
+func drawCounters(rt *rapid.T, limits *rapid.Generator[int64]) []counter {
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
+	counters := make([]counter, len(names))
 	for i, name := range names {
 		limit := limits.Draw(rt, "limit of "+name)
 		costs := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, limit, limit + 1}), rapid.Int64Range(0, limit))
 		counters[i] = cost(name, limit, costs.Draw(rt, "cost of "+name))
 	}
-	slices.SortFunc(counters, func(a, b ratelimit.Counter) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(counters, func(a, b counter) int { return cmp.Compare(a.Counter, b.Counter) })
 	return counters
 }
 
-func neverFits(c ratelimit.Counter) bool { return c.Cost > c.Limit }
+func neverFits(c counter) bool { return c.cost > c.Limit }
 
 // place is a ratelimit.Key whose address is a number.
 type place struct {
@@ -136,9 +135,9 @@ type model map[place]map[string]int64
 
 // charge is Store.Charge in plain arithmetic. A cost of 0 passes also over a
 // counter that is above a lowered limit: it takes nothing of what is left.
-func (m model) charge(at place, counters []ratelimit.Counter) (admitted bool) {
+func (m model) charge(at place, counters []counter) (admitted bool) {
 	for _, c := range counters {
-		if c.Cost > 0 && m[at][c.Name]+c.Cost > c.Limit {
+		if c.cost > 0 && m[at][c.Counter]+c.cost > c.Limit {
 			return false
 		}
 	}
@@ -146,7 +145,7 @@ func (m model) charge(at place, counters []ratelimit.Counter) (admitted bool) {
 		m[at] = make(map[string]int64)
 	}
 	for _, c := range counters {
-		m[at][c.Name] += c.Cost
+		m[at][c.Counter] += c.cost
 	}
 	return true
 }

@@ -4,7 +4,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,15 +11,33 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
+// counter is a rule and its cost.
+type counter struct {
+	ratelimit.Rule
+	cost int64
+}
+
 // cost is a counter as a step of a test names it.
-func cost(name string, limit, cost int64) ratelimit.Counter {
-	return ratelimit.Counter{Policy: name, Name: name, Limit: limit, Cost: cost}
+func cost(name string, limit, cost int64) counter {
+	return counter{ratelimit.Rule{Policy: name, Counter: name, Limit: limit}, cost}
+}
+
+// charge charges one or two counters; used is in their order.
+func charge(ctx context.Context, s ratelimit.Store, key ratelimit.Key, counters ...counter) (used []int64, admitted bool, err error) {
+	rules := make([]ratelimit.Rule, len(counters))
+	var costs ratelimit.Amounts
+	for i, c := range counters {
+		rules[i] = c.Rule
+		costs.Set(i, c.cost)
+	}
+	amounts, admitted, err := s.Charge(ctx, key, rules, costs)
+	return []int64{amounts.First, amounts.Second}[:len(counters)], admitted, err
 }
 
 // step is one charge and what it must lead to.
 type step struct {
 	key      ratelimit.Key
-	counters []ratelimit.Counter
+	counters []counter
 	admitted bool
 	used     []int64 // nil: not checked
 }
@@ -41,72 +58,67 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		steps []step
 	}{
 		{"fills to the limit and no further", []step{
-			{here, []ratelimit.Counter{cost("a", 3, 1)}, true, []int64{1}},
-			{here, []ratelimit.Counter{cost("a", 3, 2)}, true, []int64{3}},
-			{here, []ratelimit.Counter{cost("a", 3, 1)}, false, []int64{3}},
+			{here, []counter{cost("a", 3, 1)}, true, []int64{1}},
+			{here, []counter{cost("a", 3, 2)}, true, []int64{3}},
+			{here, []counter{cost("a", 3, 1)}, false, []int64{3}},
 		}},
 		{"takes the whole limit at once", []step{
-			{here, []ratelimit.Counter{cost("a", 200, 200)}, true, []int64{200}},
-			{here, []ratelimit.Counter{cost("a", 200, 1)}, false, []int64{200}},
+			{here, []counter{cost("a", 200, 200)}, true, []int64{200}},
+			{here, []counter{cost("a", 200, 1)}, false, []int64{200}},
 		}},
 		{"a cost above the limit is refused on a fresh counter", []step{
-			{here, []ratelimit.Counter{cost("a", 200, 201)}, false, nil},
-			{here, []ratelimit.Counter{cost("a", 200, 200)}, true, []int64{200}},
+			{here, []counter{cost("a", 200, 201)}, false, nil},
+			{here, []counter{cost("a", 200, 200)}, true, []int64{200}},
 		}},
 		{"a cost above the limit is refused beside one that fits", []step{
-			{here, []ratelimit.Counter{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
-			{here, []ratelimit.Counter{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
+			{here, []counter{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
+			{here, []counter{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
 		}},
 		{"three sixties leave room for twenty, not for thirty", []step{
-			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{60}},
-			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{120}},
-			{here, []ratelimit.Counter{cost("a", 200, 60)}, true, []int64{180}},
-			{here, []ratelimit.Counter{cost("a", 200, 30)}, false, []int64{180}},
-			{here, []ratelimit.Counter{cost("a", 200, 20)}, true, []int64{200}},
+			{here, []counter{cost("a", 200, 60)}, true, []int64{60}},
+			{here, []counter{cost("a", 200, 60)}, true, []int64{120}},
+			{here, []counter{cost("a", 200, 60)}, true, []int64{180}},
+			{here, []counter{cost("a", 200, 30)}, false, []int64{180}},
+			{here, []counter{cost("a", 200, 20)}, true, []int64{200}},
 		}},
 		{"all rules are charged or none", []step{
-			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
-			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
-			{here, []ratelimit.Counter{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},
-			{here, []ratelimit.Counter{cost("a", 10, 8), cost("c", 2, 1)}, true, []int64{10, 1}},
-			{here, []ratelimit.Counter{cost("a", 10, 1), cost("c", 2, 1)}, false, []int64{10, 1}},
-			{here, []ratelimit.Counter{cost("c", 2, 1)}, true, []int64{2}},
+			{here, []counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
+			{here, []counter{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
+			{here, []counter{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},
+			{here, []counter{cost("a", 10, 8), cost("c", 2, 1)}, true, []int64{10, 1}},
+			{here, []counter{cost("a", 10, 1), cost("c", 2, 1)}, false, []int64{10, 1}},
+			{here, []counter{cost("c", 2, 1)}, true, []int64{2}},
 		}},
 		{"a cost of zero passes a full counter and shows it", []step{
-			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{0, 1}},
-			{here, []ratelimit.Counter{cost("a", 5, 5), cost("b", 9, 1)}, true, []int64{5, 2}},
-			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
-			{here, []ratelimit.Counter{cost("a", 5, 0)}, true, []int64{5}},
-		}},
-		{"three rules at once", []step{
-			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 3)}, true, []int64{1, 2, 3}},
-			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 3)}, false, []int64{1, 2, 3}},
-			{here, []ratelimit.Counter{cost("a", 3, 1), cost("b", 4, 2), cost("c", 5, 2)}, true, []int64{2, 4, 5}},
+			{here, []counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{0, 1}},
+			{here, []counter{cost("a", 5, 5), cost("b", 9, 1)}, true, []int64{5, 2}},
+			{here, []counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
+			{here, []counter{cost("a", 5, 0)}, true, []int64{5}},
 		}},
 		{"a limit that was lowered refuses what is already above it", []step{
-			{here, []ratelimit.Counter{cost("a", 10, 8)}, true, []int64{8}},
-			{here, []ratelimit.Counter{cost("a", 5, 1)}, false, []int64{8}},
+			{here, []counter{cost("a", 10, 8)}, true, []int64{8}},
+			{here, []counter{cost("a", 5, 1)}, false, []int64{8}},
 		}},
 		{"a cost of zero passes a counter that is above a lowered limit", []step{
-			{here, []ratelimit.Counter{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
-			{here, []ratelimit.Counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
+			{here, []counter{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
+			{here, []counter{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
 		}},
 		{"addresses, classes and windows are counted apart", []step{
-			{here, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
-			{otherAddress, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
-			{otherClass, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
-			{nextWindow, []ratelimit.Counter{cost("a", 1, 1)}, true, []int64{1}},
-			{here, []ratelimit.Counter{cost("a", 1, 1)}, false, []int64{1}},
+			{here, []counter{cost("a", 1, 1)}, true, []int64{1}},
+			{otherAddress, []counter{cost("a", 1, 1)}, true, []int64{1}},
+			{otherClass, []counter{cost("a", 1, 1)}, true, []int64{1}},
+			{nextWindow, []counter{cost("a", 1, 1)}, true, []int64{1}},
+			{here, []counter{cost("a", 1, 1)}, false, []int64{1}},
 		}},
 		{"an earlier window still counts after a later one began", []step{
-			{nextWindow, []ratelimit.Counter{cost("a", 2, 1)}, true, []int64{1}},
-			{here, []ratelimit.Counter{cost("a", 2, 2)}, true, []int64{2}},
-			{here, []ratelimit.Counter{cost("a", 2, 1)}, false, []int64{2}},
-			{nextWindow, []ratelimit.Counter{cost("a", 2, 1)}, true, []int64{2}},
+			{nextWindow, []counter{cost("a", 2, 1)}, true, []int64{1}},
+			{here, []counter{cost("a", 2, 2)}, true, []int64{2}},
+			{here, []counter{cost("a", 2, 1)}, false, []int64{2}},
+			{nextWindow, []counter{cost("a", 2, 1)}, true, []int64{2}},
 		}},
 		{"names that DynamoDB reserves are counters like any other", []step{
-			{here, []ratelimit.Counter{cost("count", 1, 1), cost("ttl", 1, 1)}, true, []int64{1, 1}},
-			{here, []ratelimit.Counter{cost("count", 1, 1), cost("ttl", 1, 0)}, false, []int64{1, 1}},
+			{here, []counter{cost("count", 1, 1), cost("ttl", 1, 1)}, true, []int64{1, 1}},
+			{here, []counter{cost("count", 1, 1), cost("ttl", 1, 0)}, false, []int64{1, 1}},
 		}},
 	}
 	for _, tt := range tests {
@@ -114,17 +126,16 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 			t.Parallel()
 			s := open(t)
 			for i, st := range tt.steps {
-				counters := slices.Clone(st.counters)
-				admitted, err := s.Charge(t.Context(), st.key, counters)
+				used, admitted, err := charge(t.Context(), s, st.key, st.counters...)
 				if err != nil {
 					t.Fatalf("step %d: %v", i, err)
 				}
 				if admitted != st.admitted {
-					t.Fatalf("step %d: admitted %v, want %v (counters %+v)", i, admitted, st.admitted, counters)
+					t.Fatalf("step %d: admitted %v, want %v (used %v)", i, admitted, st.admitted, used)
 				}
 				for j, want := range st.used {
-					if counters[j].Used != want {
-						t.Errorf("step %d: used %d of %s, want %d", i, counters[j].Used, counters[j].Name, want)
+					if used[j] != want {
+						t.Errorf("step %d: used %d of %s, want %d", i, used[j], st.counters[j].Counter, want)
 					}
 				}
 			}
@@ -143,7 +154,7 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				for range workers {
 					wg.Go(func() {
 						for range each {
-							ok, err := s.Charge(t.Context(), here, []ratelimit.Counter{cost("a", limit, size), cost("b", workers*each, 1)})
+							_, ok, err := charge(t.Context(), s, here, cost("a", limit, size), cost("b", workers*each, 1))
 							if err != nil {
 								failed.Add(1)
 								t.Error(err)
@@ -157,12 +168,12 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				if want := int64(limit) / size; admitted.Load() != want {
 					t.Errorf("admitted %d charges of %d, want %d", admitted.Load(), size, want)
 				}
-				counters := []ratelimit.Counter{cost("a", limit, 0), cost("b", workers*each, 0)}
-				if _, err := s.Charge(t.Context(), here, counters); err != nil {
+				used, _, err := charge(t.Context(), s, here, cost("a", limit, 0), cost("b", workers*each, 0))
+				if err != nil {
 					t.Fatal(err)
 				}
-				if counters[0].Used != admitted.Load()*size || counters[1].Used != admitted.Load() {
-					t.Errorf("counters hold %d and %d after %d admitted charges of %d", counters[0].Used, counters[1].Used, admitted.Load(), size)
+				if used[0] != admitted.Load()*size || used[1] != admitted.Load() {
+					t.Errorf("counters hold %d and %d after %d admitted charges of %d", used[0], used[1], admitted.Load(), size)
 				}
 			})
 		}
@@ -178,10 +189,10 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		s := open(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.Charge(ctx, here, []ratelimit.Counter{cost("a", 1, 1)}); err == nil {
+		if _, _, err := charge(ctx, s, here, cost("a", 1, 1)); err == nil {
 			t.Error("no error")
 		}
-		if ok, err := s.Charge(t.Context(), here, []ratelimit.Counter{cost("a", 1, 1)}); !ok || err != nil {
+		if _, ok, err := charge(t.Context(), s, here, cost("a", 1, 1)); !ok || err != nil {
 			t.Errorf("the next charge: admitted %v, error %v", ok, err)
 		}
 	})

@@ -13,9 +13,9 @@ import (
 // back from a ratelimit.UsageStore. Each call of open must return stores
 // without counters.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
-	charge := func(t *testing.T, s ratelimit.Store, key ratelimit.Key, counters ...ratelimit.Counter) {
+	charge := func(t *testing.T, s ratelimit.Store, key ratelimit.Key, counters ...counter) {
 		t.Helper()
-		if _, err := s.Charge(t.Context(), key, counters); err != nil {
+		if _, _, err := charge(t.Context(), s, key, counters...); err != nil {
 			t.Fatal(err)
 		}
 	}
