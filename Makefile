@@ -22,7 +22,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky screenshots bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky screenshots bench bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -146,6 +146,9 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@cp $< .cache/dynamodb-local.part/pom.xml
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
+
+bench: ## measure beside the alternatives; writes docs/performance.md. ONLY=memory measures one group
+	cd bench && go test -count=1 -timeout 60m -v -run '^TestFigures$$/^$(or $(ONLY),.*)$$' .
 
 bench-coldstart: ## measure what a cold start of each function takes
 	cd bench && go run ./coldstart

@@ -7,26 +7,91 @@
 package bench
 
 import (
+	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"testing"
+	"time"
 
+	"sluice/bench/memory"
 	"sluice/bench/report"
 )
+
+// document is where the figures go: between the comments that name a group.
+const document = "../docs/performance.md"
 
 // groups are run in this order.
 var groups = []struct {
 	name    string
 	measure func(t *testing.T) []report.Section
-}{}
+}{
+	{"memory", memory.Measure},
+}
 
-// TestFigures measures. It fails only when something cannot be measured: no
-// test asserts a time.
+// TestFigures measures, and shows all claims in one table in the end. It fails
+// only when something cannot be measured: no test asserts a time.
 func TestFigures(t *testing.T) {
+	var claims []report.Claim
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
+			text := fmt.Sprintf("`make bench ONLY=%s`, %s. %s.\n", g.name, time.Now().UTC().Format("2 January 2006"), machine())
 			for _, s := range g.measure(t) {
-				os.Stdout.WriteString("\n" + s.Markdown()) //nolint:errcheck // it is for a person to read
+				text += "\n" + s.Markdown()
+				claims = append(claims, s.Claims...)
 			}
+			fmt.Printf("\n## %s\n\n%s", g.name, text)
+			write(t, g.name, text)
 		})
 	}
+	fmt.Printf("\n%s", report.Claims(claims))
+}
+
+// write replaces a group's figures in the document.
+func write(t *testing.T, group, text string) {
+	b, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(b), "<!-- "+group+" -->\n")
+	_, after, end := strings.Cut(rest, "<!-- end -->\n")
+	if !ok || !end {
+		t.Fatalf("%s has no place for the figures of %s", document, group)
+	}
+	if err := os.WriteFile(document, []byte(before+"<!-- "+group+" -->\n"+text+"<!-- end -->\n"+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// machine says what the figures were taken on.
+func machine() string {
+	cpu := runtime.GOARCH
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	versions := []string{runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if shown[m.Path] {
+				versions = append(versions, m.Path+" "+m.Version)
+			}
+		}
+	}
+	return fmt.Sprintf("%d CPUs (%s), %s; %s", runtime.NumCPU(), cpu, runtime.GOOS, strings.Join(versions, ", "))
+}
+
+// shown are the modules whose versions the figures name.
+var shown = map[string]bool{
+	"github.com/aws/aws-lambda-go":                  true,
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb": true,
+	"github.com/awslabs/aws-lambda-go-api-proxy":    true,
+	"github.com/sethvargo/go-limiter":               true,
+	"github.com/throttled/throttled/v2":             true,
+	"github.com/ulule/limiter/v3":                   true,
 }

@@ -51,13 +51,19 @@ func (s Section) Markdown() string {
 	fmt.Fprintf(&b, "### %s\n\n%s\n\n", s.Title, s.About)
 	table(&b, s.Header, s.Rows)
 	if len(s.Claims) > 0 {
-		b.WriteString("\n")
-		rows := make([][]string, len(s.Claims))
-		for i, c := range s.Claims {
-			rows[i] = c.row()
-		}
-		table(&b, []string{"Line", "Figure", "Bound", "Kept"}, rows)
+		b.WriteString("\n" + Claims(s.Claims))
 	}
+	return b.String()
+}
+
+// Claims is a table of claims in Markdown.
+func Claims(claims []Claim) string {
+	var b strings.Builder
+	rows := make([][]string, len(claims))
+	for i, c := range claims {
+		rows[i] = c.row()
+	}
+	table(&b, []string{"Line", "Figure", "Bound", "Kept"}, rows)
 	return b.String()
 }
 

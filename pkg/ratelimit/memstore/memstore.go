@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// retained is how many windows an address has at hand: the newest and three
-	// before it, so that a charge that is under way as its window ends still finds
-	// its counters.
-	retained = 4
+	// retained is how many windows before the newest an address has at hand, so
+	// that a charge that is under way as its window ends still finds its counters.
+	retained = 3
 
 	// shards are locked apart from each other.
 	shards = 64
@@ -47,6 +46,7 @@ type shard struct {
 	newest  ratelimit.Window
 	table   []place // by hash, with linear probing; its length is a power of two
 	count   int     // of items in it
+	names   []*names
 	history []record
 	oldest  int // in history, once it is full
 }
@@ -61,17 +61,23 @@ type place struct {
 // of a class.
 const inline = 3
 
-// item holds counters of one address and class.
+// names are those of an item's counters; "" where there is none. Items share them.
+type names [inline]string
+
+// item holds counters of one address and class. What a charge looks at is a line
+// of the processor's cache.
 type item struct {
 	address string
 	class   ratelimit.Class
-	names   [inline]string // of the counters; "" where there is none
-	windows [retained]window
-	more    *item // further counters
+	names   *names
+	now     window // the newest
+
+	before [retained]window // each at its number modulo their number
+	more   *item            // further counters
+	_      [3]uint64        // so that items begin with a line
 }
 
-// window holds an item's counters in one window, in the order of its names. It
-// has its place by its number, where it replaces the one four before.
+// window holds an item's counters in one window, in the order of its names.
 type window struct {
 	at   ratelimit.Window
 	used [inline]int64
@@ -81,7 +87,7 @@ type window struct {
 type record struct {
 	address string
 	class   ratelimit.Class
-	names   [inline]string
+	names   *names
 	window
 }
 
@@ -113,8 +119,10 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit
 
 // charge is Charge in a shard that is locked.
 func (sh *shard) charge(key ratelimit.Key, hash uint64, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
-	if err := sh.enter(key.Window); err != nil {
-		return used, false, err
+	if key.Window != sh.newest {
+		if err := sh.enter(key.Window); err != nil {
+			return used, false, err
+		}
 	}
 	it := sh.lookup(key, hash)
 	if it == nil {
@@ -133,12 +141,12 @@ func (sh *shard) charge(key ratelimit.Key, hash uint64, rules []ratelimit.Rule, 
 	return ratelimit.Amounts{First: *first, Second: *second}, admitted, nil
 }
 
-// enter makes w the newest window, if it is.
+// enter makes w, which is another than the newest window, that, if it is later.
 func (sh *shard) enter(w ratelimit.Window) error {
 	switch behind := sh.newest - w; {
 	case behind < 0 || behind > ratelimit.Window(ratelimit.UsageWindows):
 		sh.newest = w
-	case behind >= retained:
+	case behind > retained:
 		return errLate
 	}
 	return nil
@@ -163,7 +171,7 @@ func (sh *shard) add(key ratelimit.Key, hash uint64) *item {
 	if sh.count >= len(sh.table)/4*3 {
 		sh.rebuild()
 	}
-	it := &item{address: key.Address, class: key.Class}
+	it := sh.newItem(key.Address, key.Class)
 	sh.put(place{hash, it})
 	return it
 }
@@ -189,8 +197,9 @@ func (sh *shard) rebuild() {
 		case p.item == nil:
 		case sh.idle(p.item):
 			for it := p.item; it != nil; it = it.more {
-				for i := range it.windows {
-					sh.remember(it, i)
+				sh.remember(it, &it.now)
+				for i := range it.before {
+					sh.remember(it, &it.before[i])
 				}
 			}
 		default:
@@ -210,40 +219,78 @@ func (sh *shard) rebuild() {
 // idle reports whether a charge would find none of the item's windows.
 func (sh *shard) idle(it *item) bool {
 	for ; it != nil; it = it.more {
-		for i := range it.windows {
-			if sh.newest-it.windows[i].at < retained {
-				return false
-			}
+		if sh.newest-it.now.at <= retained {
+			return false
 		}
 	}
 	return true
 }
 
+// newItem makes an item without counters.
+func (sh *shard) newItem(address string, class ratelimit.Class) *item {
+	return &item{address: address, class: class, names: sh.named(names{})}
+}
+
+// named is where the shard keeps these names. There are few: a service has few
+// routes.
+func (sh *shard) named(n names) *names {
+	for _, known := range sh.names {
+		if *known == n {
+			return known
+		}
+	}
+	sh.names = append(sh.names, &n)
+	return &n
+}
+
 // counter is a counter of it in window w, made if there is none.
 func (sh *shard) counter(it *item, w ratelimit.Window, name string) *int64 {
 	for ; ; it = it.more {
-		for i := range it.names {
-			if it.names[i] == "" {
-				it.names[i] = name
+		for i, n := range it.names {
+			if n == "" {
+				with := *it.names
+				with[i] = name
+				it.names = sh.named(with)
+				n = name
 			}
-			if it.names[i] == name {
-				at := uint64(w) % retained
-				if it.windows[at].at != w {
-					sh.remember(it, int(at))
-					it.windows[at] = window{at: w}
-				}
-				return &it.windows[at].used[i]
+			if n == name {
+				return &sh.window(it, w).used[i]
 			}
 		}
 		if it.more == nil {
-			it.more = &item{address: it.address, class: it.class}
+			it.more = sh.newItem(it.address, it.class)
 		}
 	}
 }
 
+// window is the window w of it.
+func (sh *shard) window(it *item, w ratelimit.Window) *window {
+	if it.now.at == w {
+		return &it.now
+	}
+	return sh.move(it, w)
+}
+
+// move makes w the newest window of it, unless it is one of those before.
+func (sh *shard) move(it *item, w ratelimit.Window) *window {
+	place := func(w ratelimit.Window) *window { return &it.before[uint64(w)%retained] }
+	if late := it.now.at - w; late > 0 && late <= retained {
+		b := place(w)
+		if b.at != w {
+			sh.remember(it, b)
+			*b = window{at: w}
+		}
+		return b
+	}
+	b := place(it.now.at)
+	sh.remember(it, b)
+	*b = it.now
+	it.now = window{at: w}
+	return &it.now
+}
+
 // remember puts a window of it into history, in place of the oldest there.
-func (sh *shard) remember(it *item, at int) {
-	w := &it.windows[at]
+func (sh *shard) remember(it *item, w *window) {
 	if w.used == [inline]int64{} || sh.newest-w.at >= ratelimit.Window(ratelimit.UsageWindows) {
 		return
 	}
@@ -273,7 +320,10 @@ func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]in
 func (sh *shard) used(key ratelimit.Key, hash uint64) (used map[string]int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	add := func(names *[inline]string, w *window) {
+	add := func(names *names, w *window) {
+		if w.at != key.Window {
+			return
+		}
 		if used == nil {
 			used = make(map[string]int64, inline)
 		}
@@ -285,12 +335,13 @@ func (sh *shard) used(key ratelimit.Key, hash uint64) (used map[string]int64) {
 	}
 	for i := range sh.history {
 		if r := &sh.history[i]; r.at == key.Window && r.class == key.Class && r.address == key.Address {
-			add(&r.names, &r.window)
+			add(r.names, &r.window)
 		}
 	}
 	for it := sh.lookup(key, hash); it != nil; it = it.more {
-		if w := &it.windows[uint64(key.Window)%retained]; w.at == key.Window {
-			add(&it.names, w)
+		add(it.names, &it.now)
+		for i := range it.before {
+			add(it.names, &it.before[i])
 		}
 	}
 	return used

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"unsafe"
 
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/storetest"
@@ -55,10 +56,16 @@ func TestIdleAddressesAreDropped(t *testing.T) {
 			}
 			// A table is made of up to four times as many places as there are busy items,
 			// and filled to three quarters.
-			if bound := 3*retained*perWindow + shards*minTable; items > bound {
+			if bound := 3*(retained+1)*perWindow + shards*minTable; items > bound {
 				t.Errorf("%d items, the bound is %d", items, bound)
 			}
 		})
+	}
+}
+
+func TestAnItemBeginsWithACacheLine(t *testing.T) {
+	if hot, size := unsafe.Offsetof(item{}.before), unsafe.Sizeof(item{}); hot > 64 || size%64 != 0 {
+		t.Errorf("a charge looks at %d bytes of an item of %d", hot, size)
 	}
 }
 

@@ -1,0 +1,158 @@
+// Package memory measures decisions in memory beside those of other limiters.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	throttledstore "github.com/throttled/throttled/v2/store/memstore"
+	ululelimiter "github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+
+	"sluice/bench/report"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// unlimited is a limit that no run comes near.
+const unlimited = 1 << 40
+
+// limiter is one that is measured.
+type limiter struct {
+	name string
+	open func(t *testing.T, limit int64) (take func(key string))
+}
+
+var (
+	twoRules = limiter{"Sluice, two rules", sluice(ratelimit.NewRoute("create-event", ratelimit.Import))}
+	oneRule  = limiter{"Sluice, one rule", sluice(ratelimit.NewRoute("usage", ratelimit.General))}
+
+	goLimiter = limiter{"go-limiter", func(t *testing.T, limit int64) func(string) {
+		s, err := memorystore.New(&memorystore.Config{Tokens: uint64(limit), Interval: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close(context.Background()) }) //nolint:errcheck // it is in memory
+		ctx := t.Context()
+		return func(key string) { s.Take(ctx, key) } //nolint:errcheck // it fails when it is closed
+	}}
+	throttledLimiter = limiter{"throttled", func(t *testing.T, limit int64) func(string) {
+		store, err := throttledstore.NewCtx(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(int(min(limit, 1e9))), MaxBurst: int(limit) - 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		return func(key string) { l.RateLimitCtx(ctx, key, 1) } //nolint:errcheck // a store in memory does not fail
+	}}
+	ulule = limiter{"ulule/limiter", func(t *testing.T, limit int64) func(string) {
+		l := ululelimiter.New(memory.NewStore(), ululelimiter.Rate{Period: time.Second, Limit: limit})
+		ctx := t.Context()
+		return func(key string) { l.Get(ctx, key) } //nolint:errcheck // a store in memory does not fail
+	}}
+)
+
+func sluice(route *ratelimit.Route) func(t *testing.T, limit int64) func(string) {
+	return func(t *testing.T, limit int64) func(string) {
+		l, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: ratelimit.Limits{Imports: limit, Requests: limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		return func(key string) { l.Charge(ctx, ratelimit.Request{Address: key, Route: route}) } //nolint:errcheck // a store in memory does not fail
+	}
+}
+
+// Measure measures one rule of each limiter and two of Sluice's.
+func Measure(t *testing.T) []report.Section {
+	s := report.Section{
+		Title: "Limiter in memory",
+		About: "Nanoseconds a decision, the machine's over both threads where there are two; in brackets allocations. " +
+			"Medians of rounds that alternate between those compared. Keys are IPv4 addresses that take turns. " +
+			"The peers apply one rule, Sluice once the same and once both rules of an import; what is refused is so by a limit of 1 a second.",
+		Header: []string{"Keys", "Threads", "Outcome", twoRules.name, oneRule.name, goLimiter.name, throttledLimiter.name, ulule.name, "Two rules / fastest peer"},
+	}
+	for _, keys := range []int{1, 10_000, 1_000_000} {
+		for _, threads := range []int{1, 2} {
+			for _, limit := range []int64{unlimited, 1} {
+				outcome := "allowed"
+				if limit == 1 {
+					outcome = "refused"
+				}
+				// The last two allocate: the collector's work for them must not fall on the others.
+				got := append(compare(t, keys, threads, limit, twoRules, oneRule, goLimiter), compare(t, keys, threads, limit, throttledLimiter, ulule)...)
+				ratio := got[0].ns / min(got[2].ns, got[3].ns, got[4].ns)
+				row := []string{fmt.Sprint(keys), fmt.Sprint(threads), outcome}
+				for _, f := range got {
+					row = append(row, fmt.Sprintf("%.0f (%.0f)", f.ns, f.allocs))
+				}
+				s.Rows = append(s.Rows, append(row, report.Number(ratio)))
+				line := fmt.Sprintf("%d keys, %d threads, %s: ", keys, threads, outcome)
+				s.Claims = append(s.Claims,
+					report.AtMost(line+"two rules / fastest peer's one", ratio, 1),
+					report.AtMost(line+"allocations", got[0].allocs, 0))
+			}
+		}
+	}
+	return []report.Section{s}
+}
+
+// figure is what a decision takes.
+type figure struct{ ns, allocs float64 }
+
+// compare measures limiters in rounds that alternate between them.
+func compare(t *testing.T, keys, threads int, limit int64, limiters ...limiter) []figure {
+	addresses := make([]string, keys)
+	for i := range addresses {
+		addresses[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
+	}
+	takes := make([]func(string), len(limiters))
+	for i, l := range limiters {
+		takes[i] = l.open(t, limit)
+		for _, a := range addresses {
+			takes[i](a)
+		}
+	}
+	runtime.GC()
+	rounds, each := 51, 20_000 // decisions of a thread in a round
+	if keys > each {
+		rounds, each = 15, 100_000
+	}
+	took := make([][]float64, len(limiters))
+	for round := range rounds {
+		for i, take := range takes {
+			start := time.Now()
+			var wg sync.WaitGroup
+			for thread := range threads {
+				from := (round*each + thread*keys/threads) % keys
+				wg.Go(func() {
+					at := from
+					for range each {
+						take(addresses[at])
+						if at++; at == keys {
+							at = 0
+						}
+					}
+				})
+			}
+			wg.Wait()
+			took[i] = append(took[i], float64(time.Since(start).Nanoseconds())/float64(each*threads))
+		}
+	}
+	figures := make([]figure, len(limiters))
+	for i, take := range takes {
+		slices.Sort(took[i])
+		figures[i] = figure{ns: took[i][rounds/2], allocs: testing.AllocsPerRun(1000, func() { take(addresses[0]) })}
+	}
+	return figures
+}
