@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"sluice/bench/dynamo"
 	"sluice/bench/report"
 )
 
@@ -17,11 +18,14 @@ import (
 var groups = []struct {
 	name    string
 	measure func(t *testing.T) []report.Section
-}{}
+}{
+	{"dynamo", dynamo.Measure},
+}
 
 // TestFigures measures. It fails only when something cannot be measured: no
 // test asserts a time.
 func TestFigures(t *testing.T) {
+	t.Chdir("..") // to the module that is measured, where its tools are
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			for _, s := range g.measure(t) {

@@ -1,0 +1,153 @@
+// Package dynamo measures the limiter on DynamoDB Local beside other ways to
+// decide two rules there: the bare call that it makes, an update for each rule,
+// a transaction, and rate-limiter-flexible's RateLimiterDynamo.
+package dynamo
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/bench/report"
+	"sluice/pkg/ratelimit"
+)
+
+// load is what a contender is to do at once.
+type load struct {
+	keys, workers, decisions int
+	window                   ratelimit.Window // no other load has it, so its items are new
+	metered                  bool             // count calls and units; time means nothing then
+}
+
+// result is what a load took.
+type result struct {
+	rate     float64 // decisions a second
+	p50, p99 float64 // ms
+	allocs   float64 // per decision
+	calls    float64 // per decision, if metered
+	units    float64 // write units per decision, if metered
+}
+
+// contender is a way to decide.
+type contender struct {
+	name string
+	run  func(t *testing.T, l load) result
+}
+
+const (
+	pairs   = 24 // rounds of floor and limiter
+	others  = 6  // of which so many have the other contenders, too
+	warm    = 1500
+	metered = 200 // decisions, each of a key that was met before
+)
+
+// Measure runs everything.
+func Measure(t *testing.T) []report.Section {
+	s := newSubjects(t)
+	peer := startPeer(t)
+	window := ratelimit.Window(1_800_000_000)
+	run := func(c contender, l load) result {
+		window++
+		l.window = window
+		return c.run(t, l)
+	}
+	all := append(s.contenders(), peer)
+	for _, c := range all {
+		run(c, load{keys: 100, workers: 8, decisions: warm})
+	}
+
+	section := report.Section{
+		Title: "The limiter on DynamoDB",
+		About: fmt.Sprintf("Two rules a decision, all allowed, on DynamoDB Local in memory. The floor is the limiter's own UpdateItem, "+
+			"made beforehand and sent by the SDK. Medians of %d rounds of floor and limiter in turn, %d of the others between them; "+
+			"ratios are medians over the pairs. Allocations are those of this process; %s runs in one of its own (Node.js).", pairs, others, peerName),
+		Header: []string{"Keys", "Workers", "", "Decisions/s", "p50 ms", "p99 ms", "Of the floor's rate", "Calls", "Write units", "Allocations"},
+	}
+	for _, keys := range []int{1, 1000} {
+		for _, workers := range []int{1, 32} {
+			l := load{keys: keys, workers: workers, decisions: 300}
+			if workers > 1 {
+				l.decisions = 960
+			}
+			got, rate, p50 := rounds(all, func(c contender) result { return run(c, l) })
+			l.metered, l.decisions, l.workers = true, metered, 1
+			for i, c := range all {
+				l.keys = min(keys, metered/4)
+				r := run(c, l)
+				got[i].calls, got[i].units = r.calls, r.units
+			}
+			for i, c := range all {
+				r := got[i]
+				allocs := report.Number(r.allocs)
+				if r.allocs == 0 {
+					allocs = "–"
+				}
+				section.Rows = append(section.Rows, []string{
+					fmt.Sprint(keys), fmt.Sprint(workers), c.name, report.Number(r.rate), report.Number(r.p50), report.Number(r.p99),
+					report.Number(r.rate / got[0].rate), report.Number(r.calls), report.Number(r.units), allocs,
+				})
+			}
+			at := fmt.Sprintf("%d keys, %d workers", keys, workers)
+			section.Claims = append(section.Claims,
+				report.AtLeast("Throughput of the limiter to the floor's, "+at, rate, 0.97),
+				report.AtMost("p50 of the limiter to the floor's, "+at, p50, 1.05),
+				report.AtMost("Calls an allowed decision of two rules, "+at, got[1].calls, 1),
+				report.AtMost("Write units an allowed decision of two rules, "+at, got[1].units, 1))
+		}
+	}
+	return []report.Section{section, s.added(t), s.refusals(t)}
+}
+
+// rounds are the medians of each contender, the first two being floor and
+// limiter, and those of the limiter's throughput and p50 to the floor's in the
+// same round.
+func rounds(all []contender, run func(contender) result) (got []result, rate, p50 float64) {
+	results := make([][]result, len(all))
+	var rates, p50s []float64
+	for round := range pairs {
+		order := []int{0, 1}
+		if round%2 == 1 {
+			order = []int{1, 0}
+		}
+		for _, i := range order {
+			results[i] = append(results[i], run(all[i]))
+		}
+		floor, limiter := results[0][round], results[1][round]
+		rates, p50s = append(rates, limiter.rate/floor.rate), append(p50s, limiter.p50/floor.p50)
+		if round%(pairs/others) == 0 {
+			for i := 2; i < len(all); i++ {
+				results[i] = append(results[i], run(all[i]))
+			}
+		}
+	}
+	for _, of := range results {
+		got = append(got, result{
+			rate:   median(of, func(r result) float64 { return r.rate }),
+			p50:    median(of, func(r result) float64 { return r.p50 }),
+			p99:    median(of, func(r result) float64 { return r.p99 }),
+			allocs: median(of, func(r result) float64 { return r.allocs }),
+		})
+	}
+	same := func(v float64) float64 { return v }
+	return got, median(rates, same), median(p50s, same)
+}
+
+func median[T any](of []T, value func(T) float64) float64 {
+	var values []float64
+	for _, v := range of {
+		values = append(values, value(v))
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// timed is the result of decisions that took so long each, and together.
+func timed(took []time.Duration, together time.Duration) result {
+	slices.Sort(took)
+	at := func(share float64) float64 {
+		return float64(took[int(share*float64(len(took)-1))].Microseconds()) / 1000
+	}
+	return result{rate: float64(len(took)) / together.Seconds(), p50: at(0.5), p99: at(0.99)}
+}
