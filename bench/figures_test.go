@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/bench/dynamo"
+	"sluice/bench/growth"
 	"sluice/bench/report"
 )
 
@@ -20,6 +21,7 @@ var groups = []struct {
 	measure func(t *testing.T) []report.Section
 }{
 	{"dynamo", dynamo.Measure},
+	{"growth", growth.Measure},
 }
 
 // TestFigures measures. It fails only when something cannot be measured: no

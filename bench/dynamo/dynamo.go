@@ -36,10 +36,11 @@ type contender struct {
 }
 
 const (
-	pairs   = 24 // rounds of floor and limiter
-	others  = 6  // of which so many have the other contenders, too
-	warm    = 1500
-	metered = 200 // decisions, each of a key that was met before
+	fewest   = 8                // pairs of floor and limiter, however long they take
+	patience = 30 * time.Second // for the pairs of one number of keys and workers, otherwise
+	others   = 5                // every so many pairs the other contenders have their turn
+	warm     = 1000             // decisions of each contender before any counts
+	metered  = 200              // decisions, each of a key that was met before
 )
 
 // Measure runs everything.
@@ -60,17 +61,18 @@ func Measure(t *testing.T) []report.Section {
 	section := report.Section{
 		Title: "The limiter on DynamoDB",
 		About: fmt.Sprintf("Two rules a decision, all allowed, on DynamoDB Local in memory. The floor is the limiter's own UpdateItem, "+
-			"made beforehand and sent by the SDK. Medians of %d rounds of floor and limiter in turn, %d of the others between them; "+
-			"ratios are medians over the pairs. Allocations are those of this process; %s runs in one of its own (Node.js).", pairs, others, peerName),
-		Header: []string{"Keys", "Workers", "", "Decisions/s", "p50 ms", "p99 ms", "Of the floor's rate", "Calls", "Write units", "Allocations"},
+			"made beforehand and sent by the SDK. Floor and limiter take turns, the others every %d turns; figures are medians, "+
+			"claims medians over the pairs. Calls and units are of keys that were met before in the window. "+
+			"Allocations are those of this process; %s runs in one of its own (Node.js).", others, peerName),
+		Header: []string{"Keys", "Workers", "", "Decisions/s", "p50 ms", "p99 ms", "Of the floor's rate", "Pairs", "Calls", "Write units", "Allocations"},
 	}
 	for _, keys := range []int{1, 1000} {
 		for _, workers := range []int{1, 32} {
-			l := load{keys: keys, workers: workers, decisions: 300}
+			l := load{keys: keys, workers: workers, decisions: 150}
 			if workers > 1 {
-				l.decisions = 960
+				l.decisions = 320
 			}
-			got, rate, p50 := rounds(all, func(c contender) result { return run(c, l) })
+			got, rate, p50, pairs := rounds(all, func(c contender) result { return run(c, l) })
 			l.metered, l.decisions, l.workers = true, metered, 1
 			for i, c := range all {
 				l.keys = min(keys, metered/4)
@@ -85,7 +87,7 @@ func Measure(t *testing.T) []report.Section {
 				}
 				section.Rows = append(section.Rows, []string{
 					fmt.Sprint(keys), fmt.Sprint(workers), c.name, report.Number(r.rate), report.Number(r.p50), report.Number(r.p99),
-					report.Number(r.rate / got[0].rate), report.Number(r.calls), report.Number(r.units), allocs,
+					report.Number(r.rate / got[0].rate), fmt.Sprint(pairs), report.Number(r.calls), report.Number(r.units), allocs,
 				})
 			}
 			at := fmt.Sprintf("%d keys, %d workers", keys, workers)
@@ -101,21 +103,21 @@ func Measure(t *testing.T) []report.Section {
 
 // rounds are the medians of each contender, the first two being floor and
 // limiter, and those of the limiter's throughput and p50 to the floor's in the
-// same round.
-func rounds(all []contender, run func(contender) result) (got []result, rate, p50 float64) {
+// same round; and how many rounds there were.
+func rounds(all []contender, run func(contender) result) (got []result, rate, p50 float64, pairs int) {
 	results := make([][]result, len(all))
 	var rates, p50s []float64
-	for round := range pairs {
+	for end := time.Now().Add(patience); pairs < fewest || time.Now().Before(end); pairs++ {
 		order := []int{0, 1}
-		if round%2 == 1 {
+		if pairs%2 == 1 {
 			order = []int{1, 0}
 		}
 		for _, i := range order {
 			results[i] = append(results[i], run(all[i]))
 		}
-		floor, limiter := results[0][round], results[1][round]
+		floor, limiter := results[0][pairs], results[1][pairs]
 		rates, p50s = append(rates, limiter.rate/floor.rate), append(p50s, limiter.p50/floor.p50)
-		if round%(pairs/others) == 0 {
+		if pairs%others == 0 {
 			for i := 2; i < len(all); i++ {
 				results[i] = append(results[i], run(all[i]))
 			}
@@ -130,7 +132,7 @@ func rounds(all []contender, run func(contender) result) (got []result, rate, p5
 		})
 	}
 	same := func(v float64) float64 { return v }
-	return got, median(rates, same), median(p50s, same)
+	return got, median(rates, same), median(p50s, same), pairs
 }
 
 func median[T any](of []T, value func(T) float64) float64 {
