@@ -12,6 +12,7 @@ import (
 
 	"sluice/bench/dynamo"
 	"sluice/bench/growth"
+	"sluice/bench/money"
 	"sluice/bench/report"
 )
 
@@ -22,6 +23,7 @@ var groups = []struct {
 }{
 	{"dynamo", dynamo.Measure},
 	{"growth", growth.Measure},
+	{"money", money.Measure},
 }
 
 // TestFigures measures. It fails only when something cannot be measured: no

@@ -1,12 +1,14 @@
 package dynamostore_test
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
 
 	"sluice/internal/dynamolocal"
 	"sluice/pkg/ratelimit"
@@ -74,6 +76,27 @@ func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
 	ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 2}})
 	if ok || err != nil || m.calls.Load() != 0 {
 		t.Errorf("admitted %v, error %v, %d calls", ok, err, m.calls.Load())
+	}
+}
+
+func TestARefusalIsNothingToWarnOf(t *testing.T) {
+	var log bytes.Buffer
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.Logger = logging.NewStandardLogger(&log) })
+	s, err := dynamostore.New(client, dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		admitted, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Counter{{Name: "a", Limit: 1, Cost: 1}})
+		if err != nil || admitted != (i == 0) {
+			t.Fatalf("charge %d: admitted %v, error %v", i, admitted, err)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the SDK says: %s", &log)
 	}
 }
 
