@@ -90,6 +90,9 @@ func notConnected(err error) aws.Ternary {
 // cost above its limit is refused without a call: the condition below lets an
 // absent counter pass whatever is added to it.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, counters []ratelimit.Counter) (admitted bool, err error) {
+	if len(counters) > maxCounters {
+		return false, fmt.Errorf("update counters: %d of them, at most %d may be", len(counters), maxCounters)
+	}
 	for _, c := range counters {
 		if c.Cost > c.Limit {
 			return false, nil
@@ -127,37 +130,69 @@ func (s *Store) Connect(ctx context.Context) error {
 
 // update writes the charge as an UpdateItem.
 func (s *Store) update(key ratelimit.Key, counters []ratelimit.Counter) *dynamodb.UpdateItemInput {
-	names := map[string]string{"#expires_at": "expires_at"}
-	values := map[string]types.AttributeValue{
-		":expires_at": number(key.Window.Reset() + int64(retention/time.Second)),
-	}
-	var add, condition []string
+	names := make(map[string]string, 1+len(counters))
+	values := make(map[string]types.AttributeValue, 1+2*len(counters))
+	names["#expires_at"] = "expires_at"
+	values[":expires_at"] = number(key.Window.Reset() + int64(retention/time.Second))
+	var added uint
 	for i, c := range counters {
 		if c.Cost == 0 {
 			continue // always fits, adds nothing; ALL_NEW and ALL_OLD show its value all the same
 		}
-		n := strconv.Itoa(i)
-		names["#c"+n] = c.Name
-		values[":cost"+n] = number(c.Cost)
-		values[":room"+n] = number(c.Limit - c.Cost)
-		add = append(add, "#c"+n+" :cost"+n)
-		condition = append(condition, "(attribute_not_exists(#c"+n+") OR #c"+n+" <= :room"+n+")")
+		added |= 1 << i
+		p := &placeholders[i]
+		names[p.name] = c.Name
+		values[p.cost] = number(c.Cost)
+		values[p.room] = number(c.Limit - c.Cost)
 	}
-	in := &dynamodb.UpdateItemInput{
+	e := &expressions[added]
+	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
 		Key:                                 itemKey(key),
-		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
+		UpdateExpression:                    &e.update,
+		ConditionExpression:                 e.condition,
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	if len(add) > 0 {
-		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
-		in.ConditionExpression = aws.String(strings.Join(condition, " AND "))
-	}
-	return in
 }
+
+// maxCounters is how many counters a charge may have.
+const maxCounters = 3
+
+// placeholder is what stands for a counter in expressions.
+type placeholder struct{ name, cost, room string }
+
+// expression is what a charge says but for its names and values.
+type expression struct {
+	update    string
+	condition *string // nil for none
+}
+
+// placeholders are those of a charge's counters, and expressions those of all
+// charges, by the set of counters that they add to: bit i for counter i.
+var placeholders, expressions = func() (p [maxCounters]placeholder, e [1 << maxCounters]expression) {
+	for i := range p {
+		n := strconv.Itoa(i)
+		p[i] = placeholder{name: "#c" + n, cost: ":cost" + n, room: ":room" + n}
+	}
+	for set := range e {
+		var add, condition []string
+		for i, c := range p {
+			if set&(1<<i) != 0 {
+				add = append(add, c.name+" "+c.cost)
+				condition = append(condition, "(attribute_not_exists("+c.name+") OR "+c.name+" <= "+c.room+")")
+			}
+		}
+		e[set].update = "SET #expires_at = :expires_at"
+		if len(add) > 0 {
+			e[set].update += " ADD " + strings.Join(add, ", ")
+			e[set].condition = aws.String(strings.Join(condition, " AND "))
+		}
+	}
+	return p, e
+}()
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
