@@ -31,8 +31,9 @@ type result struct {
 
 // contender is a way to decide.
 type contender struct {
-	name string
-	run  func(t *testing.T, l load) result
+	name    string
+	run     func(t *testing.T, l load) result
+	prepare func(t *testing.T, l load) decide // of those in this process
 }
 
 const (
@@ -40,6 +41,7 @@ const (
 	patience = 30 * time.Second // for the pairs of one number of keys and workers, otherwise
 	others   = 5                // every so many pairs the other contenders have their turn
 	warm     = 1000             // decisions of each contender before any counts
+	crowded  = 192              // decisions of 32 workers in a row
 	metered  = 200              // decisions, each of a key that was met before
 )
 
@@ -61,18 +63,31 @@ func Measure(t *testing.T) []report.Section {
 	section := report.Section{
 		Title: "The limiter on DynamoDB",
 		About: fmt.Sprintf("Two rules a decision, all allowed, on DynamoDB Local in memory. The floor is the limiter's own UpdateItem, "+
-			"made beforehand and sent by the SDK. Floor and limiter take turns, the others every %d turns; figures are medians, "+
+			"made beforehand and sent by the SDK. One worker has floor and limiter decide in turns, 32 are the one's or the other's for %d decisions at a time; "+
+			"the others have their turn after %d of those pairs. Figures are medians, "+
 			"claims medians over the pairs. Calls and units are of keys that were met before in the window. "+
-			"Allocations are those of this process; %s runs in one of its own (Node.js).", others, peerName),
+			"Allocations are those of this process; %s runs in one of its own (Node.js).", crowded, others, peerName),
 		Header: []string{"Keys", "Workers", "", "Decisions/s", "p50 ms", "p99 ms", "Of the floor's rate", "Pairs", "Calls", "Write units", "Allocations"},
 	}
 	for _, keys := range []int{1, 1000} {
 		for _, workers := range []int{1, 32} {
 			l := load{keys: keys, workers: workers, decisions: 150}
 			if workers > 1 {
-				l.decisions = 320
+				l.decisions = crowded
 			}
-			got, rate, p50, pairs := rounds(all, func(c contender) result { return run(c, l) })
+			pair := func(first, second contender) (a, b result) { return run(first, l), run(second, l) }
+			if workers == 1 {
+				pair = func(first, second contender) (a, b result) {
+					window += 2
+					one, other := l, l
+					one.window, other.window = window-1, window
+					return alternate(t, first.prepare(t, one), second.prepare(t, other), l)
+				}
+			}
+			got, rate, p50, pairs := rounds(all, pair, func(c contender) result { return run(c, l) })
+			for i, c := range all {
+				got[i].allocs = run(c, l).allocs
+			}
 			l.metered, l.decisions, l.workers = true, metered, 1
 			for i, c := range all {
 				l.keys = min(keys, metered/4)
@@ -104,17 +119,13 @@ func Measure(t *testing.T) []report.Section {
 // rounds are the medians of each contender, the first two being floor and
 // limiter, and those of the limiter's throughput and p50 to the floor's in the
 // same round; and how many rounds there were.
-func rounds(all []contender, run func(contender) result) (got []result, rate, p50 float64, pairs int) {
+func rounds(all []contender, pair func(first, second contender) (a, b result), run func(contender) result) (got []result, rate, p50 float64, pairs int) {
 	results := make([][]result, len(all))
 	var rates, p50s []float64
 	for end := time.Now().Add(patience); pairs < fewest || time.Now().Before(end); pairs++ {
-		order := []int{0, 1}
-		if pairs%2 == 1 {
-			order = []int{1, 0}
-		}
-		for _, i := range order {
-			results[i] = append(results[i], run(all[i]))
-		}
+		first := pairs % 2
+		a, b := pair(all[first], all[1-first])
+		results[first], results[1-first] = append(results[first], a), append(results[1-first], b)
 		floor, limiter := results[0][pairs], results[1][pairs]
 		rates, p50s = append(rates, limiter.rate/floor.rate), append(p50s, limiter.p50/floor.p50)
 		if pairs%others == 0 {
@@ -125,10 +136,9 @@ func rounds(all []contender, run func(contender) result) (got []result, rate, p5
 	}
 	for _, of := range results {
 		got = append(got, result{
-			rate:   median(of, func(r result) float64 { return r.rate }),
-			p50:    median(of, func(r result) float64 { return r.p50 }),
-			p99:    median(of, func(r result) float64 { return r.p99 }),
-			allocs: median(of, func(r result) float64 { return r.allocs }),
+			rate: median(of, func(r result) float64 { return r.rate }),
+			p50:  median(of, func(r result) float64 { return r.p50 }),
+			p99:  median(of, func(r result) float64 { return r.p99 }),
 		})
 	}
 	same := func(v float64) float64 { return v }

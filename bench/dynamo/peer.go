@@ -41,6 +41,7 @@ func startPeer(t *testing.T) contender {
 	}
 	cmd := exec.CommandContext(t.Context(), "node", script, dynamolocal.Endpoint(t), peerTable(t))
 	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "NODE_NO_WARNINGS=1") // of versions of Node.js that the AWS SDK will leave behind
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func startPeer(t *testing.T) contender {
 		cmd.Wait()    //nolint:errcheck // all that it had to say has been read
 	})
 	answers := bufio.NewReader(stdout)
-	return contender{peerName + ", two limiters", func(t *testing.T, l load) result {
+	return contender{name: peerName + ", two limiters", run: func(t *testing.T, l load) result {
 		t.Helper()
 		return ask(t, stdin, answers, l)
 	}}

@@ -71,9 +71,10 @@ func (s *subjects) contenders() []contender {
 
 // contender runs what prepare has made ready for the keys of a window.
 func (s *subjects) contender(name string, prepare func(t *testing.T, c client, w ratelimit.Window, keys int) decide) contender {
-	return contender{name, func(t *testing.T, l load) result {
+	plain := func(t *testing.T, l load) decide { return prepare(t, s.dynamodb, l.window, l.keys) }
+	return contender{name: name, prepare: plain, run: func(t *testing.T, l load) result {
 		if !l.metered {
-			return spend(t, prepare(t, s.dynamodb, l.window, l.keys), l)
+			return spend(t, plain(t, l), l)
 		}
 		m := &meter{client: s.dynamodb}
 		spend(t, prepare(t, m, l.window, l.keys), l)
@@ -118,6 +119,27 @@ func spend(t *testing.T, decide decide, l load) result {
 	r := timed(took, together)
 	r.allocs = float64(after.Mallocs-before.Mallocs) / float64(l.decisions)
 	return r
+}
+
+// alternate has one worker decide by a and b in turns.
+func alternate(t *testing.T, a, b decide, l load) (of, ofOther result) {
+	t.Helper()
+	ctx := t.Context()
+	both := [2]decide{a, b}
+	var took [2][]time.Duration
+	var together [2]time.Duration
+	for n := range l.decisions {
+		for turn := range both {
+			i := (turn + n) % 2
+			began := time.Now()
+			if err := both[i](ctx, n%l.keys); err != nil {
+				t.Fatal(err)
+			}
+			d := time.Since(began)
+			took[i], together[i] = append(took[i], d), together[i]+d
+		}
+	}
+	return timed(took[0], together[0]), timed(took[1], together[1])
 }
 
 // newLimiter makes a limiter whose clock stands in the window.

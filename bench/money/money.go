@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,15 +141,11 @@ func Measure(t *testing.T) []report.Section {
 func prices() report.Section {
 	s := report.Section{
 		Title:  "Prices",
-		About:  "USD, " + pricesRegion + ", " + pricesAsOf + ". Each was compared with what others have published; AWS's own pages could not be read.",
+		About:  "USD, " + pricesRegion + ", " + pricesAsOf + ". Compared with what others have published where AWS's own pages, which fill in prices by script, could not be read: look them up before you rely on them.",
 		Header: []string{"", "USD", "A", "Compared with"},
 	}
 	for _, p := range allPrices {
-		source := p.source
-		if source == "" {
-			source = "nothing: unverified"
-		}
-		s.Rows = append(s.Rows, []string{p.name, fmt.Sprint(p.dollars), p.per, source})
+		s.Rows = append(s.Rows, []string{p.name, strconv.FormatFloat(p.dollars, 'f', -1, 64), p.per, p.source})
 	}
 	return s
 }
