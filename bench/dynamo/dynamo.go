@@ -42,7 +42,7 @@ const (
 	others   = 5                // every so many pairs the other contenders have their turn
 	warm     = 1000             // decisions of each contender before any counts
 	crowded  = 192              // decisions of 32 workers in a row
-	metered  = 200              // decisions, each of a key that was met before
+	metered  = 200              // decisions whose calls and units are counted
 )
 
 // Measure runs everything.
@@ -65,8 +65,8 @@ func Measure(t *testing.T) []report.Section {
 		About: fmt.Sprintf("Two rules a decision, all allowed, on DynamoDB Local in memory. The floor is the limiter's own UpdateItem, "+
 			"made beforehand and sent by the SDK. One worker has floor and limiter decide in turns, 32 are the one's or the other's for %d decisions at a time; "+
 			"the others have their turn after %d of those pairs. Figures are medians, "+
-			"claims medians over the pairs. Calls and units are of keys that were met before in the window. "+
-			"Allocations are those of this process; %s runs in one of its own (Node.js).", crowded, others, peerName),
+			"claims medians over the pairs. Calls and units are means of %d decisions of up to %d keys. "+
+			"Allocations are those of this process; %s runs in one of its own (Node.js).", crowded, others, metered, metered/4, peerName),
 		Header: []string{"Keys", "Workers", "", "Decisions/s", "p50 ms", "p99 ms", "Of the floor's rate", "Pairs", "Calls", "Write units", "Allocations"},
 	}
 	for _, keys := range []int{1, 1000} {
