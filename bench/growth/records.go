@@ -150,7 +150,7 @@ func records(t *testing.T) report.Section {
 	found := bare.measure(25)
 	why := map[string]func() string{
 		"get-entity": func() string {
-			return fmt.Sprintf("bbolt takes %s µs to find one of %d at random, and %s µs of %d: a tree of %d pages from root to leaf instead of %d, most of them not in the processor's caches",
+			return fmt.Sprintf("bbolt takes %s µs to find one of %d at random, and %s µs of %d: a tree of %d pages from root to leaf instead of %d",
 				report.Number(float64(found.took[last].Nanoseconds())/1000), points[last], report.Number(float64(found.took[0].Nanoseconds())/1000), points[0],
 				services[last].depth(t), services[0].depth(t))
 		},
