@@ -51,7 +51,6 @@ type kind struct {
 // write operations"). DynamoDB Local counts those that there are.
 const usageReads = 0.5 * 3 * float64(ratelimit.UsageWindows)
 
-
 func kinds() []kind {
 	body := func(format string) func(int) string {
 		return func(n int) string { return fmt.Sprintf(format, n) }
