@@ -38,9 +38,9 @@ type contender struct {
 
 const (
 	fewest   = 8                // pairs of floor and limiter, however long they take
-	patience = 30 * time.Second // for the pairs of one number of keys and workers, otherwise
+	patience = 25 * time.Second // for the pairs of one number of keys and workers, otherwise
 	others   = 5                // every so many pairs the other contenders have their turn
-	warm     = 1000             // decisions of each contender before any counts
+	warm     = 600              // decisions of each contender before any counts
 	crowded  = 192              // decisions of 32 workers in a row
 	metered  = 200              // decisions whose calls and units are counted
 )
