@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +94,7 @@ func spend(t *testing.T, decide decide, l load) result {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
+	spent := processorTime(t)
 	start := time.Now()
 	for range l.workers {
 		wg.Go(func() {
@@ -112,13 +114,25 @@ func spend(t *testing.T, decide decide, l load) result {
 	}
 	wg.Wait()
 	together := time.Since(start)
+	spent = processorTime(t) - spent
 	runtime.ReadMemStats(&after)
 	if t.Failed() {
 		t.FailNow()
 	}
 	r := timed(took, together)
+	r.cpu = float64(spent.Nanoseconds()) / 1000 / float64(l.decisions)
 	r.allocs = float64(after.Mallocs-before.Mallocs) / float64(l.decisions)
 	return r
+}
+
+// processorTime is what this process has used so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // alternate has one worker decide by a and b in turns.
