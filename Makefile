@@ -12,6 +12,10 @@ AXE         := 4.14.1
 REQUESTS    := 2.34.2
 KY          := 1.14.3
 
+# What the benchmarks are beside, and the AWS SDK that it uses.
+RATE_LIMITER_FLEXIBLE := 11.4.0
+AWS_SDK_JS            := 3.1162.0
+
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
 # It wants a region to check against, and the make that it runs none of this one's flags.
@@ -22,7 +26,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky screenshots bench bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots bench bench-coldstart clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -122,6 +126,16 @@ ky: .cache/ky/ready-$(KY) ## fetch the JavaScript client of the README's example
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
 	@touch $@
 
+rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the limiter that Sluice's is measured beside
+
+.cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS):
+	@echo "Installing rate-limiter-flexible $(RATE_LIMITER_FLEXIBLE) into .cache/rate-limiter-flexible"
+	@rm -rf .cache/rate-limiter-flexible
+	@mkdir -p .cache/rate-limiter-flexible
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/rate-limiter-flexible \
+		rate-limiter-flexible@$(RATE_LIMITER_FLEXIBLE) @aws-sdk/client-dynamodb@$(AWS_SDK_JS)
+	@touch $@
+
 axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which looks for barriers in the dashboard
 
 .cache/axe-core/ready-$(AXE):
@@ -147,7 +161,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: ## measure beside the alternatives; writes docs/performance.md. ONLY=memory measures one group
+bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes docs/performance.md. ONLY=memory measures one group
 	cd bench && go test -count=1 -timeout 60m -v -run '^TestFigures$$/^$(or $(ONLY),.*)$$' .
 
 bench-coldstart: ## measure what a cold start of each function takes

@@ -15,24 +15,31 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/dynamo"
+	"sluice/bench/growth"
 	"sluice/bench/memory"
+	"sluice/bench/money"
 	"sluice/bench/report"
 )
 
 // document is where the figures go: between the comments that name a group.
-const document = "../docs/performance.md"
+const document = "docs/performance.md"
 
 // groups are run in this order.
 var groups = []struct {
 	name    string
 	measure func(t *testing.T) []report.Section
 }{
+	{"dynamo", dynamo.Measure},
 	{"memory", memory.Measure},
+	{"growth", growth.Measure},
+	{"money", money.Measure},
 }
 
 // TestFigures measures, and shows all claims in one table in the end. It fails
 // only when something cannot be measured: no test asserts a time.
 func TestFigures(t *testing.T) {
+	t.Chdir("..") // to the module that is measured, where its tools are
 	var claims []report.Claim
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -75,7 +75,9 @@ type Key struct {
 }
 
 // String is the key as text: address, class and window, separated by '#'.
-func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class, k.Window) }
+func (k Key) String() string {
+	return k.Address + "#" + k.Class.String() + "#" + strconv.FormatInt(int64(k.Window), 10)
+}
 
 // MaxRules is how many rules apply to a request at most.
 const MaxRules = 2

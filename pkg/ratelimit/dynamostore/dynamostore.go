@@ -45,7 +45,7 @@ type Client interface {
 type Store struct {
 	client  Client
 	table   string
-	retryer aws.Retryer
+	options []func(*dynamodb.Options) // of a charge
 }
 
 // New makes a Store over the table of that name.
@@ -53,8 +53,16 @@ func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
 	}
-	return &Store{client: client, table: table, retryer: newRetryer()}, nil
+	retryer := newRetryer()
+	charge := func(o *dynamodb.Options) { o.Retryer = retryer }
+	return &Store{client: client, table: table, options: []func(*dynamodb.Options){charge, ignoreChecksum}}, nil
 }
+
+// ignoreChecksum keeps the SDK from warning of a wrong checksum after each
+// refused charge where the engine sends none with errors, as DynamoDB Local
+// does: it takes an absent one for 0. It only warns, after it has read the
+// answer, so nothing is lost; TLS guards what comes from AWS.
+func ignoreChecksum(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
 
 // newRetryer repeats a charge once if it cannot have been applied: DynamoDB
 // throttled it, or no connection was made. Any other failure may hide a charge
@@ -87,7 +95,7 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit
 			return used, false, nil
 		}
 	}
-	out, err := s.client.UpdateItem(ctx, s.update(key, rules, cost), func(o *dynamodb.Options) { o.Retryer = s.retryer })
+	out, err := s.client.UpdateItem(ctx, s.update(key, rules, cost), s.options...)
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):
@@ -111,7 +119,7 @@ func (s *Store) Connect(ctx context.Context) error {
 		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}},
 		UpdateExpression:    aws.String("REMOVE expires_at"),
 		ConditionExpression: aws.String("attribute_exists(pk)"),
-	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }, ignoreChecksum)
 	var absent *types.ConditionalCheckFailedException
 	if err == nil || errors.As(err, &absent) {
 		return nil
@@ -121,37 +129,66 @@ func (s *Store) Connect(ctx context.Context) error {
 
 // update writes the charge as an UpdateItem.
 func (s *Store) update(key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) *dynamodb.UpdateItemInput {
-	names := map[string]string{"#expires_at": "expires_at"}
-	values := map[string]types.AttributeValue{
-		":expires_at": number(key.Window.Reset() + int64(retention/time.Second)),
-	}
-	var add, condition []string
+	names := make(map[string]string, 1+len(rules))
+	values := make(map[string]types.AttributeValue, 1+2*len(rules))
+	names["#expires_at"] = "expires_at"
+	values[":expires_at"] = number(key.Window.Reset() + int64(retention/time.Second))
+	var added uint
 	for i := range rules {
 		if cost.At(i) == 0 {
 			continue // always fits, adds nothing; ALL_NEW and ALL_OLD show its value all the same
 		}
-		n := strconv.Itoa(i)
-		names["#c"+n] = rules[i].Counter
-		values[":cost"+n] = number(cost.At(i))
-		values[":room"+n] = number(rules[i].Limit - cost.At(i))
-		add = append(add, "#c"+n+" :cost"+n)
-		condition = append(condition, "(attribute_not_exists(#c"+n+") OR #c"+n+" <= :room"+n+")")
+		added |= 1 << i
+		p := &placeholders[i]
+		names[p.name] = rules[i].Counter
+		values[p.cost] = number(cost.At(i))
+		values[p.room] = number(rules[i].Limit - cost.At(i))
 	}
-	in := &dynamodb.UpdateItemInput{
+	e := &expressions[added]
+	return &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
 		Key:                                 itemKey(key),
-		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
+		UpdateExpression:                    &e.update,
+		ConditionExpression:                 e.condition,
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	if len(add) > 0 {
-		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
-		in.ConditionExpression = aws.String(strings.Join(condition, " AND "))
-	}
-	return in
 }
+
+// placeholder is what stands for a rule's counter in expressions.
+type placeholder struct{ name, cost, room string }
+
+// expression is what a charge says but for its names and values.
+type expression struct {
+	update    string
+	condition *string // nil for none
+}
+
+// placeholders are those of a charge's rules, and expressions those of all
+// charges, by the set of rules that cost something: bit i for rule i.
+var placeholders, expressions = func() (p [ratelimit.MaxRules]placeholder, e [1 << ratelimit.MaxRules]expression) {
+	for i := range p {
+		n := strconv.Itoa(i)
+		p[i] = placeholder{name: "#c" + n, cost: ":cost" + n, room: ":room" + n}
+	}
+	for set := range e {
+		var add, condition []string
+		for i, c := range p {
+			if set&(1<<i) != 0 {
+				add = append(add, c.name+" "+c.cost)
+				condition = append(condition, "(attribute_not_exists("+c.name+") OR "+c.name+" <= "+c.room+")")
+			}
+		}
+		e[set].update = "SET #expires_at = :expires_at"
+		if len(add) > 0 {
+			e[set].update += " ADD " + strings.Join(add, ", ")
+			e[set].condition = aws.String(strings.Join(condition, " AND "))
+		}
+	}
+	return p, e
+}()
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}

@@ -1,12 +1,14 @@
 package dynamostore_test
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
 
 	"sluice/internal/dynamolocal"
 	"sluice/pkg/ratelimit"
@@ -70,6 +72,27 @@ func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
 	_, ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 2})
 	if ok || err != nil || m.calls.Load() != 0 {
 		t.Errorf("admitted %v, error %v, %d calls", ok, err, m.calls.Load())
+	}
+}
+
+func TestARefusalIsNothingToWarnOf(t *testing.T) {
+	var log bytes.Buffer
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.Logger = logging.NewStandardLogger(&log) })
+	s, err := dynamostore.New(client, dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		_, admitted, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 1})
+		if err != nil || admitted != (i == 0) {
+			t.Fatalf("charge %d: admitted %v, error %v", i, admitted, err)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the SDK says: %s", &log)
 	}
 }
 
