@@ -139,7 +139,7 @@ func bare(text string) func(context.Context, events.APIGatewayV2HTTPRequest) (ev
 }
 
 // newHandler makes a handler as a function does, but for its stores.
-func newHandler(t *testing.T, route string) *httpapi.Handler {
+func newHandler(t testing.TB, route string) *httpapi.Handler {
 	t.Helper()
 	limiter, err := ratelimit.New(freeCounters{}, ratelimit.Config{})
 	if err != nil {

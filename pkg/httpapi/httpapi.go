@@ -12,14 +12,13 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"sluice/pkg/access"
@@ -122,7 +121,7 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	path := trimStage(ev)
 	inv.stagePath = escapePath(strings.TrimSuffix(ev.RawPath, path))
 	ev.RawPath = escapePath(path)
-	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, &inv), ev)
 	if err == nil {
 		return resp, nil
 	}
@@ -130,14 +129,28 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	ev.RequestContext.DomainName = ""
 	ev.RequestContext.HTTP.Method = http.MethodGet
-	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, &inv), ev)
 }
 
 // request is what an action works on.
 type request struct {
 	*http.Request
-	invocation
+	*invocation
 	caller
+	ctx    context.Context // in place of the http.Request's: it ends when the action has had its time
+	values url.Values      // of the query, once it was read
+	badURL error           // why it was not read whole
+}
+
+// Context hides that of http.Request.
+func (r *request) Context() context.Context { return r.ctx }
+
+// query is what the query says as far as it can be read; err if it cannot all be.
+func (r *request) query() (values url.Values, err error) {
+	if r.values == nil {
+		r.values, r.badURL = url.ParseQuery(r.URL.RawQuery)
+	}
+	return r.values, r.badURL
 }
 
 // reply is what an action answers.
@@ -155,7 +168,7 @@ func (out *reply) encode() (err error) {
 	if out.encoded != nil {
 		return nil
 	}
-	if out.encoded, err = json.Marshal(out.body, jsontext.PreserveRawStrings(true)); err != nil {
+	if out.encoded, err = appendJSON(nil, out.body); err != nil {
 		return fmt.Errorf("encode response: %w", err)
 	}
 	out.encoded = append(out.encoded, '\n')
@@ -166,19 +179,24 @@ func (out *reply) encode() (err error) {
 // *apiError, a *record.Error, or a fault of the service.
 type action func(h *Handler, r *request) (reply, error)
 
+// commonHeader is that of every response, unless its reply has another.
+var commonHeader = http.Header{
+	"Content-Type":           {"application/json"},
+	"Cache-Control":          {"no-store"},
+	"X-Content-Type-Options": {"nosniff"},
+}
+
 // ServeHTTP implements http.Handler for requests that Invoke made.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	start := time.Now()
-	inv, _ := hr.Context().Value(invocationKey{}).(invocation)
-	r := &request{Request: hr, invocation: inv}
+	r := &request{Request: hr, ctx: hr.Context()}
+	r.invocation, _ = r.ctx.Value(invocationKey{}).(*invocation)
 	c, out, err := h.serve(r)
 	if err != nil {
 		out = h.problem(r, err)
 	}
 	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
+	maps.Copy(header, commonHeader)
 	if len(out.encoded) == 0 {
 		header.Del("Content-Type")
 	}
@@ -248,7 +266,8 @@ func (h *Handler) asked(r *request) int64 {
 	if strings.Contains(h.route.Path, "{") {
 		return 1
 	}
-	p := parameters{values: r.URL.Query()}
+	values, _ := r.query() // the action says what is wrong with it
+	p := parameters{values: values}
 	return int64(p.limit(h.maxPage()))
 }
 
@@ -284,14 +303,13 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	if r.malformed {
 		return reply{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
-	defer cancel()
-	within := *r
-	within.Request = r.WithContext(ctx)
-	if out, err = h.route.action(h, &within); err == nil {
+	whole := r.ctx
+	bounded, cancel := context.WithTimeout(whole, storeTimeout)
+	defer func() { cancel(); r.ctx = whole }()
+	r.ctx = bounded
+	if out, err = h.route.action(h, r); err == nil {
 		err = out.encode()
 	}
-	r.caller = within.caller
 	return out, err
 }
 
@@ -321,7 +339,7 @@ func pageOf[T any](h *Handler, r *request, records []T, more bool, next cursor) 
 			return reply{}, err
 		}
 		body.NextCursor = &text
-		query := r.URL.Query()
+		query, _ := r.query()
 		query.Set("cursor", text)
 		out.header = http.Header{"Link": {fmt.Sprintf("<%s%s?%s>; rel=\"next\"", r.stagePath, r.URL.EscapedPath(), query.Encode())}}
 	}

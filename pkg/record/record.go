@@ -158,10 +158,21 @@ func (t Time) Compare(u Time) int {
 }
 
 // String is the fixed-width RFC 3339 text.
-func (t Time) String() string { return t.Time().Format(timeLayout) }
+func (t Time) String() string {
+	text, _ := t.AppendText(make([]byte, 0, len(timeLayout))) // it never fails
+	return string(text)
+}
 
 // MarshalText is String.
-func (t Time) MarshalText() ([]byte, error) { return t.Time().AppendFormat(nil, timeLayout), nil }
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
+
+// AppendText appends String to b. It never fails.
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	at := t.Time()
+	b = at.AppendFormat(b, time.RFC3339) // which package time is quick at; the milliseconds go before its Z
+	milli := at.Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-1], '.', '0'+byte(milli/100), '0'+byte(milli/10%10), '0'+byte(milli%10), 'Z'), nil
+}
 
 // UnmarshalText is ParseTime.
 func (t *Time) UnmarshalText(text []byte) (err error) {
