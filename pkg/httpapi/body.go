@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -93,7 +94,8 @@ func decodeBody(r *request, limit int64, f fields) error {
 
 // decode reads body as decodeBody does. What it sets refers to body's bytes.
 func (f fields) decode(body []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	dec := newDecoder(body)
+	defer dec.release()
 	wrong, ok := f.readObject(dec)
 	if ok {
 		_, err := dec.ReadToken()
@@ -121,7 +123,9 @@ func notAnObject(body []byte) error {
 
 // read sets the members of a valid object.
 func (f fields) read(object jsontext.Value) error {
-	wrong, ok := f.readObject(jsontext.NewDecoder(bytes.NewBuffer(object)))
+	dec := newDecoder(object)
+	defer dec.release()
+	wrong, ok := f.readObject(dec)
 	if !ok {
 		return notAnObject(object)
 	}
@@ -130,7 +134,7 @@ func (f fields) read(object jsontext.Value) error {
 
 // readObject sets the members of the object that comes next, and says what is
 // wrong with them. It is not ok if that is no well-formed object.
-func (f fields) readObject(dec *jsontext.Decoder) (wrong record.Fields, ok bool) {
+func (f fields) readObject(dec *decoder) (wrong record.Fields, ok bool) {
 	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil, false
 	}
@@ -151,13 +155,13 @@ func (f fields) readObject(dec *jsontext.Decoder) (wrong record.Fields, ok bool)
 	return wrong, err == nil
 }
 
-func (f fields) readMember(name string, value jsontext.Value, wrong *record.Fields) {
-	i := slices.IndexFunc(f, func(m member) bool { return m.name == name })
+func (f fields) readMember(name []byte, value jsontext.Value, wrong *record.Fields) {
+	i := slices.IndexFunc(f, func(m member) bool { return m.name == string(name) })
 	switch {
 	case i < 0:
-		wrong.Add(shorten(name), "is not a field of this body; its fields are "+f.names())
+		wrong.Add(shorten(string(name)), "is not a field of this body; its fields are "+f.names())
 	case value.Kind() != 'n':
-		wrong.Add(name, f[i].read(value))
+		wrong.Add(f[i].name, f[i].read(value))
 	}
 }
 
@@ -170,13 +174,40 @@ func (f fields) names() string {
 	return strings.Join(names, ", ")
 }
 
-// unquote is the text of a valid JSON string.
-func unquote(value jsontext.Value) string {
+// unquote is the text of a valid JSON string. It may share its bytes.
+func unquote(value jsontext.Value) []byte {
 	if bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : len(value)-1])
+		return value[1 : len(value)-1]
 	}
 	text, _ := jsontext.AppendUnquote(nil, value) // it is valid
-	return string(text)
+	return text
+}
+
+// decoder reads JSON from bytes that it neither copies nor changes. Most of its
+// cost is what it notes of the names of objects, which it can use again.
+type decoder struct {
+	jsontext.Decoder
+	input bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// newDecoder makes a decoder of b, to be released. The values that it reads
+// share the bytes of b and stay.
+func newDecoder(b []byte) *decoder {
+	dec := decoders.Get().(*decoder)
+	dec.reset(b)
+	return dec
+}
+
+func (dec *decoder) release() {
+	dec.reset(nil)
+	decoders.Put(dec)
+}
+
+func (dec *decoder) reset(b []byte) {
+	dec.input = *bytes.NewBuffer(b)
+	dec.Reset(&dec.input)
 }
 
 // shorten cuts a client's text to maxNameShown characters.
@@ -211,7 +242,7 @@ func text(dst *string, set *bool) field {
 		if set != nil {
 			*set = true
 		}
-		*dst = unquote(value)
+		*dst = string(unquote(value))
 		return ""
 	}
 }
@@ -260,7 +291,8 @@ func array(dst *[]jsontext.Value, most int) field {
 		if value.Kind() != '[' {
 			return detail
 		}
-		dec := jsontext.NewDecoder(bytes.NewBuffer(value))
+		dec := newDecoder(value)
+		defer dec.release()
 		if _, err := dec.ReadToken(); err != nil {
 			return detail
 		}

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -104,6 +105,9 @@ type invocation struct {
 	pathParameters map[string]string
 	stagePath      string // what stands before the route's path: "" or "/" and the stage
 	malformed      bool   // the event could not be made an HTTP request
+
+	buffer *[]byte // to write a body into
+	json   []byte  // the body of the response, in buffer, if it is not the adapter's
 }
 
 type invocationKey struct{}
@@ -121,7 +125,7 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	path := trimStage(ev)
 	inv.stagePath = escapePath(strings.TrimSuffix(ev.RawPath, path))
 	ev.RawPath = escapePath(path)
-	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, &inv), ev)
+	resp, err := h.proxy(ctx, &inv, ev)
 	if err == nil {
 		return resp, nil
 	}
@@ -129,8 +133,28 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	ev.RequestContext.DomainName = ""
 	ev.RequestContext.HTTP.Method = http.MethodGet
-	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, &inv), ev)
+	return h.proxy(ctx, &inv, ev)
 }
+
+// proxy has the adapter hand the event to ServeHTTP. Bodies that are JSON do
+// not go through its writer, which would copy them twice more.
+func (h *Handler) proxy(ctx context.Context, inv *invocation, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+	inv.buffer = buffers.Get().(*[]byte)
+	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	if err == nil && len(inv.json) > 0 {
+		resp.Body = string(inv.json)
+	}
+	if cap(*inv.buffer) <= maxBuffer {
+		buffers.Put(inv.buffer)
+	}
+	return resp, err
+}
+
+// buffers are bodies that were sent.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer is the most bytes of a buffer that is kept.
+const maxBuffer = 1 << 20
 
 // request is what an action works on.
 type request struct {
@@ -160,18 +184,20 @@ type reply struct {
 	body    any         // JSON
 	records int         // how many records the body shows
 	encoded []byte      // the body as bytes: by encode, unless the action set it
+	written bool        // by encode, and so JSON
 }
 
-// encode writes body as JSON. Strings and numbers of attributes come out as
-// they were stored.
-func (out *reply) encode() (err error) {
+// encode writes body as JSON into buffer, which it may replace by a larger one.
+func (out *reply) encode(buffer *[]byte) error {
 	if out.encoded != nil {
 		return nil
 	}
-	if out.encoded, err = appendJSON(nil, out.body); err != nil {
+	text, err := appendJSON((*buffer)[:0], out.body)
+	if err != nil {
 		return fmt.Errorf("encode response: %w", err)
 	}
-	out.encoded = append(out.encoded, '\n')
+	*buffer = append(text, '\n')
+	out.encoded, out.written = *buffer, true
 	return nil
 }
 
@@ -203,7 +229,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	maps.Copy(header, out.header)
 	c.decision.SetHeaders(header)
 	w.WriteHeader(out.status)
-	w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
+	if out.written {
+		r.json = out.encoded
+	} else {
+		w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
+	}
 	h.log(r, c, out, err, time.Since(start))
 }
 
@@ -308,7 +338,7 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	defer func() { cancel(); r.ctx = whole }()
 	r.ctx = bounded
 	if out, err = h.route.action(h, r); err == nil {
-		err = out.encode()
+		err = out.encode(r.buffer)
 	}
 	return out, err
 }
