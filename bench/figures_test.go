@@ -12,6 +12,7 @@ import (
 
 	"sluice/bench/handler"
 	"sluice/bench/report"
+	"sluice/bench/serve"
 )
 
 // groups are run in this order.
@@ -20,6 +21,7 @@ var groups = []struct {
 	measure func(t *testing.T) []report.Section
 }{
 	{"handler", handler.Measure},
+	{"serve", serve.Measure},
 }
 
 // TestFigures measures. It fails only when something cannot be measured: no

@@ -187,7 +187,9 @@ func (f freeEvents) Create(_ context.Context, _ string, e event.Event) (event.Ev
 	return e, true, nil
 }
 
-func (f freeEvents) List(context.Context, string, event.Query) (event.Page, error) { return f.page, nil }
+func (f freeEvents) List(context.Context, string, event.Query) (event.Page, error) {
+	return f.page, nil
+}
 
 // newEvent is an event as API Gateway makes it of a browser's request.
 func newEvent(method, path, query, body string) events.APIGatewayV2HTTPRequest {
