@@ -220,12 +220,13 @@ func encodeBody(body []byte, contentType string) (text string, isBase64 bool) {
 // writeResponse sends a function's response. It fails, before anything is
 // sent, when the response cannot be one.
 func writeResponse(w http.ResponseWriter, resp events.APIGatewayV2HTTPResponse) error {
-	body := []byte(resp.Body)
+	body := resp.Body
 	if resp.IsBase64Encoded {
-		var err error
-		if body, err = base64.StdEncoding.DecodeString(resp.Body); err != nil {
+		decoded, err := base64.StdEncoding.DecodeString(resp.Body)
+		if err != nil {
 			return fmt.Errorf("decode response body: %w", err)
 		}
+		body = string(decoded)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 599 {
 		return fmt.Errorf("response with the status code %d", resp.StatusCode)
@@ -239,6 +240,6 @@ func writeResponse(w http.ResponseWriter, resp events.APIGatewayV2HTTPResponse) 
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(resp.StatusCode)
-	w.Write(body) //nolint:errcheck // the client may have gone
+	io.WriteString(w, body) //nolint:errcheck // the client may have gone
 	return nil
 }
