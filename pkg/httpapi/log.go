@@ -38,10 +38,8 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 	case r.refused != "" || d.Degraded != nil:
 		level = slog.LevelWarn
 	}
-	// A client that has gone must not take the line with it.
-	ctx := context.WithoutCancel(r.Context())
 	handler := h.opts.Logger.Handler()
-	if !handler.Enabled(ctx, level) {
+	if !handler.Enabled(r.Context(), level) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, maxAttrs),
@@ -73,7 +71,8 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 	}
 	line := slog.NewRecord(time.Now(), level, "request", 0) // the place in this source would always be the same
 	line.AddAttrs(attrs...)
-	handler.Handle(ctx, line) //nolint:errcheck // there is nowhere else to say it
+	// A client that has gone must not take the line with it.
+	handler.Handle(context.WithoutCancel(r.Context()), line) //nolint:errcheck // there is nowhere else to say it
 }
 
 // maxAttrs is the most attributes of a line.
