@@ -77,10 +77,18 @@ func appendEvent(b []byte, e *event.Event) (_ []byte, err error) {
 	return append(b, `"}`...), err
 }
 
+// plain are the bytes that stand for themselves in a JSON string.
+var plain = func() (plain [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		plain[c] = c != '"' && c != '\\'
+	}
+	return plain
+}()
+
 // appendText appends s as a JSON string. It sets err if s is not UTF-8.
 func appendText(b []byte, s string, err *error) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
+		if !plain[s[i]] {
 			quoted, failed := jsontext.AppendQuote(b, s)
 			if failed != nil {
 				*err = failed
