@@ -17,9 +17,11 @@ import (
 
 	"sluice/bench/dynamo"
 	"sluice/bench/growth"
+	"sluice/bench/handler"
 	"sluice/bench/memory"
 	"sluice/bench/money"
 	"sluice/bench/report"
+	"sluice/bench/serve"
 )
 
 // document is where the figures go: between the comments that name a group.
@@ -32,6 +34,8 @@ var groups = []struct {
 }{
 	{"dynamo", dynamo.Measure},
 	{"memory", memory.Measure},
+	{"handler", handler.Measure},
+	{"serve", serve.Measure},
 	{"growth", growth.Measure},
 	{"money", money.Measure},
 }

@@ -77,25 +77,29 @@ func New(functions map[string]Function, logger *slog.Logger) (*Gateway, error) {
 // without parameters before one with them, and that before a greedy one, as API
 // Gateway does.
 func (g *Gateway) match(method, path string) (key string, f Function, params map[string]string) {
-	var found route
+	var found *route
 	segments := strings.Split(path, "/")
-	for _, r := range g.routes {
+	for i := range g.routes {
+		r := &g.routes[i]
 		p, ok := r.match(method, segments)
-		if ok && (found.key == "" || found.greedy && !r.greedy || found.greedy == r.greedy && len(p) < len(params)) {
+		if ok && (found == nil || found.greedy && !r.greedy || found.greedy == r.greedy && len(p) < len(params)) {
 			found, params = r, p
 		}
 	}
-	if found.key == "" {
+	if found == nil {
 		return defaultRoute, g.otherwise, nil
 	}
 	return found.key, found.function, params
 }
 
-func (r route) match(method string, segments []string) (params map[string]string, ok bool) {
+func (r *route) match(method string, segments []string) (params map[string]string, ok bool) {
+	if method != r.method {
+		return nil, false
+	}
 	if n := len(r.segments); r.greedy && len(segments) > n {
 		segments = append(slices.Clone(segments[:n-1]), strings.Join(segments[n-1:], "/"))
 	}
-	if method != r.method || len(segments) != len(r.segments) {
+	if len(segments) != len(r.segments) {
 		return nil, false
 	}
 	for i, want := range r.segments {
@@ -137,10 +141,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // newEvent makes the event of a request. It fails when the body cannot be read.
 func newEvent(r *http.Request, key string, params map[string]string) (events.APIGatewayV2HTTPRequest, error) {
-	// One byte over the bound is enough to know; the function refuses by length.
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
-	if err != nil {
-		return events.APIGatewayV2HTTPRequest{}, fmt.Errorf("read body: %w", err)
+	var body []byte
+	var err error
+	if r.ContentLength != 0 { // it is -1 when it is not known
+		// One byte over the bound is enough to know; the function refuses by length.
+		if body, err = io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1)); err != nil {
+			return events.APIGatewayV2HTTPRequest{}, fmt.Errorf("read body: %w", err)
+		}
 	}
 	headers := make(map[string]string, len(r.Header)+2)
 	var cookies []string
@@ -209,9 +216,12 @@ func joinValues(r *http.Request) map[string]string {
 
 // encodeBody is a body as an event holds it: text as it is, all else in base64.
 func encodeBody(body []byte, contentType string) (text string, isBase64 bool) {
+	if len(body) == 0 {
+		return "", false
+	}
 	mediaType, _, _ := mime.ParseMediaType(contentType)
 	isText := strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "json") || strings.HasSuffix(mediaType, "xml") || strings.HasSuffix(mediaType, "javascript")
-	if len(body) == 0 || isText && utf8.Valid(body) {
+	if isText && utf8.Valid(body) {
 		return string(body), false
 	}
 	return base64.StdEncoding.EncodeToString(body), true
@@ -220,12 +230,13 @@ func encodeBody(body []byte, contentType string) (text string, isBase64 bool) {
 // writeResponse sends a function's response. It fails, before anything is
 // sent, when the response cannot be one.
 func writeResponse(w http.ResponseWriter, resp events.APIGatewayV2HTTPResponse) error {
-	body := []byte(resp.Body)
+	body := resp.Body
 	if resp.IsBase64Encoded {
-		var err error
-		if body, err = base64.StdEncoding.DecodeString(resp.Body); err != nil {
+		decoded, err := base64.StdEncoding.DecodeString(resp.Body)
+		if err != nil {
 			return fmt.Errorf("decode response body: %w", err)
 		}
+		body = string(decoded)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 599 {
 		return fmt.Errorf("response with the status code %d", resp.StatusCode)
@@ -239,6 +250,6 @@ func writeResponse(w http.ResponseWriter, resp events.APIGatewayV2HTTPResponse) 
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(resp.StatusCode)
-	w.Write(body) //nolint:errcheck // the client may have gone
+	io.WriteString(w, body) //nolint:errcheck // the client may have gone
 	return nil
 }

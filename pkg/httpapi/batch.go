@@ -43,7 +43,7 @@ type batchResult struct {
 // while others are stored. A repeat of the whole finds what is stored.
 func createEvents(h *Handler, r *request) (reply, error) {
 	var elements []jsontext.Value
-	if err := decodeBody(r, maxBatchBytes, fields{"events": array(&elements, maxBatch)}); err != nil {
+	if err := decodeBody(r, maxBatchBytes, fields{{"events", array(&elements, maxBatch)}}); err != nil {
 		return reply{}, err
 	}
 	if elements == nil {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/record"
@@ -39,12 +38,12 @@ func readBody(r *request, limit int64) ([]byte, error) {
 	if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil && n > limit {
 		return nil, bodyTooLarge(limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
-	}
-	if int64(len(body)) > limit {
+	if r.ContentLength > limit { // what the event holds, which http.NewRequest measures
 		return nil, bodyTooLarge(limit)
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
 	}
 	return body, nil
 }
@@ -55,6 +54,9 @@ func bodyTooLarge(limit int64) error {
 }
 
 func checkContentType(value string) error {
+	if value == "application/json" {
+		return nil // as nearly all send it
+	}
 	mediaType, params, err := mime.ParseMediaType(value)
 	charset := params["charset"]
 	if err != nil || mediaType != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
@@ -70,7 +72,13 @@ type field func(value jsontext.Value) (detail string)
 
 // fields are the members that a body may have. A member that is null counts
 // as left out.
-type fields map[string]field
+type fields []member
+
+// member is a member that a body may have.
+type member struct {
+	name string
+	read field
+}
 
 // decodeBody reads the body of r, of at most limit bytes, as one JSON object
 // with the members of f (RFC 8259; no duplicate names, no lone surrogates). What
@@ -84,51 +92,122 @@ func decodeBody(r *request, limit int64, f fields) error {
 	return f.decode(body)
 }
 
-// decode reads body as decodeBody does.
+// decode reads body as decodeBody does. What it sets refers to body's bytes.
 func (f fields) decode(body []byte) error {
+	dec := newDecoder(body)
+	defer dec.release()
+	wrong, ok := f.readObject(dec)
+	if ok {
+		_, err := dec.ReadToken()
+		ok = err == io.EOF
+	}
+	if !ok {
+		return notAnObject(body)
+	}
+	return wrong.Err()
+}
+
+// notAnObject says why body, which is not one well-formed JSON object, is none.
+func notAnObject(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
-	value, err := dec.ReadValue()
-	if err != nil {
+	if err := dec.SkipValue(); err != nil {
 		return malformed(err)
 	}
-	value = value.Clone()
 	if err := dec.SkipValue(); err == nil {
 		return malformed(errors.New("there is more after the first value"))
 	} else if err != io.EOF {
 		return malformed(err)
 	}
-	if value.Kind() != '{' {
-		return badRequest("malformed_json", "the body must be a JSON object")
-	}
-	return f.read(value)
+	return badRequest("malformed_json", "the body must be a JSON object")
 }
 
 // read sets the members of a valid object.
 func (f fields) read(object jsontext.Value) error {
-	var wrong record.Fields
-	dec := jsontext.NewDecoder(bytes.NewReader(object))
-	if _, err := dec.ReadToken(); err != nil {
-		return malformed(err)
-	}
-	for dec.PeekKind() == '"' && len(wrong) < maxFieldErrors {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return malformed(err)
-		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return malformed(err)
-		}
-		read, known := f[name]
-		switch {
-		case !known:
-			wrong.Add(shorten(name), "is not a field of this body; its fields are "+strings.Join(slices.Sorted(maps.Keys(f)), ", "))
-		case value.Kind() != 'n':
-			wrong.Add(name, read(value))
-		}
+	dec := newDecoder(object)
+	defer dec.release()
+	wrong, ok := f.readObject(dec)
+	if !ok {
+		return notAnObject(object)
 	}
 	return wrong.Err()
+}
+
+// readObject sets the members of the object that comes next, and says what is
+// wrong with them. It is not ok if that is no well-formed object.
+func (f fields) readObject(dec *decoder) (wrong record.Fields, ok bool) {
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil, false
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		if len(wrong) < maxFieldErrors {
+			f.readMember(unquote(name), value, &wrong)
+		}
+	}
+	_, err := dec.ReadToken() // the end of the object, if it is well-formed
+	return wrong, err == nil
+}
+
+func (f fields) readMember(name []byte, value jsontext.Value, wrong *record.Fields) {
+	i := slices.IndexFunc(f, func(m member) bool { return m.name == string(name) })
+	switch {
+	case i < 0:
+		wrong.Add(shorten(string(name)), "is not a field of this body; its fields are "+f.names())
+	case value.Kind() != 'n':
+		wrong.Add(f[i].name, f[i].read(value))
+	}
+}
+
+func (f fields) names() string {
+	names := make([]string, len(f))
+	for i, m := range f {
+		names[i] = m.name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// unquote is the text of a valid JSON string. It may share its bytes.
+func unquote(value jsontext.Value) []byte {
+	if bytes.IndexByte(value, '\\') < 0 {
+		return value[1 : len(value)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, value) // it is valid
+	return text
+}
+
+// decoder reads JSON from bytes that it neither copies nor changes. Most of its
+// cost is what it notes of the names of objects, which it can use again.
+type decoder struct {
+	jsontext.Decoder
+	input bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// newDecoder makes a decoder of b, to be released. The values that it reads
+// share the bytes of b and stay.
+func newDecoder(b []byte) *decoder {
+	dec := decoders.Get().(*decoder)
+	dec.reset(b)
+	return dec
+}
+
+func (dec *decoder) release() {
+	dec.reset(nil)
+	decoders.Put(dec)
+}
+
+func (dec *decoder) reset(b []byte) {
+	dec.input = *bytes.NewBuffer(b)
+	dec.Reset(&dec.input)
 }
 
 // shorten cuts a client's text to maxNameShown characters.
@@ -163,9 +242,7 @@ func text(dst *string, set *bool) field {
 		if set != nil {
 			*set = true
 		}
-		if err := json.Unmarshal(value, dst); err != nil {
-			return "must be a string in UTF-8"
-		}
+		*dst = string(unquote(value))
 		return ""
 	}
 }
@@ -192,12 +269,15 @@ func attributes(dst *record.Attributes) field {
 		if value.Kind() != '{' {
 			return "must be a JSON object"
 		}
-		if depth(value) > record.MaxDepth {
+		depth, spaced := layout(value)
+		if depth > record.MaxDepth {
 			return fmt.Sprintf("is nested deeper than %d levels", record.MaxDepth)
 		}
-		value = value.Clone()
-		if err := value.Compact(); err != nil {
-			return "must be a JSON object"
+		if spaced {
+			value = value.Clone()
+			if err := value.Compact(); err != nil {
+				return "must be a JSON object"
+			}
 		}
 		*dst = record.Attributes(value)
 		return ""
@@ -211,7 +291,8 @@ func array(dst *[]jsontext.Value, most int) field {
 		if value.Kind() != '[' {
 			return detail
 		}
-		dec := jsontext.NewDecoder(bytes.NewReader(value))
+		dec := newDecoder(value)
+		defer dec.release()
 		if _, err := dec.ReadToken(); err != nil {
 			return detail
 		}
@@ -221,7 +302,7 @@ func array(dst *[]jsontext.Value, most int) field {
 			if err != nil || len(elements) == most {
 				return detail
 			}
-			elements = append(elements, element.Clone())
+			elements = append(elements, element)
 		}
 		if len(elements) == 0 {
 			return detail
@@ -231,9 +312,10 @@ func array(dst *[]jsontext.Value, most int) field {
 	}
 }
 
-// depth is how many levels of objects and arrays a valid value nests.
-func depth(value jsontext.Value) int {
-	deepest, level := 0, 0
+// layout is how many levels of objects and arrays a valid value nests, and
+// whether there is white space between its tokens.
+func layout(value jsontext.Value) (depth int, spaced bool) {
+	level := 0
 	inString := false
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
@@ -244,10 +326,12 @@ func depth(value jsontext.Value) int {
 		case inString:
 		case c == '{' || c == '[':
 			level++
-			deepest = max(deepest, level)
+			depth = max(depth, level)
 		case c == '}' || c == ']':
 			level--
+		case c <= ' ':
+			spaced = true
 		}
 	}
-	return deepest
+	return depth, spaced
 }

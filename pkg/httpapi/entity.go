@@ -54,9 +54,9 @@ func createEntity(h *Handler, r *request) (reply, error) {
 	e := entity.Entity{Type: entity.DefaultType, Attributes: record.Attributes("{}")}
 	var hasID bool
 	err := decodeBody(r, maxBodyBytes, fields{
-		"id":         text(&e.ID, &hasID),
-		"type":       text(&e.Type, nil),
-		"attributes": attributes(&e.Attributes),
+		{"id", text(&e.ID, &hasID)},
+		{"type", text(&e.Type, nil)},
+		{"attributes", attributes(&e.Attributes)},
 	})
 	if err != nil {
 		return reply{}, err
@@ -73,7 +73,7 @@ func createEntity(h *Handler, r *request) (reply, error) {
 func updateEntity(h *Handler, r *request) (reply, error) {
 	var id string
 	var patch record.Attributes
-	err := decodeBody(r, maxBodyBytes, fields{"id": text(&id, nil), "attributes": attributes(&patch)})
+	err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}, {"attributes", attributes(&patch)}})
 	if err != nil {
 		return reply{}, err
 	}
@@ -92,7 +92,7 @@ type deleted struct {
 
 func deleteEntity(h *Handler, r *request) (reply, error) {
 	var id string
-	if err := decodeBody(r, maxBodyBytes, fields{"id": text(&id, nil)}); err != nil {
+	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
 		return reply{}, err
 	}
 	if err := entity.Delete(r.Context(), h.stores.Entities, r.workspace, id); err != nil {

@@ -64,11 +64,11 @@ func readEvent(decode func(fields) error) (event.New, error) {
 	var entityID string
 	var hasID, hasEntityID bool
 	err := decode(fields{
-		"id":          text(&e.ID, &hasID),
-		"name":        text(&e.Name, nil),
-		"entity_id":   text(&entityID, &hasEntityID),
-		"occurred_at": instant(&e.OccurredAt, &e.OccurredAtSet),
-		"attributes":  attributes(&e.Attributes),
+		{"id", text(&e.ID, &hasID)},
+		{"name", text(&e.Name, nil)},
+		{"entity_id", text(&entityID, &hasEntityID)},
+		{"occurred_at", instant(&e.OccurredAt, &e.OccurredAtSet)},
+		{"attributes", attributes(&e.Attributes)},
 	})
 	if err != nil {
 		return event.New{}, err

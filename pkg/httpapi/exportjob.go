@@ -17,16 +17,16 @@ func createExportJob(h *Handler, r *request) (reply, error) {
 	var resource, format, formulas string
 	var from, to record.Time
 	err := decodeBody(r, maxBodyBytes, fields{
-		"id":       text(&j.ID, &hasID),
-		"resource": text(&resource, nil),
-		"format":   text(&format, nil),
-		"filters": object(fields{
-			"type":      text(&j.Filters.Type, nil),
-			"entity_id": text(&j.Filters.EntityID, nil),
-			"from":      instant(&from, &fromSet),
-			"to":        instant(&to, &toSet),
-		}),
-		"csv_formulas": text(&formulas, nil),
+		{"id", text(&j.ID, &hasID)},
+		{"resource", text(&resource, nil)},
+		{"format", text(&format, nil)},
+		{"filters", object(fields{
+			{"type", text(&j.Filters.Type, nil)},
+			{"entity_id", text(&j.Filters.EntityID, nil)},
+			{"from", instant(&from, &fromSet)},
+			{"to", instant(&to, &toSet)},
+		})},
+		{"csv_formulas", text(&formulas, nil)},
 	})
 	if err != nil {
 		return reply{}, err
@@ -113,7 +113,7 @@ func scheme(r *request) string {
 
 func cancelExportJob(h *Handler, r *request) (reply, error) {
 	var id string
-	if err := decodeBody(r, maxBodyBytes, fields{"id": text(&id, nil)}); err != nil {
+	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
 		return reply{}, err
 	}
 	if detail := record.CheckID(id); detail != "" {

@@ -12,14 +12,14 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"sluice/pkg/access"
@@ -106,6 +106,9 @@ type invocation struct {
 	pathParameters map[string]string
 	stagePath      string // what stands before the route's path: "" or "/" and the stage
 	malformed      bool   // the event could not be made an HTTP request
+
+	buffer *[]byte // to write a body into
+	json   []byte  // the body of the response, in buffer, if it is not the adapter's
 }
 
 type invocationKey struct{}
@@ -123,7 +126,7 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	path := trimStage(ev)
 	inv.stagePath = escapePath(strings.TrimSuffix(ev.RawPath, path))
 	ev.RawPath = escapePath(path)
-	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	resp, err := h.proxy(ctx, &inv, ev)
 	if err == nil {
 		return resp, nil
 	}
@@ -131,14 +134,48 @@ func (h *Handler) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest)
 	ev = events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	ev.RequestContext.DomainName = ""
 	ev.RequestContext.HTTP.Method = http.MethodGet
-	return h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	return h.proxy(ctx, &inv, ev)
 }
+
+// proxy has the adapter hand the event to ServeHTTP. Bodies that are JSON do
+// not go through its writer, which would copy them twice more.
+func (h *Handler) proxy(ctx context.Context, inv *invocation, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+	inv.buffer = buffers.Get().(*[]byte)
+	resp, err := h.adapter.ProxyWithContext(context.WithValue(ctx, invocationKey{}, inv), ev)
+	if err == nil && len(inv.json) > 0 {
+		resp.Body = string(inv.json)
+	}
+	if cap(*inv.buffer) <= maxBuffer {
+		buffers.Put(inv.buffer)
+	}
+	return resp, err
+}
+
+// buffers are bodies that were sent.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer is the most bytes of a buffer that is kept.
+const maxBuffer = 1 << 20
 
 // request is what an action works on.
 type request struct {
 	*http.Request
-	invocation
+	*invocation
 	caller
+	ctx    context.Context // in place of the http.Request's: it ends when the action has had its time
+	values url.Values      // of the query, once it was read
+	badURL error           // why it was not read whole
+}
+
+// Context hides that of http.Request.
+func (r *request) Context() context.Context { return r.ctx }
+
+// query is what the query says as far as it can be read; err if it cannot all be.
+func (r *request) query() (values url.Values, err error) {
+	if r.values == nil {
+		r.values, r.badURL = url.ParseQuery(r.URL.RawQuery)
+	}
+	return r.values, r.badURL
 }
 
 // reply is what an action answers.
@@ -148,18 +185,20 @@ type reply struct {
 	body    any         // JSON
 	records int         // how many records the body shows
 	encoded []byte      // the body as bytes: by encode, unless the action set it
+	written bool        // by encode, and so JSON
 }
 
-// encode writes body as JSON. Strings and numbers of attributes come out as
-// they were stored.
-func (out *reply) encode() (err error) {
+// encode writes body as JSON into buffer, which it may replace by a larger one.
+func (out *reply) encode(buffer *[]byte) error {
 	if out.encoded != nil {
 		return nil
 	}
-	if out.encoded, err = json.Marshal(out.body, jsontext.PreserveRawStrings(true)); err != nil {
+	text, err := appendJSON((*buffer)[:0], out.body)
+	if err != nil {
 		return fmt.Errorf("encode response: %w", err)
 	}
-	out.encoded = append(out.encoded, '\n')
+	*buffer = append(text, '\n')
+	out.encoded, out.written = *buffer, true
 	return nil
 }
 
@@ -167,26 +206,35 @@ func (out *reply) encode() (err error) {
 // *apiError, a *record.Error, or a fault of the service.
 type action func(h *Handler, r *request) (reply, error)
 
+// commonHeader is that of every response, unless its reply has another.
+var commonHeader = http.Header{
+	"Content-Type":           {"application/json"},
+	"Cache-Control":          {"no-store"},
+	"X-Content-Type-Options": {"nosniff"},
+}
+
 // ServeHTTP implements http.Handler for requests that Invoke made.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	start := time.Now()
-	inv, _ := hr.Context().Value(invocationKey{}).(invocation)
-	r := &request{Request: hr, invocation: inv}
+	r := &request{Request: hr, ctx: hr.Context()}
+	r.invocation, _ = r.ctx.Value(invocationKey{}).(*invocation)
 	c, out, err := h.serve(r)
 	if err != nil {
 		out = h.problem(r, err)
 	}
 	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
+	maps.Copy(header, commonHeader)
 	if len(out.encoded) == 0 {
 		header.Del("Content-Type")
 	}
 	maps.Copy(header, out.header)
 	c.decision.SetHeaders(header)
 	w.WriteHeader(out.status)
-	w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
+	if out.written {
+		r.json = out.encoded
+	} else {
+		w.Write(out.encoded) //nolint:errcheck // the adapter's writer is a buffer
+	}
 	h.log(r, c, out, err, time.Since(start))
 }
 
@@ -249,7 +297,8 @@ func (h *Handler) asked(r *request) int64 {
 	if strings.Contains(h.route.Path, "{") {
 		return 1
 	}
-	p := parameters{values: r.URL.Query()}
+	values, _ := r.query() // the action says what is wrong with it
+	p := parameters{values: values}
 	return int64(p.limit(h.maxPage()))
 }
 
@@ -285,14 +334,13 @@ func (h *Handler) act(r *request) (out reply, err error) {
 	if r.malformed {
 		return reply{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
-	defer cancel()
-	within := *r
-	within.Request = r.WithContext(ctx)
-	if out, err = h.route.action(h, &within); err == nil {
-		err = out.encode()
+	whole := r.ctx
+	bounded, cancel := context.WithTimeout(whole, storeTimeout)
+	defer func() { cancel(); r.ctx = whole }()
+	r.ctx = bounded
+	if out, err = h.route.action(h, r); err == nil {
+		err = out.encode(r.buffer)
 	}
-	r.caller = within.caller
 	return out, err
 }
 
@@ -322,7 +370,7 @@ func pageOf[T any](h *Handler, r *request, records []T, more bool, next cursor) 
 			return reply{}, err
 		}
 		body.NextCursor = &text
-		query := r.URL.Query()
+		query, _ := r.query()
 		query.Set("cursor", text)
 		out.header = http.Header{"Link": {fmt.Sprintf("<%s%s?%s>; rel=\"next\"", r.stagePath, r.URL.EscapedPath(), query.Encode())}}
 	}

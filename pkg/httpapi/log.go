@@ -32,7 +32,17 @@ const metricsNamespace = "Sluice"
 func (h *Handler) log(r *request, c charge, out reply, err error, duration time.Duration) {
 	d := c.decision
 	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	switch {
+	case out.status >= http.StatusInternalServerError:
+		level = slog.LevelError
+	case r.refused != "" || d.Degraded != nil:
+		level = slog.LevelWarn
+	}
+	handler := h.opts.Logger.Handler()
+	if !handler.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := append(make([]slog.Attr, 0, maxAttrs),
 		slog.String("request_id", r.requestID),
 		slog.String("Route", h.route.Name),
 		slog.String("address", r.address),
@@ -40,7 +50,7 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		slog.Int("records", out.records),
 		slog.Int64("remaining", d.Remaining()),
 		slog.Float64("duration_ms", milliseconds(duration)),
-	}
+	)
 	if r.keyID != "" {
 		attrs = append(attrs, slog.String("key_id", r.keyID))
 	}
@@ -48,23 +58,25 @@ func (h *Handler) log(r *request, c charge, out reply, err error, duration time.
 		attrs = append(attrs, slog.String("workspace", r.workspace))
 	}
 	if r.refused != "" {
-		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("access_refused", r.refused))
 	}
 	if out.status >= http.StatusInternalServerError {
-		level = slog.LevelError
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	if d.Degraded != nil {
-		level = max(level, slog.LevelWarn)
 		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", d.Degraded.Error()))
 	}
 	if h.opts.Service != "" {
-		attrs = append(attrs, metrics(h.opts.Service, r, c)...)
+		attrs = appendMetrics(attrs, h.opts.Service, r, c)
 	}
+	line := slog.NewRecord(time.Now(), level, "request", 0) // the place in this source would always be the same
+	line.AddAttrs(attrs...)
 	// A client that has gone must not take the line with it.
-	h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
+	handler.Handle(context.WithoutCancel(r.Context()), line) //nolint:errcheck // there is nowhere else to say it
 }
+
+// maxAttrs is the most attributes of a line.
+const maxAttrs = 24
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
@@ -85,44 +97,62 @@ type metricDirective struct {
 // counts each metric.
 var dimensions = [][]string{{"Service"}, {"Service", "Route"}}
 
-// metrics are the members of a log line that CloudWatch reads, those alone that
-// the request has something to say to.
-func metrics(service string, r *request, c charge) []slog.Attr {
-	attrs := []slog.Attr{slog.String("Service", service)}
-	var defined []metric
-	add := func(name, unit string, value float64) {
-		defined = append(defined, metric{Name: name, Unit: unit})
-		attrs = append(attrs, slog.Float64(name, value))
-	}
+// appendMetrics appends the members of a log line that CloudWatch reads, those
+// alone that the request has something to say to.
+func appendMetrics(attrs []slog.Attr, service string, r *request, c charge) []slog.Attr {
+	attrs = append(attrs, slog.String("Service", service))
+	first := len(attrs)
+	count := func(name string) { attrs = append(attrs, slog.Float64(name, 1)) }
 	d := c.decision
 	switch {
 	case d.Allowed:
-		add("Allowed", "Count", 1)
+		count("Allowed")
 	case c.err == nil:
-		add("Refused", "Count", 1)
+		count("Refused")
 		for _, policy := range d.Violated() {
-			add(refusedBy[policy], "Count", 1)
+			count(refusedBy[policy])
 		}
 	}
 	if d.Local {
-		add("LocalRefusals", "Count", 1)
+		count("LocalRefusals")
 	}
 	if c.made {
-		add("ChargeLatency", "Milliseconds", milliseconds(c.latency))
+		attrs = append(attrs, slog.Float64(chargeLatency, milliseconds(c.latency)))
 	}
 	if c.err != nil || d.Degraded != nil {
-		add("ChargeFailures", "Count", 1)
+		count("ChargeFailures")
 	}
 	if d.Degraded != nil {
-		add("FailedOpen", "Count", 1)
+		count("FailedOpen")
 	}
 	if r.refused != "" {
-		add("AccessRefusals", "Count", 1)
+		count("AccessRefusals")
 	}
-	return append(attrs, slog.Group("_aws",
+	return append(attrs, slog.Attr{Key: "_aws", Value: slog.GroupValue(
 		slog.Int64("Timestamp", int64(d.Window)*1000),
-		slog.Any("CloudWatchMetrics", []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: defined}}),
-	))
+		slog.Any("CloudWatchMetrics", directives(attrs[first:])),
+	)})
+}
+
+// chargeLatency is the one metric that is no count.
+const chargeLatency = "ChargeLatency"
+
+// answered are the directives of a request that was let through, as most are.
+var answered any = []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: []metric{{"Allowed", "Count"}, {chargeLatency, "Milliseconds"}}}}
+
+// directives define metrics, the members of a line.
+func directives(metrics []slog.Attr) any {
+	if len(metrics) == 2 && metrics[0].Key == "Allowed" && metrics[1].Key == chargeLatency {
+		return answered
+	}
+	defined := make([]metric, len(metrics))
+	for i, m := range metrics {
+		defined[i] = metric{Name: m.Key, Unit: "Count"}
+		if m.Key == chargeLatency {
+			defined[i].Unit = "Milliseconds"
+		}
+	}
+	return []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: defined}}
 }
 
 // refusedBy names the metric of a rule's refusals.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -31,20 +30,21 @@ type parameters struct {
 // parseQuery reads the query, which may hold the known parameters once each.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := r.query()
 	if err != nil {
 		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
 		return p
 	}
 	p.values = values
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name):
 			p.wrong.Add(shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
-		case len(values[name]) > 1:
+		case len(given) > 1:
 			p.wrong.Add(name, "is given more than once")
 		}
 	}
+	slices.SortFunc(p.wrong, func(a, b record.FieldError) int { return strings.Compare(a.Field, b.Field) })
 	return p
 }
 

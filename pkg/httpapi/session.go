@@ -14,7 +14,7 @@ func signIn(h *Handler, r *request) (reply, error) {
 		return reply{}, err
 	}
 	var key string
-	if err := decodeBody(r, maxBodyBytes, fields{"key": text(&key, nil)}); err != nil {
+	if err := decodeBody(r, maxBodyBytes, fields{{"key", text(&key, nil)}}); err != nil {
 		return reply{}, err
 	}
 	if h.opts.AccessOff {

@@ -100,3 +100,17 @@ func TestPageFull(t *testing.T) {
 		}
 	}
 }
+
+func TestTimeText(t *testing.T) {
+	for at := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 10000; at = at.Add(1234567*time.Minute + 98765432*time.Microsecond) {
+		if got, want := record.TimeOf(at).String(), at.Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z"); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+	first, last := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+	for at, want := range map[time.Time]string{first: "0000-01-01T00:00:00.000Z", last: "9999-12-31T23:59:59.999Z"} {
+		if got, err := record.TimeOf(at).MarshalText(); err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}

@@ -175,7 +175,7 @@ func fromItem(item dynamorecord.Item) (entity.Entity, error) {
 	e := entity.Entity{
 		ID:         r.Text("id"),
 		Type:       r.Text("type"),
-		Attributes: record.Attributes(r.Text("attributes")),
+		Attributes: r.Attributes("attributes"),
 		CreatedAt:  r.Time("created_at"),
 		UpdatedAt:  r.Time("updated_at"),
 	}

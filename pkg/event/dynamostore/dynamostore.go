@@ -232,7 +232,7 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 		Name:       r.Text("name"),
 		EntityID:   event.OptionalID(r.OptionalText("entity_id")),
 		OccurredAt: r.Time("occurred_at"),
-		Attributes: record.Attributes(r.Text("attributes")),
+		Attributes: r.Attributes("attributes"),
 		CreatedAt:  r.Time("created_at"),
 	}
 	if err := r.Err(); err != nil {

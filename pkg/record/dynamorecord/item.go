@@ -1,6 +1,7 @@
 package dynamorecord
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -57,6 +58,15 @@ func (r *Reader) OptionalText(name string) string {
 		r.fail(name, fmt.Sprintf("is a %T, not a string", v))
 		return ""
 	}
+}
+
+// Attributes is the value of an attribute that must be there and is JSON.
+func (r *Reader) Attributes(name string) record.Attributes {
+	a := record.Attributes(r.Text(name))
+	if !json.Valid(a) {
+		r.fail(name, "is not JSON") // answers show it as it is
+	}
+	return a
 }
 
 // Time is the value of an attribute that must be there and holds the text of a
