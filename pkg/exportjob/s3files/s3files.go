@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
@@ -47,9 +46,10 @@ func New(client Client, bucket string) (*Store, error) {
 }
 
 // Open makes the Store that environment variables describe: EXPORT_JOBS_BUCKET
-// names the bucket; the SDK reads its own.
-func Open(ctx context.Context, getenv func(string) string) (*Store, error) {
-	client, bucket, err := open(ctx, getenv)
+// names the bucket. The rest is of sdk, but that buckets are part of the path,
+// not of the host, where AWS_ENDPOINT_URL_S3 is set.
+func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
+	client, bucket, err := open(sdk, getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -57,21 +57,17 @@ func Open(ctx context.Context, getenv func(string) string) (*Store, error) {
 }
 
 // OpenLinks is Open for Links.
-func OpenLinks(ctx context.Context, getenv func(string) string) (*Links, error) {
-	client, bucket, err := open(ctx, getenv)
+func OpenLinks(sdk aws.Config, getenv func(string) string) (*Links, error) {
+	client, bucket, err := open(sdk, getenv)
 	if err != nil {
 		return nil, err
 	}
 	return NewLinks(client, bucket)
 }
 
-func open(ctx context.Context, getenv func(string) string) (client *s3.Client, bucket string, err error) {
+func open(sdk aws.Config, getenv func(string) string) (client *s3.Client, bucket string, err error) {
 	if bucket = getenv("EXPORT_JOBS_BUCKET"); bucket == "" {
 		return nil, "", errors.New("EXPORT_JOBS_BUCKET: a bucket name is required")
-	}
-	sdk, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("load AWS configuration: %w", err)
 	}
 	return s3.NewFromConfig(sdk, func(o *s3.Options) {
 		// A server that is not AWS's is known by an endpoint without a name for
