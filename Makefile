@@ -167,7 +167,7 @@ GOARCH_x86_64 := amd64
 build-%Function:
 	@test -n "$(ARTIFACTS_DIR)" || { echo "$@ is for sam build, which sets ARTIFACTS_DIR"; exit 1; }
 	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
 
 clean: ## remove what was built and fetched; the local server's data stays

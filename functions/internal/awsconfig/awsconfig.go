@@ -1,9 +1,10 @@
 // Package awsconfig reads the configuration of the AWS SDK from where a function
-// always has it: the environment. docs/decisions/0010-configuration-from-the-environment.md
+// always has it: the environment. docs/decisions/0010-what-the-functions-link.md
 // says why it does not use the SDK's own search.
 package awsconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,8 +25,8 @@ const connections = 16
 // Load makes a configuration of the SDK's own environment variables, those that
 // config.EnvConfig lists; files and other services are not asked. It is an error
 // if AWS_REGION, AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY is missing, or another
-// variable holds what it must not. AWS_CA_BUNDLE is not read; Go itself reads
-// SSL_CERT_FILE.
+// variable holds what it must not. AWS_CA_BUNDLE is not read (Go itself reads
+// SSL_CERT_FILE), nor what is about checksums, which s3files decides.
 func Load() (aws.Config, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
@@ -45,22 +46,17 @@ func Load() (aws.Config, error) {
 		// Of these the clients of services read what is theirs: endpoints, and
 		// whether they are to be FIPS or dual-stack ones.
 		ConfigSources:              []any{env},
-		DefaultsMode:               env.DefaultsMode,
+		DefaultsMode:               cmp.Or(env.DefaultsMode, aws.DefaultsModeLegacy),
+		RuntimeEnvironment:         aws.RuntimeEnvironment{EnvironmentIdentifier: "AWS_Lambda", Region: env.Region},
 		RetryMode:                  env.RetryMode,
 		RetryMaxAttempts:           env.RetryMaxAttempts,
 		AppID:                      env.AppID,
-		AccountIDEndpointMode:      env.AccountIDEndpointMode,
-		RequestChecksumCalculation: env.RequestChecksumCalculation,
-		ResponseChecksumValidation: env.ResponseChecksumValidation,
+		AccountIDEndpointMode:      cmp.Or(env.AccountIDEndpointMode, aws.AccountIDEndpointModePreferred),
 		DisableClockSkewCorrection: aws.ToBool(env.DisableClockSkewCorrection),
 		AuthSchemePreference:       env.AuthSchemePreference,
 	}
 	if env.BaseEndpoint != "" && !aws.ToBool(env.IgnoreConfiguredEndpoints) {
 		sdk.BaseEndpoint = &env.BaseEndpoint
-	}
-	if env.DefaultsMode == aws.DefaultsModeAuto {
-		// The SDK finds out where it runs; a function is in its region.
-		sdk.DefaultsMode = aws.DefaultsModeInRegion
 	}
 	return sdk, nil
 }
