@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"sluice/bench/coldstart"
 	"sluice/bench/report"
 )
 
@@ -17,7 +18,9 @@ import (
 var groups = []struct {
 	name    string
 	measure func(t *testing.T) []report.Section
-}{}
+}{
+	{"coldstart", coldstart.Measure},
+}
 
 // TestFigures measures. It fails only when something cannot be measured: no
 // test asserts a time.
