@@ -51,8 +51,9 @@ test: ## run everything that must pass: check, template and the Go tests
 	{ go test $$race -run NONE ./... >/dev/null || true; } && \
 	race=$$race go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
 		run() { go test -json $$race -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		run $$(go list ./... | grep -Evx "$(ALONE)"); \
-		run -p 1 $$(go list ./... | grep -Ex "$(ALONE)"); \
+		all=$$(go list ./...) || exit 1; \
+		run $$(echo "$$all" | grep -Evx "$(ALONE)"); \
+		run -p 1 $$(echo "$$all" | grep -Ex "$(ALONE)"); \
 		exit $${failed:-0}'
 
 # What is left out without a tool, and what the tool needs.

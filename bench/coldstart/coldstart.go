@@ -28,12 +28,12 @@ import (
 const (
 	root = ".." // the repository, from where the tests of the module run
 
-	starts = 15 // processes of each function whose time to the first poll is taken
+	starts = 9 // processes of each function whose time to the first poll is taken
 
 	// In the series of requests: processes of each function, requests to each,
 	// and what the stand-in for DynamoDB takes to accept a connection, as a
 	// handshake does, and to answer.
-	processes = 5
+	processes = 4
 	requests  = 10
 	accept    = 30 * time.Millisecond
 	answer    = 4 * time.Millisecond
@@ -53,7 +53,7 @@ type function struct {
 	env         []string // beside what all have
 	size, zip   float64  // MB, for arm64; 0 for one that is only started
 	start       []time.Duration
-	bare        []time.Duration // of the bare function, started after each
+	bare, warm  []time.Duration // of the bare function, started after each: as it is, and with a call
 	first, then []time.Duration // of requests; none for a function that no request reaches
 }
 
@@ -68,15 +68,16 @@ func Measure(t *testing.T) []report.Section {
 		functions = append(functions, build(t, filepath.Base(filepath.Dir(folder)), root, "sluice/functions/"+filepath.Base(filepath.Dir(folder))))
 	}
 	bare := build(t, "bare", ".", "sluice/bench/coldstart/bare")
-	environment := &function{name: "bare, configured from the environment", binary: bare.binary, env: []string{"BARE=environment"}}
 	warm := &function{name: "bare, with a call", binary: bare.binary, env: []string{"BARE=warm"}}
-	functions = append(functions, environment, warm)
+	environment := &function{name: "bare, configured from the environment", binary: bare.binary, env: []string{"BARE=environment"}}
+	functions = append(functions, environment)
 
 	at := serve(t, 0, 0)
 	for range starts {
 		for _, f := range functions {
 			f.start = append(f.start, start(t, f, at))
 			f.bare = append(f.bare, start(t, bare, at))
+			f.warm = append(f.warm, start(t, warm, at))
 		}
 	}
 	at = serve(t, accept, answer)
@@ -85,26 +86,30 @@ func Measure(t *testing.T) []report.Section {
 			f.request(t, at)
 		}
 	}
-	bare.start = environment.bare
-	bare.bare = bare.start
-	return []report.Section{section(append([]*function{bare}, functions...), median(warm.start)-median(warm.bare))}
+	for _, f := range functions {
+		bare.start, warm.start = append(bare.start, f.bare...), append(warm.start, f.warm...)
+	}
+	for _, f := range []*function{bare, warm} {
+		f.bare, f.warm = bare.start, warm.start
+	}
+	return []report.Section{section(append([]*function{bare, warm}, functions...))}
 }
 
-func section(functions []*function, call time.Duration) report.Section {
+func section(functions []*function) report.Section {
 	s := report.Section{
 		Title: "Cold start and size",
 		About: fmt.Sprintf("The binaries of the functions on the Lambda Runtime API, beside a bare one: aws-lambda-go and a DynamoDB client of the SDK's default configuration, built with the same flags. "+
 			"Sizes are for arm64, zipped by gzip at its default level, as SAM zips. From exec to the first poll: medians of %d processes of each function, the bare one started after each and the ratio being to those, with a stand-in for DynamoDB that accepts and answers at once; "+
 			"without the call that warms the connection, which takes the bare function %s ms. "+
 			"Requests: medians of %d processes with %d requests each; a connection takes %v, an answer %v.",
-			starts, ms(call), processes, requests, accept, answer),
+			starts, processes, requests, accept, answer),
 		Header: []string{"Function", "Binary, MB", "Zip, MB", "Exec to poll, ms", "Ratio", "First request, ms", "Later, ms"},
 	}
 	for _, f := range functions {
 		took := median(f.start)
 		net := took
 		if f.size > 0 && f.name != "bare" && f.name != "export-worker" { // it makes no such call
-			net -= call
+			net -= median(f.warm) - median(f.bare)
 		}
 		ratio := float64(net) / float64(median(f.bare))
 		row := []string{f.name, report.Number(f.size), report.Number(f.zip), ms(took), report.Number(ratio), "–", "–"}
