@@ -28,7 +28,7 @@ import (
 const (
 	root = ".." // the repository, from where the tests of the module run
 
-	starts = 9 // processes of each function whose time to the first poll is taken
+	starts = 15 // processes of each function whose time to the first poll is taken
 
 	// In the series of requests: processes of each function, requests to each,
 	// and what the stand-in for DynamoDB takes to accept a connection, as a
@@ -99,8 +99,9 @@ func section(functions []*function) report.Section {
 	s := report.Section{
 		Title: "Cold start and size",
 		About: fmt.Sprintf("The binaries of the functions on the Lambda Runtime API, beside a bare one: aws-lambda-go and a DynamoDB client of the SDK's default configuration, built with the same flags. "+
-			"Sizes are for arm64, zipped by gzip at its default level, as SAM zips. From exec to the first poll: medians of %d processes of each function, the bare one started after each and the ratio being to those, with a stand-in for DynamoDB that accepts and answers at once; "+
-			"without the call that warms the connection, which takes the bare function %s ms. "+
+			"Sizes are for arm64, zipped by gzip at its default level, as SAM zips. "+
+			"From exec to the first poll: medians of %d processes of each function, each followed by the bare one, as it is and with such a call as warms the functions' connections; a stand-in for DynamoDB accepts and answers at once. "+
+			"The ratio is to the bare one, less what the call adds to that. "+
 			"Requests: medians of %d processes with %d requests each; a connection takes %v, an answer %v.",
 			starts, processes, requests, accept, answer),
 		Header: []string{"Function", "Binary, MB", "Zip, MB", "Exec to poll, ms", "Ratio", "First request, ms", "Later, ms"},
