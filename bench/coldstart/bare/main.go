@@ -1,7 +1,7 @@
 // Command bare is the least function that can reach DynamoDB: what the cold
 // starts of Sluice's functions are measured beside. It is configured by the SDK's
 // own search. BARE=environment has it configured as Sluice's functions are, and
-// BARE=warm also has it make a call in its init phase, as they do.
+// CALLS=1 also has it make a call in its init phase, as they do; CALLS=10 ten at once.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"errors"
 	"log"
 	"os"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -22,9 +24,12 @@ import (
 func main() {
 	ctx := context.Background()
 	client := dynamodb.NewFromConfig(configuration(ctx))
-	if os.Getenv("BARE") == "warm" {
-		call(ctx, client)
+	calls, _ := strconv.Atoi(os.Getenv("CALLS")) //nolint:errcheck // none by default
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() { call(ctx, client) })
 	}
+	wg.Wait()
 	lambda.Start(func() (string, error) { return "hello", nil })
 }
 
