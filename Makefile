@@ -21,12 +21,15 @@ SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
 # It wants a region to check against, and the make that it runs none of this one's flags.
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
 
+# Bytes that a function may take zipped, as it is deployed.
+MOST_ZIPPED := 3500000
+
 # Says what is left out. That fails where CI is set.
 without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots bench bench-coldstart clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots sam bench fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -35,27 +38,12 @@ run: ## serve the API on this machine
 	go run ./cmd/sluice serve
 
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
-# The test runner comes last, so that its counts are the last line. It runs one
-# package at a time, compiled beforehand: tests that need more demand than the
-# limit share the machine with no others.
+# The test runner comes last, so that its counts are the last line. Packages
+# whose tests need more demand than the limits share the machine with no others.
+ALONE := sluice/functions|sluice/cmd/sluice
 test: ## run everything that must pass: check, template and the Go tests
-	@$(MAKE) --no-print-directory check
-	@if $(MAKE) --no-print-directory $(SAM_READY); then $(MAKE) --no-print-directory template; \
-	else $(call without,the checks of template.yaml; they need python3 with venv and its package index); fi
-	@$(MAKE) --no-print-directory dynamodb-local || \
-		$(call without,the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped)
-	@$(MAKE) --no-print-directory versitygw || \
-		$(call without,the build of Versity S3 Gateway; it needs the Go proxy. Tests that use it are skipped)
-	@$(MAKE) --no-print-directory schemathesis || \
-		$(call without,the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped)
-	@$(MAKE) --no-print-directory moto || \
-		$(call without,the fetch of moto; it needs python3 with venv and its package index. Its test is skipped)
-	@$(MAKE) --no-print-directory requests || \
-		$(call without,the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run)
-	@$(MAKE) --no-print-directory ky || \
-		$(call without,the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run)
-	@$(MAKE) --no-print-directory axe || \
-		$(call without,the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped)
+	@$(MAKE) --no-print-directory -j check fetch
+	@if [ -e $(SAM_READY) ]; then $(MAKE) --no-print-directory template; fi
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		$(call without,the tests of the dashboard; they need Chromium)
 	@java -version >/dev/null 2>&1 || \
@@ -65,7 +53,27 @@ test: ## run everything that must pass: check, template and the Go tests
 		race=; $(call without,the search for data races; it needs a C compiler); \
 	fi && \
 	{ go test $$race -run NONE ./... >/dev/null || true; } && \
-	go run $(GOTESTSUM) --format pkgname -- $$race -shuffle=on -count=1 -p 1 -timeout 15m ./...
+	race=$$race go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
+		run() { go test -json $$race -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
+		all=$$(go list ./...) || exit 1; \
+		run $$(echo "$$all" | grep -Evx "$(ALONE)"); \
+		run -p 1 $$(echo "$$all" | grep -Ex "$(ALONE)"); \
+		exit $${failed:-0}'
+
+# What is left out without a tool, and what the tool needs.
+LOST_sam            := the checks of template.yaml; they need python3 with venv and its package index
+LOST_dynamodb-local := the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped
+LOST_versitygw      := the build of Versity S3 Gateway; it needs the Go proxy. Tests that use it are skipped
+LOST_schemathesis   := the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped
+LOST_moto           := the fetch of moto; it needs python3 with venv and its package index. Its test is skipped
+LOST_requests       := the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run
+LOST_ky             := the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run
+LOST_axe            := the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped
+
+fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
+
+fetch-%:
+	@$(MAKE) --no-print-directory $* || $(call without,$(LOST_$*))
 
 check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
 	@unformatted=$$(find . -path './.?*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
@@ -75,12 +83,16 @@ check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
 	go mod tidy -diff
 	cd bench && go vet ./... && go mod tidy -diff
 
+sam: $(SAM_READY)
+
 template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 	.cache/sam/bin/cfn-lint --include-checks I -- template.yaml
 	$(SAM) validate --lint
 	$(SAM) build
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
 		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build made no bootstrap of $$f"; exit 1; }; \
+		size=$$(gzip -c ".aws-sam/build/$$f/bootstrap" | wc -c); \
+		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "$$f takes $$size bytes zipped, more than $(MOST_ZIPPED)"; exit 1; }; \
 	done
 
 $(SAM_READY):
@@ -164,9 +176,6 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes docs/performance.md. ONLY=memory measures one group
 	cd bench && go test -count=1 -timeout 60m -v -run '^TestFigures$$/^$(or $(ONLY),.*)$$' .
 
-bench-coldstart: ## measure what a cold start of each function takes
-	cd bench && go run ./coldstart
-
 versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server that tests use
 
 .cache/versitygw/ready-$(VERSITYGW):
@@ -184,7 +193,7 @@ GOARCH_x86_64 := amd64
 build-%Function:
 	@test -n "$(ARTIFACTS_DIR)" || { echo "$@ is for sam build, which sets ARTIFACTS_DIR"; exit 1; }
 	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc -trimpath -ldflags "-s -w" \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
 
 clean: ## remove what was built and fetched; the local server's data stays

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/coldstart"
 	"sluice/bench/dynamo"
 	"sluice/bench/growth"
 	"sluice/bench/handler"
@@ -35,6 +36,7 @@ var groups = []struct {
 	{"dynamo", dynamo.Measure},
 	{"memory", memory.Measure},
 	{"handler", handler.Measure},
+	{"coldstart", coldstart.Measure},
 	{"serve", serve.Measure},
 	{"growth", growth.Measure},
 	{"money", money.Measure},

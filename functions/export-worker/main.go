@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"log"
 	"os"
 
@@ -13,7 +12,7 @@ import (
 )
 
 func main() {
-	worker, err := exportworker.New(context.Background(), os.Getenv)
+	worker, err := exportworker.New(os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	links, err := s3files.OpenLinks(context.Background(), os.Getenv)
+	links, err := s3files.OpenLinks(instance.AWS, os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/internal/child"
 	"sluice/internal/secrettest"
 )
 
@@ -31,16 +33,34 @@ import (
 const Timeout = 10 * time.Second
 
 // Build builds the function's binary with the flags of the deployment and
-// returns its path.
+// returns its path, which is the same for all tests: what is up to date is not
+// linked anew.
 func Build(t testing.TB, function string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "bootstrap")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", path, "sluice/functions/"+function)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", function, err, out)
+	root, err := child.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
 	}
+	path := filepath.Join(root, "bin", "functions", function)
+	building.Lock()
+	defer building.Unlock()
+	Compile(t, root, "sluice/functions/"+function, runtime.GOARCH, path)
 	return path
+}
+
+// building keeps tests from writing one file at the same time.
+var building sync.Mutex
+
+// Compile builds a package of the module in dir for Lambda on machines of a
+// GOARCH, with the flags of the deployment.
+func Compile(t testing.TB, dir, pkg, goarch, path string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+goarch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
 }
 
 // Instance is a running function instance.

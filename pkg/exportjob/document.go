@@ -1,16 +1,15 @@
 package exportjob
 
 import (
+	"encoding/json"
 	"fmt"
-
-	"github.com/go-json-experiment/json"
 
 	"sluice/pkg/record"
 )
 
 // document is a job as stores keep it: in JSON, with what the wire does not show.
 type document struct {
-	Job           `json:",inline"`
+	Job
 	Workspace     string       `json:"workspace"`
 	CSVFormulas   Formulas     `json:"csv_formulas,omitzero"`
 	FileExpiresAt *record.Time `json:"file_expires_at,omitzero"`
@@ -20,7 +19,7 @@ type document struct {
 
 // Marshal is all of j as JSON, the same bytes for equal jobs.
 func Marshal(j Job) ([]byte, error) {
-	b, err := json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress}, json.Deterministic(true))
+	b, err := json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress})
 	if err != nil {
 		return nil, fmt.Errorf("encode export job: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/entity"
@@ -31,19 +30,69 @@ func newEncoder(j Job) encoder {
 	return new(ndjsonEncoder)
 }
 
-// ndjsonEncoder writes the line of each record as the API would show it.
-type ndjsonEncoder struct{ line bytes.Buffer }
+// ndjsonEncoder writes the line of each record as the API would show it. It
+// writes the tokens itself: what encodes any type is much for a function to link.
+type ndjsonEncoder struct {
+	line bytes.Buffer
+	json jsontext.Encoder
+}
 
 func (e *ndjsonEncoder) begin(io.Writer) error { return nil }
 
 func (e *ndjsonEncoder) write(w io.Writer, r row) error {
 	e.line.Reset()
-	if err := json.MarshalWrite(&e.line, r.value, jsontext.PreserveRawStrings(true)); err != nil {
-		return fmt.Errorf("encode record: %w", err)
+	e.json.Reset(&e.line, jsontext.PreserveRawStrings(true))
+	o := object{Encoder: &e.json}
+	o.token(jsontext.BeginObject)
+	switch v := r.value.(type) {
+	case entity.Entity:
+		o.text("id", v.ID)
+		o.text("type", v.Type)
+		o.value("attributes", v.Attributes)
+		o.text("created_at", v.CreatedAt.String())
+		o.text("updated_at", v.UpdatedAt.String())
+	case event.Event:
+		o.text("id", v.ID)
+		o.text("name", v.Name)
+		if v.EntityID == "" {
+			o.value("entity_id", record.Attributes("null"))
+		} else {
+			o.text("entity_id", string(v.EntityID))
+		}
+		o.text("occurred_at", v.OccurredAt.String())
+		o.value("attributes", v.Attributes)
+		o.text("created_at", v.CreatedAt.String())
 	}
-	e.line.WriteByte('\n')
+	o.token(jsontext.EndObject) // ends the line, too
+	if o.err != nil {
+		return fmt.Errorf("encode record: %w", o.err)
+	}
 	_, err := w.Write(e.line.Bytes())
 	return err
+}
+
+// object is a JSON object that is being written, until err.
+type object struct {
+	*jsontext.Encoder
+	err error
+}
+
+func (o *object) token(t jsontext.Token) {
+	if o.err == nil {
+		o.err = o.WriteToken(t)
+	}
+}
+
+func (o *object) text(name, value string) {
+	o.token(jsontext.String(name))
+	o.token(jsontext.String(value))
+}
+
+func (o *object) value(name string, value record.Attributes) {
+	o.token(jsontext.String(name))
+	if o.err == nil {
+		o.err = o.WriteValue(jsontext.Value(value))
+	}
 }
 
 // attributePrefix stands before the name of an attribute in a CSV header, so

@@ -7,15 +7,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"sluice/functions/internal/awsconfig"
 	"sluice/pkg/access"
 	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"
@@ -24,19 +23,13 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-const (
-	// connectTimeout bounds what the init phase waits for DynamoDB. Lambda allows
-	// it ten seconds in all, and the first request tries again.
-	connectTimeout = time.Second
-
-	// connections are kept for the next request. A list of events makes as many
-	// calls at once; of what is above, the SDK's ten, it would close the rest
-	// after each and open them anew.
-	connections = 16
-)
+// connectTimeout bounds what the init phase waits for DynamoDB. Lambda allows
+// it ten seconds in all, and the first request tries again.
+const connectTimeout = time.Second
 
 // Instance is one function instance.
 type Instance struct {
+	AWS      aws.Config
 	DynamoDB *dynamodb.Client
 
 	config  httpapi.Config
@@ -60,10 +53,9 @@ func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Inst
 	if err != nil {
 		return nil, err
 	}
-	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = connections })
-	sdk, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(transport))
+	sdk, err := awsconfig.Load()
 	if err != nil {
-		return nil, fmt.Errorf("load AWS configuration: %w", err)
+		return nil, err
 	}
 	client := dynamodb.NewFromConfig(sdk)
 	counters, err := dynamostore.New(client, getenv("COUNTERS_TABLE"))
@@ -80,7 +72,7 @@ func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Inst
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	connect(ctx, counters, atOnce, logger)
-	return &Instance{DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
+	return &Instance{AWS: sdk, DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
 }
 
 // connect makes connections by as many calls at the same time.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	lambdaevents "github.com/aws/aws-lambda-go/events"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"sluice/functions/internal/awsconfig"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/exportjob"
@@ -38,11 +38,12 @@ type Function struct {
 // New makes the Function that environment variables describe: ENTITIES_TABLE,
 // EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET and
 // EXPORT_FILE_DAYS, for how many days files are kept.
-func New(ctx context.Context, getenv func(string) string) (*Function, error) {
-	sdk, err := config.LoadDefaultConfig(ctx, config.WithRetryMaxAttempts(attempts))
+func New(getenv func(string) string) (*Function, error) {
+	sdk, err := awsconfig.Load()
 	if err != nil {
-		return nil, fmt.Errorf("load AWS configuration: %w", err)
+		return nil, err
 	}
+	sdk.RetryMaxAttempts = attempts
 	client := dynamodb.NewFromConfig(sdk)
 	entities, err := entitydynamo.New(client, getenv("ENTITIES_TABLE"))
 	if err != nil {
@@ -56,7 +57,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_JOBS_TABLE: %w", err)
 	}
-	files, err := s3files.Open(ctx, getenv)
+	files, err := s3files.Open(sdk, getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -8,20 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
 	"sluice/pkg/exportjob"
 )
-
-// LinkLifetime is how long a link is good, unless the credentials that signed it
-// end sooner.
-const LinkLifetime = 15 * time.Minute
 
 // Client is the part of *s3.Client that a Store uses.
 type Client interface {
@@ -47,39 +41,21 @@ func New(client Client, bucket string) (*Store, error) {
 }
 
 // Open makes the Store that environment variables describe: EXPORT_JOBS_BUCKET
-// names the bucket; the SDK reads its own.
-func Open(ctx context.Context, getenv func(string) string) (*Store, error) {
-	client, bucket, err := open(ctx, getenv)
-	if err != nil {
-		return nil, err
-	}
-	return New(client, bucket)
-}
-
-// OpenLinks is Open for Links.
-func OpenLinks(ctx context.Context, getenv func(string) string) (*Links, error) {
-	client, bucket, err := open(ctx, getenv)
-	if err != nil {
-		return nil, err
-	}
-	return NewLinks(client, bucket)
-}
-
-func open(ctx context.Context, getenv func(string) string) (client *s3.Client, bucket string, err error) {
-	if bucket = getenv("EXPORT_JOBS_BUCKET"); bucket == "" {
-		return nil, "", errors.New("EXPORT_JOBS_BUCKET: a bucket name is required")
-	}
-	sdk, err := config.LoadDefaultConfig(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("load AWS configuration: %w", err)
-	}
-	return s3.NewFromConfig(sdk, func(o *s3.Options) {
+// names the bucket. The rest is of sdk, but that buckets are part of the path,
+// not of the host, where AWS_ENDPOINT_URL_S3 is set.
+func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
+	client := s3.NewFromConfig(sdk, func(o *s3.Options) {
 		// A server that is not AWS's is known by an endpoint without a name for
 		// each bucket, and may lack what S3 checks beyond the signature of a body.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	}), bucket, nil
+	})
+	s, err := New(client, getenv("EXPORT_JOBS_BUCKET"))
+	if err != nil {
+		return nil, fmt.Errorf("EXPORT_JOBS_BUCKET: %w", err)
+	}
+	return s, nil
 }
 
 // Start implements exportjob.Files.
@@ -153,28 +129,4 @@ func errorOf(op string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: %w", op, err)
-}
-
-// Links is an exportjob.Links. It is safe for concurrent use.
-type Links struct {
-	client *s3.PresignClient
-	bucket string
-}
-
-// NewLinks makes Links to files in the bucket of that name.
-func NewLinks(client *s3.Client, bucket string) (*Links, error) {
-	if client == nil || bucket == "" {
-		return nil, errors.New("exportjob s3files: a client and a bucket name are required")
-	}
-	return &Links{client: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
-}
-
-// Link implements exportjob.Links without a call: whether the file is there, its
-// lifetime alone tells.
-func (l *Links) Link(ctx context.Context, j exportjob.Job) (string, error) {
-	r, err := l.client.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &l.bucket, Key: aws.String(j.FileKey())})
-	if err != nil {
-		return "", fmt.Errorf("sign link: %w", err)
-	}
-	return r.URL, nil
 }
