@@ -4,6 +4,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -78,11 +79,12 @@ func Measure(t *testing.T) []report.Section {
 	s := report.Section{
 		Title: "Limiter in memory",
 		About: "Nanoseconds a decision, the machine's over both threads where there are two; in brackets allocations. " +
-			"Medians of rounds that alternate between those compared. Keys are IPv4 addresses that take turns. " +
-			"The peers apply one rule, Sluice once the same and once both rules of an import; what is refused is so by a limit of 1 a second.",
-		Header: []string{"Keys", "Threads", "Outcome", twoRules.name, oneRule.name, goLimiter.name, throttledLimiter.name, ulule.name, "Two rules / fastest peer"},
+			"Medians of rounds that alternate between those compared; the ratio is the median over the rounds. Keys are IPv4 addresses that take turns, " +
+			"as they first came or in random order. The peers apply one rule, Sluice once the same and once both rules of an import; " +
+			"what is refused is so by a limit of 1 a second.",
+		Header: []string{"Keys", "Order", "Threads", "Outcome", twoRules.name, oneRule.name, goLimiter.name, throttledLimiter.name, ulule.name, "Two rules / fastest peer"},
 	}
-	for _, keys := range []int{1, 10_000, 1_000_000} {
+	for _, keys := range []keys{{1, false}, {10_000, false}, {1_000_000, false}, {1_000_000, true}} {
 		for _, threads := range []int{1, 2} {
 			for _, limit := range []int64{unlimited, 1} {
 				outcome := "allowed"
@@ -91,28 +93,46 @@ func Measure(t *testing.T) []report.Section {
 				}
 				// The last two allocate: the collector's work for them must not fall on the others.
 				got := append(compare(t, keys, threads, limit, twoRules, oneRule, goLimiter), compare(t, keys, threads, limit, throttledLimiter, ulule)...)
-				ratio := got[0].ns / min(got[2].ns, got[3].ns, got[4].ns)
-				row := []string{fmt.Sprint(keys), fmt.Sprint(threads), outcome}
+				ratio := max(got[0].ratio, got[0].ns/min(got[3].ns, got[4].ns)) // of those beside each other, round by round
+				row := []string{fmt.Sprint(keys.n), keys.order(), fmt.Sprint(threads), outcome}
 				for _, f := range got {
 					row = append(row, fmt.Sprintf("%.0f (%.0f)", f.ns, f.allocs))
 				}
 				s.Rows = append(s.Rows, append(row, report.Number(ratio)))
-				line := fmt.Sprintf("%d keys, %d threads, %s: ", keys, threads, outcome)
-				s.Claims = append(s.Claims,
-					report.AtMost(line+"two rules / fastest peer's one", ratio, 1),
-					report.AtMost(line+"allocations", got[0].allocs, 0))
+				line := fmt.Sprintf("%d keys %s, %d threads, %s: ", keys.n, keys.order(), threads, outcome)
+				claim := report.AtMost(line+"two rules / fastest peer's one", ratio, 1)
+				switch {
+				case keys.n == 1 && threads == 2:
+					claim.Why = "both threads wait for one lock, which is held for two counters instead of one"
+				case keys.random:
+					claim.Why = "each visit is in another second than the one before, and Sluice keeps that for the overview of the last minute: one line of memory more"
+				}
+				s.Claims = append(s.Claims, claim, report.AtMost(line+"allocations", got[0].allocs, 0))
 			}
 		}
 	}
 	return []report.Section{s}
 }
 
+// keys are so many, in random order or as they first came.
+type keys struct {
+	n      int
+	random bool
+}
+
+func (k keys) order() string {
+	if k.random {
+		return "random"
+	}
+	return "in turn"
+}
+
 // figure is what a decision takes.
-type figure struct{ ns, allocs float64 }
+type figure struct{ ns, allocs, ratio float64 } // ratio to the last one compared
 
 // compare measures limiters in rounds that alternate between them.
-func compare(t *testing.T, keys, threads int, limit int64, limiters ...limiter) []figure {
-	addresses := make([]string, keys)
+func compare(t *testing.T, keys keys, threads int, limit int64, limiters ...limiter) []figure {
+	addresses := make([]string, keys.n)
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
 	}
@@ -123,23 +143,22 @@ func compare(t *testing.T, keys, threads int, limit int64, limiters ...limiter) 
 			takes[i](a)
 		}
 	}
-	runtime.GC()
-	rounds, each := 51, 20_000 // decisions of a thread in a round
-	if keys > each {
-		rounds, each = 15, 100_000
+	if keys.random {
+		rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	}
+	runtime.GC()
+	const rounds, each = 101, 20_000 // decisions of a thread in a round
 	took := make([][]float64, len(limiters))
 	for round := range rounds {
 		for i, take := range takes {
 			start := time.Now()
 			var wg sync.WaitGroup
 			for thread := range threads {
-				from := (round*each + thread*keys/threads) % keys
+				at := (round*each + thread*keys.n/threads) % keys.n
 				wg.Go(func() {
-					at := from
 					for range each {
 						take(addresses[at])
-						if at++; at == keys {
+						if at++; at == keys.n {
 							at = 0
 						}
 					}
@@ -150,9 +169,18 @@ func compare(t *testing.T, keys, threads int, limit int64, limiters ...limiter) 
 		}
 	}
 	figures := make([]figure, len(limiters))
+	last := took[len(took)-1]
 	for i, take := range takes {
-		slices.Sort(took[i])
-		figures[i] = figure{ns: took[i][rounds/2], allocs: testing.AllocsPerRun(1000, func() { take(addresses[0]) })}
+		ratios := make([]float64, rounds)
+		for round := range rounds {
+			ratios[round] = took[i][round] / last[round]
+		}
+		figures[i] = figure{median(took[i]), testing.AllocsPerRun(1000, func() { take(addresses[0]) }), median(ratios)}
 	}
 	return figures
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
 }

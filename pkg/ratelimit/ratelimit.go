@@ -121,8 +121,8 @@ func (a *Amounts) Set(i int, n int64) {
 type Store interface {
 	// Charge adds the cost of each rule, 0 or more, to what the key's counter of
 	// that name holds, or, if one of them would come to exceed its limit, adds
-	// nothing. There are one or two rules, of counters that differ; they are not
-	// changed. It returns what the counters hold: after the charge when it was
+	// nothing. There are one or two rules, of counters that differ; nobody changes
+	// them any more. It returns what the counters hold: after the charge when it was
 	// admitted, unchanged when it was refused. A cost above its limit is refused
 	// whatever the counter holds; what it returns may then be 0.
 	//
