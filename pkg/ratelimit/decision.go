@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Decision says whether a request may pass and how its rules stand. A refusal
@@ -85,26 +86,42 @@ func (d *Decision) Violated() []string {
 // first three are stored under the case of their specification, which is not
 // the one that http.Header.Get looks up.
 func (d *Decision) SetHeaders(h http.Header) {
-	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.Rules[d.tightest()].Limit, 10)}
-	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
-	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
-
-	var policy, state []byte
+	// All values are parts of one text, and the lists that hold them of one list.
+	text := make([]byte, 0, 256)
+	var ends [len(headerNames)]int
+	text = strconv.AppendInt(text, d.Rules[d.tightest()].Limit, 10)
+	ends[0] = len(text)
+	text = strconv.AppendInt(text, d.Remaining(), 10)
+	ends[1] = len(text)
+	text = strconv.AppendInt(text, d.Window.Reset(), 10)
+	ends[2] = len(text)
 	for i := range d.Rules {
-		if i > 0 {
-			policy = append(policy, ", "...)
-			state = append(state, ", "...)
-		}
-		policy = strconv.AppendQuote(policy, d.Rules[i].Policy)
-		policy = append(policy, ";q="...)
-		policy = strconv.AppendInt(policy, d.Rules[i].Limit, 10)
-		policy = append(policy, ";w=1"...)
-		state = strconv.AppendQuote(state, d.Rules[i].Policy)
-		state = append(state, ";r="...)
-		state = strconv.AppendInt(state, d.remaining(i), 10)
-		state = append(state, ";t="...)
-		state = strconv.AppendInt(state, RetryAfter, 10)
+		text = appendItem(text, i, d.Rules[i].Policy, ";q=", d.Rules[i].Limit, ";w=", int64(WindowLength/time.Second))
 	}
-	h["RateLimit-Policy"] = []string{string(policy)}
-	h["RateLimit"] = []string{string(state)}
+	ends[3] = len(text)
+	for i := range d.Rules {
+		text = appendItem(text, i, d.Rules[i].Policy, ";r=", d.remaining(i), ";t=", RetryAfter)
+	}
+	ends[4] = len(text)
+
+	all, from := string(text), 0
+	values := make([]string, len(ends))
+	for i, name := range headerNames {
+		values[i] = all[from:ends[i]]
+		h[name] = values[i : i+1 : i+1]
+		from = ends[i]
+	}
+}
+
+// headerNames are what SetHeaders sets, in that order.
+var headerNames = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+
+// appendItem appends the ith string of a list with two parameters (RFC 9651).
+func appendItem(b []byte, i int, item, name1 string, value1 int64, name2 string, value2 int64) []byte {
+	if i > 0 {
+		b = append(b, ", "...)
+	}
+	b = strconv.AppendQuote(b, item)
+	b = strconv.AppendInt(append(b, name1...), value1, 10)
+	return strconv.AppendInt(append(b, name2...), value2, 10)
 }

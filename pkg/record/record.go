@@ -164,21 +164,30 @@ func (t Time) String() string {
 // MarshalText is String.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText appends String to b. It never fails.
+// AppendText appends String to b. It never fails. Lists are mostly times, so it
+// writes the digits itself, in a third of the time that package time takes.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	at := t.Time()
 	year, month, day := at.Date()
 	hour, minute, second := at.Clock()
-	milli := at.Nanosecond() / int(time.Millisecond)
-	return append(b, // Format takes four times as long, and most of what a list of records takes
-		digit(year/1000), digit(year/100), digit(year/10), digit(year), '-',
-		digit(int(month)/10), digit(int(month)), '-', digit(day/10), digit(day), 'T',
-		digit(hour/10), digit(hour), ':', digit(minute/10), digit(minute), ':', digit(second/10), digit(second), '.',
-		digit(milli/100), digit(milli/10), digit(milli), 'Z'), nil
+	b = appendDigits(b, year, 4, '-')
+	b = appendDigits(b, int(month), 2, '-')
+	b = appendDigits(b, day, 2, 'T')
+	b = appendDigits(b, hour, 2, ':')
+	b = appendDigits(b, minute, 2, ':')
+	b = appendDigits(b, second, 2, '.')
+	return appendDigits(b, at.Nanosecond()/int(time.Millisecond), 3, 'Z'), nil
 }
 
-// digit is the last decimal digit of n.
-func digit(n int) byte { return '0' + byte(n%10) }
+// appendDigits appends the last digits of n, and what follows them.
+func appendDigits(b []byte, n, digits int, then byte) []byte {
+	b = append(b, "0000"[:digits]...)
+	for i := len(b) - 1; i >= len(b)-digits; i-- {
+		b[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return append(b, then)
+}
 
 // UnmarshalText is ParseTime.
 func (t *Time) UnmarshalText(text []byte) (err error) {
