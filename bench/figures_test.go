@@ -9,8 +9,8 @@ package bench
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +49,7 @@ func TestFigures(t *testing.T) {
 	var claims []report.Claim
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
-			text := fmt.Sprintf("`make bench ONLY=%s`, %s. %s.\n", g.name, time.Now().UTC().Format("2 January 2006"), machine())
+			text := fmt.Sprintf("`make bench ONLY=%s`, %s. %s.\n", g.name, time.Now().UTC().Format("2 January 2006"), machine(t))
 			for _, s := range g.measure(t) {
 				text += "\n" + s.Markdown()
 				claims = append(claims, s.Claims...)
@@ -78,7 +78,7 @@ func write(t *testing.T, group, text string) {
 }
 
 // machine says what the figures were taken on.
-func machine() string {
+func machine(t *testing.T) string {
 	cpu := runtime.GOARCH
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(b)) {
@@ -88,23 +88,21 @@ func machine() string {
 			}
 		}
 	}
-	versions := []string{runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if shown[m.Path] {
-				versions = append(versions, m.Path+" "+m.Version)
-			}
-		}
+	list := exec.Command("go", append([]string{"list", "-m", "-f", "{{.Path}} {{.Version}}"}, shown...)...)
+	list.Dir = "bench"
+	versions, err := list.Output()
+	if err != nil {
+		t.Fatalf("list the versions of modules: %v", err)
 	}
-	return fmt.Sprintf("%d CPUs (%s), %s; %s", runtime.NumCPU(), cpu, runtime.GOOS, strings.Join(versions, ", "))
+	return fmt.Sprintf("%d CPUs (%s), %s; %s, %s", runtime.NumCPU(), cpu, runtime.GOOS, runtime.Version(), strings.Join(strings.Split(strings.TrimSpace(string(versions)), "\n"), ", "))
 }
 
 // shown are the modules whose versions the figures name.
-var shown = map[string]bool{
-	"github.com/aws/aws-lambda-go":                  true,
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb": true,
-	"github.com/awslabs/aws-lambda-go-api-proxy":    true,
-	"github.com/sethvargo/go-limiter":               true,
-	"github.com/throttled/throttled/v2":             true,
-	"github.com/ulule/limiter/v3":                   true,
+var shown = []string{
+	"github.com/aws/aws-lambda-go",
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb",
+	"github.com/awslabs/aws-lambda-go-api-proxy",
+	"github.com/sethvargo/go-limiter",
+	"github.com/throttled/throttled/v2",
+	"github.com/ulule/limiter/v3",
 }
