@@ -106,7 +106,7 @@ func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
 	l := &log{Client: dynamolocal.Client(t)}
 	table := dynamolocal.Table(t, "EntitiesTable")
 	s, other := open(t, l, table), open(t, l.Client, table)
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`0`)}); err != nil {
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`9`)}); err != nil {
 		t.Fatal(err)
 	}
 	l.calls = nil
@@ -128,7 +128,7 @@ func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
 			t.Errorf("update returned %+v, stored is %+v, error %v", stored, got, err)
 		}
 	}
-	if got, err := other.Get(t.Context(), "default", "a"); err != nil || string(got.Attributes) != "0212112" {
+	if got, err := other.Get(t.Context(), "default", "a"); err != nil || string(got.Attributes) != "9212112" {
 		t.Errorf("stored %s, error %v", got.Attributes, err)
 	}
 	const read = "get, consistent true"
@@ -147,7 +147,7 @@ func appendDigit(digit string) func(entity.Entity) (entity.Entity, error) {
 func TestAnUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`0`)}); err != nil {
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`9`)}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
