@@ -411,8 +411,8 @@ func ownMetrics(t *testing.T, r rendered) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		names = append(names, m[1]+m[2])
+	for _, m := range regexp.MustCompile(`count\("(\w+)"|chargeLatency = "(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		names = append(names, m[1]+m[2]+m[3])
 	}
 	if len(names) < 8 {
 		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)

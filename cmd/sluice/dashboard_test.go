@@ -410,9 +410,10 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
 	}
-	// Without the detector of data races the export may be over in no time.
-	if between < 2 && len(buildFlags) > 0 {
-		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
+	// The page asks once a second. Without the detector of data races the export may
+	// be over before it asks again.
+	if between == 0 && len(buildFlags) > 0 {
+		t.Error("the progress bar was never seen between its ends")
 	}
 
 	tab.Click("#exports [data-status=succeeded] button")
