@@ -101,11 +101,12 @@ func Measure(t *testing.T) []report.Section {
 				s.Rows = append(s.Rows, append(row, report.Number(ratio)))
 				line := fmt.Sprintf("%d keys %s, %d threads, %s: ", keys.n, keys.order(), threads, outcome)
 				claim := report.AtMost(line+"two rules / fastest peer's one", ratio, 1)
+				claim.Why = fmt.Sprintf("beside go-limiter half of the rounds lie from %s to %s", report.Number(got[0].low), report.Number(got[0].high))
 				switch {
 				case keys.n == 1 && threads == 2:
-					claim.Why = "both threads wait for one lock, which is held for two counters instead of one"
+					claim.Why += "; both threads wait for one lock, which is held for two counters instead of one"
 				case keys.random:
-					claim.Why = "each visit is in another second than the one before, and Sluice keeps that for the overview of the last minute: one line of memory more"
+					claim.Why += "; each visit is in another second than the one before, and Sluice keeps that for the overview of the last minute: one line of memory more"
 				}
 				s.Claims = append(s.Claims, claim, report.AtMost(line+"allocations", got[0].allocs, 0))
 			}
@@ -128,7 +129,7 @@ func (k keys) order() string {
 }
 
 // figure is what a decision takes.
-type figure struct{ ns, allocs, ratio float64 } // ratio to the last one compared
+type figure struct{ ns, allocs, ratio, low, high float64 } // ratio to the last one compared, and its quartiles
 
 // compare measures limiters in rounds that alternate between them.
 func compare(t *testing.T, keys keys, threads int, limit int64, limiters ...limiter) []figure {
@@ -175,12 +176,13 @@ func compare(t *testing.T, keys keys, threads int, limit int64, limiters ...limi
 		for round := range rounds {
 			ratios[round] = took[i][round] / last[round]
 		}
-		figures[i] = figure{median(took[i]), testing.AllocsPerRun(1000, func() { take(addresses[0]) }), median(ratios)}
+		allocs := testing.AllocsPerRun(1000, func() { take(addresses[0]) })
+		figures[i] = figure{quantile(took[i], 0.5), allocs, quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)}
 	}
 	return figures
 }
 
-func median(values []float64) float64 {
+func quantile(values []float64, share float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return sorted[int(share*float64(len(sorted)-1))]
 }

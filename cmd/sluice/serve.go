@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"sluice"
@@ -126,6 +127,7 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	uuid.EnableRandPool() // request ids are no secrets, and each would cost a call of the system
 	running, stop := context.WithCancel(ctx)
 	defer func() { stop(); exports.runner.Wait() }() // jobs that are not done go on at the next start
 	if err := exports.start(running); err != nil {

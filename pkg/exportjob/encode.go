@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -220,13 +221,16 @@ func cellOf(value jsontext.Value) (string, error) {
 	return string(value), nil
 }
 
-var plainNumber = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+// plainNumber is compiled when a cell first needs it, not at each function's start.
+var plainNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+})
 
 // neutralize puts an apostrophe before a cell that a spreadsheet would take for
 // a formula by its first character, unless it is a number. Source: OWASP, "CSV
 // Injection".
 func neutralize(cell string) string {
-	if cell == "" || !strings.ContainsRune("=+-@\t\r\n", rune(cell[0])) || plainNumber.MatchString(cell) {
+	if cell == "" || !strings.ContainsRune("=+-@\t\r\n", rune(cell[0])) || plainNumber().MatchString(cell) {
 		return cell
 	}
 	return "'" + cell
