@@ -47,7 +47,7 @@ func openExportJournal(path string, head exportHead) (j *exportJournal, err erro
 	}
 	defer func() {
 		if err != nil {
-			file.Close() //nolint:errcheck // it has failed already
+			closeLocked(file) //nolint:errcheck // it has failed already
 		}
 	}()
 	head.Version = 1
@@ -100,4 +100,4 @@ func (j *exportJournal) remove() error {
 }
 
 // close ends the use of the journal.
-func (j *exportJournal) close() error { return j.file.Close() }
+func (j *exportJournal) close() error { return closeLocked(j.file) }

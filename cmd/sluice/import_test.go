@@ -449,6 +449,35 @@ func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
 	}
 }
 
+// A process that is being started has the files of this one open for a moment.
+func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
+	t.Parallel()
+	ended, others := make(chan struct{}), sync.WaitGroup{}
+	others.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				exec.Command("true").Run() //nolint:errcheck // that it starts is enough
+			}
+		}
+	})
+	path := filepath.Join(t.TempDir(), "journal")
+	for i := range 5000 {
+		file, err := openLocked(path, "import")
+		if err != nil {
+			t.Errorf("open %d: %v", i, err)
+			break
+		}
+		if err := closeLocked(file); err != nil {
+			t.Error(err)
+		}
+	}
+	close(ended)
+	others.Wait()
+}
+
 // A journal that was cut off anywhere is good up to its last whole line.
 func TestAJournalThatIsCutOff(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func openJournal(path string, head importHead) (j *journal, err error) {
 	}
 	defer func() {
 		if err != nil {
-			file.Close() //nolint:errcheck // it has failed already
+			closeLocked(file) //nolint:errcheck // it has failed already
 		}
 	}()
 	j = &journal{file: file, path: path, head: head}
@@ -164,7 +164,7 @@ func (j *journal) write(m importMark) error {
 }
 
 // close ends the use of the journal.
-func (j *journal) close() error { return j.file.Close() }
+func (j *journal) close() error { return closeLocked(j.file) }
 
 // seededID is the id of the record without one that begins at a line: a UUIDv8
 // (RFC 9562), the same whenever it is asked for.

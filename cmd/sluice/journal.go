@@ -2,12 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 )
 
 // openLocked opens the journal of a command, which it creates if need be, for
-// this process alone, until it is closed.
+// this process alone, until closeLocked.
 func openLocked(path, command string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -19,6 +20,9 @@ func openLocked(path, command string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// closeLocked ends the use of a journal.
+func closeLocked(file *os.File) error { return errors.Join(unlock(file), file.Close()) }
 
 // beginJournal makes head all that a journal has. It is on the disk then.
 func beginJournal(file *os.File, head any) error {
