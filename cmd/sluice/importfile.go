@@ -205,7 +205,7 @@ func (r *recordReader) take(rec *fileRecord, v recordJSON) {
 		}
 		e := api.NewEvent{ID: *v.ID, Name: deref(v.Name), EntityID: deref(v.EntityID), Attributes: record.Attributes(v.Attributes)}
 		if v.EntityID != nil {
-			wrong.Add("entity_id", record.CheckID(e.EntityID))
+			wrong.Check("entity_id", record.CheckID(e.EntityID))
 		}
 		if v.OccurredAt != nil {
 			at, err := record.ParseTime(*v.OccurredAt)

@@ -41,8 +41,8 @@ func getPage[T any](ctx context.Context, c *Client, r route, path string, query 
 // getOne gets what has an id.
 func (c *Client) getOne(ctx context.Context, r route, path, id string, out any) error {
 	// An id goes into the path: what cannot be one must not become another path.
-	if detail := record.CheckID(id); detail != "" {
-		return &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + detail}
+	if err := record.CheckID(id); err != nil {
+		return &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}
 	_, err := c.do(ctx, call{route: r, path: path + id, records: 1}, out)
 	return err

@@ -5,6 +5,7 @@ package entity
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,8 +29,8 @@ type Entity struct {
 // *record.Error of kind Invalid that names every wrong field.
 func (e Entity) Validate() error {
 	var wrong record.Fields
-	wrong.Add("id", record.CheckID(e.ID))
-	wrong.Add("type", record.CheckName(e.Type))
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("type", record.CheckName(e.Type))
 	return wrong.Err()
 }
 
@@ -114,7 +115,7 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 // or the result exceeds record.MaxAttributesBytes, and with kind NotFound.
 func Update(ctx context.Context, s Writer, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
-	wrong.Add("id", checkGivenID(id))
+	wrong.Check("id", checkGivenID(id))
 	if patch == nil {
 		wrong.Add("attributes", "is required: an object of the attributes to change, null for those to remove")
 	}
@@ -144,7 +145,7 @@ func Update(ctx context.Context, s Writer, workspace, id string, patch record.At
 // It fails with kind Invalid when id can be no entity's.
 func Delete(ctx context.Context, s Writer, workspace, id string) error {
 	var wrong record.Fields
-	wrong.Add("id", checkGivenID(id))
+	wrong.Check("id", checkGivenID(id))
 	if err := wrong.Err(); err != nil {
 		return err
 	}
@@ -152,9 +153,9 @@ func Delete(ctx context.Context, s Writer, workspace, id string) error {
 }
 
 // checkGivenID is record.CheckID for an id that names an entity that exists.
-func checkGivenID(id string) string {
+func checkGivenID(id string) error {
 	if id == "" {
-		return "is required: the id of the entity"
+		return errors.New("is required: the id of the entity")
 	}
 	return record.CheckID(id)
 }

@@ -37,14 +37,14 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 // *record.Error of kind Invalid that names every wrong field.
 func (e Event) Validate() error {
 	var wrong record.Fields
-	wrong.Add("id", record.CheckID(e.ID))
+	wrong.Check("id", record.CheckID(e.ID))
 	if e.Name == "" {
 		wrong.Add("name", "is required: 1 to 128 characters")
 	} else {
-		wrong.Add("name", record.CheckName(e.Name))
+		wrong.Check("name", record.CheckName(e.Name))
 	}
 	if e.EntityID != "" {
-		wrong.Add("entity_id", record.CheckID(string(e.EntityID)))
+		wrong.Check("entity_id", record.CheckID(string(e.EntityID)))
 	}
 	return wrong.Err()
 }

@@ -135,7 +135,7 @@ func (p Progress) size() (n int64) {
 // of kind Invalid that names every wrong field.
 func (j Job) Validate() error {
 	var wrong record.Fields
-	wrong.Add("id", record.CheckID(j.ID))
+	wrong.Check("id", record.CheckID(j.ID))
 	if j.Resource != Entity && j.Resource != Event {
 		wrong.Add("resource", "must be entity or event")
 	}
@@ -152,14 +152,14 @@ func (j Job) Validate() error {
 			wrong.Add("filters", "for entities may have only type")
 		}
 		if f.Type != "" {
-			wrong.Add("filters/type", record.CheckName(f.Type))
+			wrong.Check("filters/type", record.CheckName(f.Type))
 		}
 	case Event:
 		if f.Type != "" {
 			wrong.Add("filters", "for events may have only entity_id, from and to")
 		}
 		if f.EntityID != "" {
-			wrong.Add("filters/entity_id", record.CheckID(f.EntityID))
+			wrong.Check("filters/entity_id", record.CheckID(f.EntityID))
 		}
 		if f.From != nil && f.To != nil && f.From.Compare(*f.To) > 0 {
 			wrong.Add("filters/from", "is later than to")

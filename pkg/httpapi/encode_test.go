@@ -28,7 +28,7 @@ func FuzzRecordsAsJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if record.CheckID(entityID) != "" {
+		if record.CheckID(entityID) != nil {
 			entityID = ""
 		}
 		var next *string

@@ -44,8 +44,8 @@ func recordID(r *request) (string, error) {
 		return "", err
 	}
 	id := r.pathParameter("id")
-	if detail := record.CheckID(id); detail != "" {
-		return "", badRequest("invalid_id", "the id in the path "+detail)
+	if err := record.CheckID(id); err != nil {
+		return "", badRequest("invalid_id", "the id in the path "+err.Error())
 	}
 	return id, nil
 }

@@ -74,7 +74,7 @@ func readEvent(decode func(fields) error) (event.New, error) {
 		return event.New{}, err
 	}
 	if hasEntityID && entityID == "" {
-		return event.New{}, record.Fields{{Field: "entity_id", Detail: record.CheckID("")}}.Err()
+		return event.New{}, record.Fields{{Field: "entity_id", Detail: record.CheckID("").Error()}}.Err()
 	}
 	e.EntityID = event.OptionalID(entityID)
 	if !hasID {

@@ -116,8 +116,8 @@ func cancelExportJob(h *Handler, r *request) (reply, error) {
 	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
 		return reply{}, err
 	}
-	if detail := record.CheckID(id); detail != "" {
-		return reply{}, record.Fields{{Field: "id", Detail: detail}}.Err()
+	if err := record.CheckID(id); err != nil {
+		return reply{}, record.Fields{{Field: "id", Detail: err.Error()}}.Err()
 	}
 	j, err := exportjob.Cancel(r.Context(), h.stores.ExportJobs, r.workspace, id, h.opts.Now())
 	if err != nil {

@@ -229,7 +229,7 @@ func FuzzCursor(f *testing.F) {
 				Filters   string `json:"f"`
 				ID        string `json:"i"`
 			}
-			if err != nil || json.Unmarshal(b, &c) != nil || c.Route != "list-"+noun || c.Workspace != "default" || c.Filters != "" || record.CheckID(c.ID) != "" {
+			if err != nil || json.Unmarshal(b, &c) != nil || c.Route != "list-"+noun || c.Workspace != "default" || c.Filters != "" || record.CheckID(c.ID) != nil {
 				t.Errorf("%s takes the cursor %q", noun, b)
 			}
 		}
@@ -243,7 +243,7 @@ func FuzzID(f *testing.F) {
 	}
 	a := newFuzzed(f)
 	f.Fuzz(func(t *testing.T, id string) {
-		valid := record.CheckID(id) == ""
+		valid := record.CheckID(id) == nil
 		quoted, err := json.Marshal(id)
 		if err != nil {
 			t.Fatal(err)

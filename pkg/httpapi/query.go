@@ -62,13 +62,13 @@ func (p *parameters) limit(most int) int {
 }
 
 // filter reads a parameter that chooses records; "" if it is left out. check
-// says what is wrong with its value, or "".
-func (p *parameters) filter(name string, check func(string) string) string {
+// returns an error if its value is invalid.
+func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
 	}
 	value := p.values.Get(name)
-	p.wrong.Add(name, check(value))
+	p.wrong.Check(name, check(value))
 	p.filters.Set(name, value)
 	return value
 }
@@ -159,7 +159,7 @@ func decodeCursor(text string) (c cursor, ok bool) {
 	if err != nil {
 		return cursor{}, false
 	}
-	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || record.CheckID(c.ID) != "" {
+	if err := json.Unmarshal(b, &c, json.RejectUnknownMembers(true)); err != nil || record.CheckID(c.ID) != nil {
 		return cursor{}, false
 	}
 	again, err := json.Marshal(c)

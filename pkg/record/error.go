@@ -55,6 +55,14 @@ func (f *Fields) Add(field, detail string) {
 	}
 }
 
+// Check notes that field is wrong, unless err is nil. The text of err becomes
+// the detail, so it must say what to change.
+func (f *Fields) Check(field string, err error) {
+	if err != nil {
+		f.Add(field, err.Error())
+	}
+}
+
 // Err is an Invalid error that names the fields, or nil when there are none.
 func (f Fields) Err() error {
 	if len(f) == 0 {

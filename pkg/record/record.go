@@ -38,19 +38,22 @@ func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
 
-const idDetail = "must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+var (
+	errID   = errors.New("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
+)
 
-// CheckID says what is wrong with an id, or "" if it may be used.
-func CheckID(id string) string {
+// CheckID returns an error that says what an id must be, or nil if id is valid.
+func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDLength {
-		return idDetail
+		return errID
 	}
 	for i := range len(id) {
-		if c := id[i]; !isIDChar(c) {
-			return idDetail
+		if !isIDChar(id[i]) {
+			return errID
 		}
 	}
-	return ""
+	return nil
 }
 
 func isIDChar(c byte) bool {
@@ -61,13 +64,14 @@ func isIDChar(c byte) bool {
 	return strings.IndexByte("._:-", c) >= 0
 }
 
-// CheckName says what is wrong with a type or a name, or "" if it may be used.
-func CheckName(name string) string {
+// CheckName returns an error that says what a type or a name must be, or nil if
+// name is valid.
+func CheckName(name string) error {
 	n := utf8.RuneCountInString(name)
 	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
-		return fmt.Sprintf("must be 1 to %d characters", MaxNameLength)
+		return errName
 	}
-	return ""
+	return nil
 }
 
 // Attributes is the free part of a record: the bytes of one JSON object

@@ -13,7 +13,7 @@ func TestCheckID(t *testing.T) {
 		"": false, "a": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false,
 		"A-Z.a_z:09": true, "a b": false, "a#b": false, "a/b": false, "é": false, "a\x00": false, "%41": false,
 	} {
-		if got := record.CheckID(id) == ""; got != ok {
+		if got := record.CheckID(id) == nil; got != ok {
 			t.Errorf("%q: ok %v, want %v", id, got, ok)
 		}
 	}
@@ -23,7 +23,7 @@ func TestCheckName(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"": false, "a": true, strings.Repeat("é", 128): true, strings.Repeat("é", 129): false, "a b/c": true, "\xff": false,
 	} {
-		if got := record.CheckName(name) == ""; got != ok {
+		if got := record.CheckName(name) == nil; got != ok {
 			t.Errorf("%q: ok %v, want %v", name, got, ok)
 		}
 	}

@@ -289,7 +289,7 @@ func wantNotFound(t *testing.T, s entity.Store, workspace, id string) {
 func everyCharacter() []string {
 	var all []string
 	for c := range byte(128) {
-		if record.CheckID(string(c)) == "" {
+		if record.CheckID(string(c)) == nil {
 			all = append(all, string(c))
 		}
 	}

@@ -285,7 +285,7 @@ func testWorkspaces(t *testing.T, s event.Store) {
 func testOrder(t *testing.T, s event.Store) {
 	var events []event.Event
 	for c := range byte(128) {
-		if id := string(c); record.CheckID(id) == "" {
+		if id := string(c); record.CheckID(id) == nil {
 			events = append(events, plain(id, noon), plain("a"+id, noon))
 		}
 	}
