@@ -224,6 +224,8 @@ func mayImport(from, to string) bool {
 		// Whoever uses the client links the domain and nothing that serves it.
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
 			slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
+	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
+		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":

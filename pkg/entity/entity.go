@@ -15,14 +15,27 @@ import (
 // DefaultType is the type of an entity that names none.
 const DefaultType = "entity"
 
-// Entity is a record that has a type and attributes and can change. Its JSON
-// is its shape on the wire.
+// Entity is a record that has a type and attributes and can change. Its JSON is
+// the same in the API, in export files and in import files.
 type Entity struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
 	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change; CreatedAt at first
+}
+
+// AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
+// attributes are copied without validating them again. It fails if a string is
+// not UTF-8 or the attributes are not an object.
+func (e Entity) AppendJSON(b []byte) ([]byte, error) {
+	w := record.NewObjectWriter(b)
+	w.String("id", e.ID)
+	w.String("type", e.Type)
+	w.Attributes("attributes", e.Attributes)
+	w.Time("created_at", e.CreatedAt)
+	w.Time("updated_at", e.UpdatedAt)
+	return w.End()
 }
 
 // Validate checks the fields that a client sets. The error is a

@@ -12,7 +12,7 @@ import (
 )
 
 // Event is a record of something that happened. It never changes. Its JSON is
-// its shape on the wire.
+// the same in the API, in export files and in import files.
 type Event struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -20,6 +20,24 @@ type Event struct {
 	OccurredAt record.Time       `json:"occurred_at"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
+}
+
+// AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
+// attributes are copied without validating them again. It fails if a string is
+// not UTF-8 or the attributes are not an object.
+func (e Event) AppendJSON(b []byte) ([]byte, error) {
+	w := record.NewObjectWriter(b)
+	w.String("id", e.ID)
+	w.String("name", e.Name)
+	if e.EntityID == "" {
+		w.Null("entity_id")
+	} else {
+		w.String("entity_id", string(e.EntityID))
+	}
+	w.Time("occurred_at", e.OccurredAt)
+	w.Attributes("attributes", e.Attributes)
+	w.Time("created_at", e.CreatedAt)
+	return w.End()
 }
 
 // OptionalID is an id, or "" for none, which is null in JSON.

@@ -1,0 +1,79 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ObjectWriter appends the JSON object of a record, one member at a time. Names
+// of members are written as they are and must not need escaping. After an
+// error the other methods have no effect, and End returns it.
+type ObjectWriter struct {
+	b   []byte
+	sep byte // before the next member
+	err error
+}
+
+// NewObjectWriter returns an ObjectWriter that appends to b.
+func NewObjectWriter(b []byte) ObjectWriter { return ObjectWriter{b: b, sep: '{'} }
+
+func (w *ObjectWriter) name(name string) {
+	w.b = append(w.b, w.sep, '"')
+	w.b = append(w.b, name...)
+	w.b = append(w.b, `":`...)
+	w.sep = ','
+}
+
+// String appends a string, which must be UTF-8.
+func (w *ObjectWriter) String(name, value string) {
+	if w.err != nil {
+		return
+	}
+	w.name(name)
+	if w.b, w.err = jsontext.AppendQuote(w.b, value); w.err != nil {
+		w.err = fmt.Errorf("%s: %w", name, w.err)
+	}
+}
+
+// Null appends a null.
+func (w *ObjectWriter) Null(name string) {
+	w.name(name)
+	w.b = append(w.b, "null"...)
+}
+
+// Time appends the text of a time.
+func (w *ObjectWriter) Time(name string, value Time) {
+	w.name(name)
+	w.b = append(w.b, '"')
+	w.b, _ = value.AppendText(w.b) // it never fails
+	w.b = append(w.b, '"')
+}
+
+var errNotObject = errors.New("not a JSON object")
+
+// Attributes appends attributes as they are. It does not validate them again:
+// it only fails for what is obviously not an object.
+func (w *ObjectWriter) Attributes(name string, value Attributes) {
+	if w.err != nil {
+		return
+	}
+	if len(value) < len("{}") || value[0] != '{' || value[len(value)-1] != '}' {
+		w.err = fmt.Errorf("%s: %w", name, errNotObject)
+		return
+	}
+	w.name(name)
+	w.b = append(w.b, value...)
+}
+
+// End ends the object. It returns the extended bytes, or nil and the first error.
+func (w *ObjectWriter) End() ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.sep == '{' {
+		w.b = append(w.b, '{')
+	}
+	return append(w.b, '}'), nil
+}
