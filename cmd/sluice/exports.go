@@ -80,13 +80,26 @@ func (e *exports) start(ctx context.Context) error {
 	return nil
 }
 
-// beside serves the files at their links, and everything else by next.
+// beside returns a handler that serves the files at their links, and everything
+// else by next.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {
-			e.files.ServeHTTP(w, r)
+			e.files.ServeHTTP(downloadWriter{w}, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// downloadWriter moves the connection's deadline with each write: a download may
+// take any time while its client reads.
+type downloadWriter struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (w downloadWriter) Write(b []byte) (int, error) {
+	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, fmt.Errorf("extend the deadline of a download: %w", err)
+	}
+	return w.ResponseWriter.Write(b)
 }

@@ -19,7 +19,6 @@ import (
 	"sluice"
 	"sluice/pkg/access"
 	"sluice/pkg/dashboard"
-	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/template"
@@ -32,6 +31,17 @@ const drainTimeout = 10 * time.Second
 // unless GOGC says otherwise. What is in use is little, and the runtime's 100
 // would collect many times a second under load to save some 10 MB.
 const gcPercent = 400
+
+// The deadlines of a connection. A client that sends a request or reads its
+// response too slowly is disconnected. writeTimeout is counted from the request's
+// header on; it must be the longer one, so that a request whose body stalls until
+// readTimeout still gets its 408.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+)
 
 // defaultDataDir is where serve keeps records and keys unless it is told.
 const defaultDataDir = ".sluice"
@@ -49,10 +59,9 @@ func serveCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service on this machine",
-		Long: `Run the service on this machine: every route of template.yaml behind a
-stand-in for API Gateway, without AWS and without other programs. Records live
-in a file in the data directory and outlive a restart; rate limit counters live
-in memory. With --dynamodb both live in DynamoDB tables at that endpoint, such
+		Long: `Run the service on this machine: the handlers of every route, without AWS and
+without other programs. Records live in a file in the data directory and outlive
+a restart; rate limit counters live in memory. With --dynamodb both live in DynamoDB tables at that endpoint, such
 as DynamoDB Local; the tables are created when they are missing. Export jobs run
 in this process, and their files are in the data directory.
 
@@ -116,7 +125,7 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if err != nil {
 		return err
 	}
-	handler, err := newGateway(tmpl, cfg, b, logger)
+	handler, err := newHandler(cfg, b, logger)
 	if err != nil {
 		return err
 	}
@@ -133,13 +142,7 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if err := exports.start(running); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{
-		Handler:           exports.beside(handler),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-	}
+	server := newServer(exports.beside(handler), logger)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	greet(stdout, listener.Addr(), b, cfg)
@@ -159,9 +162,8 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	return nil
 }
 
-// newGateway makes the handlers of the template's functions and routes
-// requests to them as the template says.
-func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger *slog.Logger) (*gateway.Gateway, error) {
+// newHandler returns the handlers of all routes over the stores of b.
+func newHandler(cfg httpapi.Config, b *backend, logger *slog.Logger) (http.Handler, error) {
 	limiter, err := cfg.Limiter(b.counters, memstore.New())
 	if err != nil {
 		return nil, err
@@ -172,23 +174,25 @@ func newGateway(tmpl *template.Template, cfg httpapi.Config, b *backend, logger 
 	}
 	stores := b.stores
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
-	functions := make(map[string]gateway.Function)
-	for _, f := range tmpl.Functions {
-		if len(f.Routes) == 0 {
-			continue // the export worker, which openExports stands in for
-		}
-		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{
-			Access: keys, AccessOff: cfg.AccessOff,
-			IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger,
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range f.Routes {
-			functions[r.Key()] = h.Invoke
-		}
+	return httpapi.New(limiter, stores, httpapi.Options{
+		Access: keys, AccessOff: cfg.AccessOff,
+		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger,
+	})
+}
+
+// newServer returns the server of handler with the deadlines of a connection.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+
+		// "OPTIONS *" gets the response of the default route.
+		DisableGeneralOptionsHandler: true,
 	}
-	return gateway.New(functions, logger)
 }
 
 // greet says where the service is, who may use it and what to try.

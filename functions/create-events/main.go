@@ -2,11 +2,7 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/event/dynamostore"
@@ -14,17 +10,8 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.NewWith(context.Background(), os.Getenv, httpapi.BatchWriters)
-	if err != nil {
-		log.Fatal(err)
-	}
-	events, err := dynamostore.Open(instance.DynamoDB, os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := instance.Handler("create-events", httpapi.Stores{Events: events})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(handler.Invoke)
+	bootstrap.Start("create-events", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		s.Events, err = dynamostore.Open(c.DynamoDB, os.Getenv)
+		return s, err
+	})
 }

@@ -2,11 +2,7 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/exportjob/dynamostore"
@@ -15,21 +11,11 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	jobs, err := dynamostore.New(instance.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	links, err := s3files.OpenLinks(instance.AWS, os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := instance.Handler("get-export-job", httpapi.Stores{ExportJobs: jobs, ExportLinks: links})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(handler.Invoke)
+	bootstrap.Start("get-export-job", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		if s.ExportJobs, err = dynamostore.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE")); err != nil {
+			return s, err
+		}
+		s.ExportLinks, err = s3files.OpenLinks(c.AWS, os.Getenv)
+		return s, err
+	})
 }

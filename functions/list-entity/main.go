@@ -2,11 +2,7 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/entity/dynamostore"
@@ -14,17 +10,8 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	entities, err := dynamostore.New(instance.DynamoDB, os.Getenv("ENTITIES_TABLE"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := instance.Handler("list-entity", httpapi.Stores{Entities: entities})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(handler.Invoke)
+	bootstrap.Start("list-entity", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		s.Entities, err = dynamostore.New(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+		return s, err
+	})
 }

@@ -2,11 +2,7 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/exportjob/dynamostore"
@@ -14,17 +10,8 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	jobs, err := dynamostore.New(instance.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := instance.Handler("list-export-job", httpapi.Stores{ExportJobs: jobs})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(handler.Invoke)
+	bootstrap.Start("list-export-job", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		s.ExportJobs, err = dynamostore.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
+		return s, err
+	})
 }

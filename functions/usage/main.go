@@ -2,11 +2,7 @@
 package main
 
 import (
-	"context"
-	"log"
 	"os"
-
-	"github.com/aws/aws-lambda-go/lambda"
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/pkg/httpapi"
@@ -14,17 +10,8 @@ import (
 )
 
 func main() {
-	instance, err := bootstrap.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	usage, err := dynamostore.NewUsage(instance.DynamoDB, os.Getenv("COUNTERS_TABLE"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := instance.Handler("usage", httpapi.Stores{Usage: usage})
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(handler.Invoke)
+	bootstrap.Start("usage", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		s.Usage, err = dynamostore.NewUsage(c.DynamoDB, os.Getenv("COUNTERS_TABLE"))
+		return s, err
+	})
 }

@@ -8,72 +8,65 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie holds the text of a key for the dashboard's page, in place of
-// an Authorization header.
+// sessionCookie holds an API key for the dashboard's page, instead of an
+// Authorization header.
 const sessionCookie = "sluice_session"
 
-// caller is whose request it is.
-type caller struct {
-	workspace string // whose records it works on; "" for routes that are public
-	keyID     string // of its key, let in or not; no secret
-	refused   string // why it was not let in, for the log; "" otherwise
-}
-
-// Reasons of the log for a refusal, beside those of package access.
+// Reasons for a rejection in the log, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
 	refusedScope       = "missing_scope"
 )
 
-// authenticate lets r in and sets its workspace. Its error is an *apiError, and
-// the same for every key that is not good, whatever is wrong with it.
-func (h *Handler) authenticate(r *request) error {
+// authenticate checks the caller's API key and sets r.workspace. Its error is an
+// *apiError, the same for every invalid key, whatever is wrong with it.
+func (e *endpoint) authenticate(r *request) error {
 	switch {
-	case h.route.Scope == access.Public:
+	case e.route.Scope == access.Public:
 		return nil
-	case h.opts.AccessOff:
+	case e.AccessOff:
 		r.workspace = access.DefaultWorkspace
 		return nil
 	}
-	text, err := credentials(r)
+	key, err := credentials(r)
 	if err != nil {
 		return err
 	}
-	return h.admit(r, text, h.route.Scope)
+	return e.admit(r, key, e.route.Scope)
 }
 
-// admit lets r in by the text of a key, if that has the scope.
-func (h *Handler) admit(r *request, text string, scope access.Scope) error {
-	d, err := h.opts.Access.Authenticate(r.Context(), text)
-	r.keyID = d.KeyID
+// admit sets r.workspace by the text of an API key, if the key has the scope.
+func (s *service) admit(r *request, key string, scope access.Scope) error {
+	d, err := s.Access.Authenticate(r.Context(), key)
+	r.log.keyID = d.KeyID
 	switch {
 	case err != nil:
 		return &apiError{
 			status: http.StatusServiceUnavailable, code: "access_unavailable", retryAfter: true, cause: err,
-			detail: "the access key could not be checked, so nothing was done; try again",
+			detail: "the API key could not be checked, so nothing was done; try again",
 		}
 	case d.Refused != "":
-		r.refused = string(d.Refused)
+		r.log.refused = string(d.Refused)
 		return &apiError{
 			status: http.StatusUnauthorized, code: "invalid_key", challenge: `Bearer realm="sluice", error="invalid_token"`,
-			detail: "the access key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
+			detail: "the API key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
 		}
 	case !d.Key.Has(scope):
-		r.refused = refusedScope
+		r.log.refused = refusedScope
 		return &apiError{
 			status: http.StatusForbidden, code: "missing_scope",
 			challenge: fmt.Sprintf(`Bearer realm="sluice", error="insufficient_scope", scope=%q`, scope),
-			detail:    fmt.Sprintf("the access key lacks the scope %s; use a key that has it", scope),
+			detail:    fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
 		}
 	}
-	r.workspace = d.Key.Workspace
+	r.workspace, r.log.workspace = d.Key.Workspace, d.Key.Workspace
 	return nil
 }
 
-// credentials is the text that r brings as its key: that of the header
-// Authorization or, without one, of the session cookie. The text of a header
-// with another scheme than Bearer is no key.
+// credentials returns the API key in r: from the header Authorization or,
+// without one, from the session cookie. The key is "", which is never valid, if
+// the header has another scheme than Bearer.
 //
 // A browser sends the cookie by itself, so a request with it that may change
 // something must come from a page of the same origin.
@@ -87,20 +80,20 @@ func credentials(r *request) (string, error) {
 	}
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil || cookie.Value == "" {
-		r.refused = refusedNoKey
+		r.log.refused = refusedNoKey
 		return "", &apiError{
 			status: http.StatusUnauthorized, code: "missing_key", challenge: `Bearer realm="sluice"`,
-			detail: "this route needs an access key; send it as Authorization: Bearer slc_…",
+			detail: "this route needs an API key; send it as Authorization: Bearer slc_…",
 		}
 	}
 	return cookie.Value, checkOrigin(r)
 }
 
-// checkOrigin refuses what a page of another origin asks for, unless it only
-// reads.
+// checkOrigin rejects requests of pages of another origin, unless they only
+// read.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
-		r.refused = refusedCrossOrigin
+		r.log.refused = refusedCrossOrigin
 		return &apiError{
 			status: http.StatusForbidden, code: "cross_origin_request",
 			detail: "a session is good only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",

@@ -7,11 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
 
+	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -23,38 +24,22 @@ const (
 	BatchWriters = 10
 )
 
-// batchBody is the JSON of a batch's outcome.
-type batchBody struct {
-	Results []batchResult `json:"results"`
-}
-
-// batchResult is what became of one element of a batch: what a request of its
-// own would have answered.
-type batchResult struct {
-	Index   int          `json:"index"`  // in the batch, from 0
-	Status  int          `json:"status"` // HTTP status
-	Event   *event.Event `json:"event,omitempty"`
-	Problem *Problem     `json:"problem,omitempty"`
-
-	err error // of Problem, for the log
-}
-
-// createEvents creates up to maxBatch events, each by itself: some may fail
-// while others are stored. A repeat of the whole finds what is stored.
-func createEvents(h *Handler, r *request) (reply, error) {
+// createEvents creates up to maxBatch events independently: some may fail while
+// others are stored. Repeating the whole batch is safe.
+func createEvents(s *service, r *request) (response, error) {
 	var elements []jsontext.Value
 	if err := decodeBody(r, maxBatchBytes, fields{{"events", array(&elements, maxBatch)}}); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if elements == nil {
-		return reply{}, record.Fields{{Field: "events", Detail: fmt.Sprintf("is required: an array of 1 to %d events", maxBatch)}}.Err()
+		return response{}, record.Fields{{Field: "events", Detail: fmt.Sprintf("is required: an array of 1 to %d events", maxBatch)}}.Err()
 	}
-	b := batch{store: h.stores.Events, workspace: r.workspace, now: h.opts.Now(), results: make([]batchResult, len(elements))}
+	b := batch{store: s.stores.Events, workspace: r.workspace, now: s.Now(), results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
 	b.create(r.Context(), elements)
-	out, err := b.reply()
+	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
-		h.opts.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "part of a batch failed",
-			slog.String("request_id", r.requestID), slog.String("Route", h.route.Name), slog.String("error", failed.Error()))
+		s.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "part of a batch failed",
+			slog.String("request_id", r.log.requestID), slog.String("Route", r.route.Name), slog.String("error", failed.Error()))
 	}
 	return out, err
 }
@@ -67,9 +52,8 @@ type batch struct {
 	results   []batchResult
 }
 
-// create creates an event of each element and notes the results. Events of one
-// id are created one after the other, in their order, so that it does not
-// depend on luck which of them is stored.
+// create creates the event of each element and notes the results. Events with
+// the same id are created in their order, so that the first valid one is stored.
 func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
 	type indexed struct {
 		event.New
@@ -84,12 +68,10 @@ func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
 		}
 		byID[e.ID] = append(byID[e.ID], indexed{e, i})
 	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, BatchWriters)
+	var writers errgroup.Group
+	writers.SetLimit(BatchWriters)
 	for _, group := range byID {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		writers.Go(func() error {
 			var failed error
 			for _, e := range group {
 				var stored event.Event
@@ -99,15 +81,16 @@ func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
 				}
 				b.note(e.index, stored, created, failed)
 				if isConflict(failed) {
-					failed = nil // this one's alone
+					failed = nil // concerns only this event
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	writers.Wait() //nolint:errcheck // the results have the errors
 }
 
-// readElement reads an element of a batch as a body of its own would be read.
+// readElement reads an element of a batch like the body of a request.
 func readElement(element jsontext.Value) (event.New, error) {
 	if len(element) > maxBodyBytes {
 		return event.New{}, bodyTooLarge(maxBodyBytes)
@@ -122,8 +105,8 @@ func readElement(element jsontext.Value) (event.New, error) {
 	return e, e.Validate()
 }
 
-// createOne creates an event. A panic becomes an error, for it would end the
-// process and not only the request.
+// createOne creates an event. A panic becomes an error: outside the request's
+// goroutine it would end the process.
 func (b *batch) createOne(ctx context.Context, e event.New) (stored event.Event, created bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -139,30 +122,31 @@ func isConflict(err error) bool {
 }
 
 func (b *batch) note(index int, stored event.Event, created bool, err error) {
-	result := batchResult{Index: index, err: err}
+	result := api.BatchResult{Index: index}
 	if err != nil {
 		p := asAPIError(err).problem("")
 		result.Status, result.Problem = p.Status, &p
 	} else {
 		result.Status, result.Event = createdStatus(created), &stored
 	}
-	b.results[index] = result
+	b.results[index], b.errs[index] = result, err
 }
 
-// failure joins what the service could not do, for the log; nil if it did all.
+// failure returns the faults of the service, joined, for the log; nil if there
+// were none.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
 		if r.Status >= http.StatusInternalServerError {
-			errs = append(errs, fmt.Errorf("event %d: %w", r.Index, r.err))
+			errs = append(errs, fmt.Errorf("event %d: %w", r.Index, b.errs[r.Index]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// reply has the status that all events agree on, or 207. When all failed alike
-// it is a problem that holds the results.
-func (b *batch) reply() (reply, error) {
+// response returns the response with the status that all results have, or 207.
+// If all failed with one status, it is a problem that holds the results.
+func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
 		if r.Status != status {
@@ -170,11 +154,11 @@ func (b *batch) reply() (reply, error) {
 		}
 	}
 	if status < http.StatusBadRequest {
-		return reply{status: status, body: batchBody{Results: b.results}}, nil
+		return response{status: status, body: api.Batch{Results: b.results}}, nil
 	}
 	first := b.results[0].Problem
-	return reply{}, &apiError{
+	return response{}, &apiError{
 		status: status, code: first.Code, results: b.results, retryAfter: status == http.StatusServiceUnavailable, cause: b.failure(),
-		detail: "no event was accepted; the results say why of each: " + first.Detail,
+		detail: "no event was accepted; the results say why: " + first.Detail,
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,12 +20,11 @@ import (
 const (
 	maxBodyBytes   = 256 << 10 // of a request for one record, and of one event of a batch
 	maxBatchBytes  = 1 << 20   // of a request for several
-	maxFieldErrors = 20        // that one record's problem names: an answer must stay small
+	maxFieldErrors = 20        // named in one problem, to keep it small
 	maxNameShown   = 64        // characters of a client's text in a problem
 )
 
-// readBody reads a JSON body of at most limit bytes. A Content-Length above it
-// is refused unread.
+// readBody reads a JSON body of at most limit bytes.
 func readBody(r *request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
@@ -34,18 +33,28 @@ func readBody(r *request, limit int64) ([]byte, error) {
 		return nil, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type",
 			detail: fmt.Sprintf("the body must be sent as it is, not with Content-Encoding: %s", shorten(coding))}
 	}
-	// The gateway does not hand over a body beyond its own bound, only its length.
-	if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil && n > limit {
+	if r.ContentLength > limit {
 		return nil, bodyTooLarge(limit)
 	}
-	if r.ContentLength > limit { // what the event holds, which http.NewRequest measures
-		return nil, bodyTooLarge(limit)
-	}
-	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
+	if err != nil {
+		return nil, unreadable(err, limit)
 	}
 	return body, nil
+}
+
+// unreadable returns the response to a body of which err ended the reading.
+func unreadable(err error, limit int64) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return bodyTooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &apiError{status: http.StatusRequestTimeout, code: "request_timeout", cause: err,
+			detail: "the body did not arrive in time, so nothing was done; send it again without pauses"}
+	}
+	return &apiError{status: http.StatusBadRequest, code: "incomplete_body", cause: err,
+		detail: "the body ended early or its chunks are malformed, so nothing was done; send it again, whole"}
 }
 
 func bodyTooLarge(limit int64) error {

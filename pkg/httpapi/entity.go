@@ -3,54 +3,55 @@ package httpapi
 import (
 	"net/http"
 
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
-func listEntity(h *Handler, r *request) (reply, error) {
+func listEntity(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type")
-	q := entity.Query{Limit: p.limit(h.maxPage()), Type: p.filter("type", record.CheckName)}
-	q.AfterID = p.cursor(h, r, false).ID
+	q := entity.Query{Limit: p.limit(s.maxPage()), Type: p.filter("type", record.CheckName)}
+	q.AfterID = p.cursor(r, false).ID
 	if err := p.err(); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	page, err := h.stores.Entities.List(r.Context(), r.workspace, q)
+	page, err := s.stores.Entities.List(r.Context(), r.workspace, q)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	next := cursor{Filters: p.filters.Encode()}
 	if n := len(page.Entities); n > 0 {
 		next.ID = page.Entities[n-1].ID
 	}
-	return pageOf(h, r, page.Entities, page.More, next)
+	return listResponse(r, page.Entities, page.More, next)
 }
 
-func getEntity(h *Handler, r *request) (reply, error) {
+func getEntity(s *service, r *request) (response, error) {
 	id, err := recordID(r)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	e, err := h.stores.Entities.Get(r.Context(), r.workspace, id)
+	e, err := s.stores.Entities.Get(r.Context(), r.workspace, id)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, body: e, records: 1}, nil
+	return response{status: http.StatusOK, body: e, records: 1}, nil
 }
 
-// recordID is the id in the path of a request for one record, which has no
-// query.
+// recordID returns the id in the path of a request for one record. Such a
+// request has no query.
 func recordID(r *request) (string, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return "", err
 	}
-	id := r.pathParameter("id")
+	id := r.PathValue("id")
 	if err := record.CheckID(id); err != nil {
 		return "", badRequest("invalid_id", "the id in the path "+err.Error())
 	}
 	return id, nil
 }
 
-func createEntity(h *Handler, r *request) (reply, error) {
+func createEntity(s *service, r *request) (response, error) {
 	e := entity.Entity{Type: entity.DefaultType, Attributes: record.Attributes("{}")}
 	var hasID bool
 	err := decodeBody(r, maxBodyBytes, fields{
@@ -59,44 +60,38 @@ func createEntity(h *Handler, r *request) (reply, error) {
 		{"attributes", attributes(&e.Attributes)},
 	})
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if !hasID {
 		if e.ID, err = newID(); err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 	}
-	stored, created, err := entity.Create(r.Context(), h.stores.Entities, r.workspace, e, h.opts.Now())
-	return createdReply(stored, created, err)
+	stored, created, err := entity.Create(r.Context(), s.stores.Entities, r.workspace, e, s.Now())
+	return createResponse(stored, created, err)
 }
 
-func updateEntity(h *Handler, r *request) (reply, error) {
+func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
 	err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}, {"attributes", attributes(&patch)}})
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	stored, err := entity.Update(r.Context(), h.stores.Entities, r.workspace, id, patch, h.opts.Now())
+	stored, err := entity.Update(r.Context(), s.stores.Entities, r.workspace, id, patch, s.Now())
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, body: stored}, nil
+	return response{status: http.StatusOK, body: stored}, nil
 }
 
-// deleted is the JSON of what is no longer there.
-type deleted struct {
-	ID      string `json:"id"`
-	Deleted bool   `json:"deleted"` // always true, also of what was not there before
-}
-
-func deleteEntity(h *Handler, r *request) (reply, error) {
+func deleteEntity(s *service, r *request) (response, error) {
 	var id string
 	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	if err := entity.Delete(r.Context(), h.stores.Entities, r.workspace, id); err != nil {
-		return reply{}, err
+	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, body: deleted{ID: id, Deleted: true}}, nil
+	return response{status: http.StatusOK, body: api.Deleted{ID: id, Deleted: true}}, nil
 }

@@ -7,10 +7,10 @@ import (
 	"sluice/pkg/record"
 )
 
-func listEvent(h *Handler, r *request) (reply, error) {
+func listEvent(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order")
 	q := event.Query{
-		Limit:     p.limit(h.maxPage()),
+		Limit:     p.limit(s.maxPage()),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
 		From:      p.instant("from"),
 		To:        p.instant("to"),
@@ -19,46 +19,46 @@ func listEvent(h *Handler, r *request) (reply, error) {
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "is later than to")
 	}
-	if c := p.cursor(h, r, true); c.OccurredAt != nil {
+	if c := p.cursor(r, true); c.OccurredAt != nil {
 		q.After = &event.Position{OccurredAt: *c.OccurredAt, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	page, err := h.stores.Events.List(r.Context(), r.workspace, q)
+	page, err := s.stores.Events.List(r.Context(), r.workspace, q)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	next := cursor{Filters: p.filters.Encode()}
 	if n := len(page.Events); n > 0 {
 		last := page.Events[n-1]
 		next.ID, next.OccurredAt = last.ID, &last.OccurredAt
 	}
-	return pageOf(h, r, page.Events, page.More, next)
+	return listResponse(r, page.Events, page.More, next)
 }
 
-func getEvent(h *Handler, r *request) (reply, error) {
+func getEvent(s *service, r *request) (response, error) {
 	id, err := recordID(r)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	e, err := h.stores.Events.Get(r.Context(), r.workspace, id)
+	e, err := s.stores.Events.Get(r.Context(), r.workspace, id)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, body: e, records: 1}, nil
+	return response{status: http.StatusOK, body: e, records: 1}, nil
 }
 
-func createEvent(h *Handler, r *request) (reply, error) {
+func createEvent(s *service, r *request) (response, error) {
 	e, err := readEvent(func(f fields) error { return decodeBody(r, maxBodyBytes, f) })
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	stored, created, err := event.Create(r.Context(), h.stores.Events, r.workspace, e, h.opts.Now())
-	return createdReply(stored, created, err)
+	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, e, s.Now())
+	return createResponse(stored, created, err)
 }
 
-// readEvent makes an event of the members that decode finds.
+// readEvent returns the event whose members decode reads.
 func readEvent(decode func(fields) error) (event.New, error) {
 	e := event.New{Event: event.Event{Attributes: record.Attributes("{}")}}
 	var entityID string
@@ -83,20 +83,4 @@ func readEvent(decode func(fields) error) (event.New, error) {
 		}
 	}
 	return e, nil
-}
-
-// createdReply shows a record that a create left in the store: 201 when it is
-// new, 200 when it was there.
-func createdReply[T any](stored T, created bool, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{status: createdStatus(created), body: stored}, nil
-}
-
-func createdStatus(created bool) int {
-	if created {
-		return http.StatusCreated
-	}
-	return http.StatusOK
 }

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-func createExportJob(h *Handler, r *request) (reply, error) {
+func createExportJob(s *service, r *request) (response, error) {
 	j := exportjob.Job{Workspace: r.workspace}
 	var hasID, fromSet, toSet bool
 	var resource, format, formulas string
@@ -29,7 +29,7 @@ func createExportJob(h *Handler, r *request) (reply, error) {
 		{"csv_formulas", text(&formulas, nil)},
 	})
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	j.Resource, j.Format, j.CSVFormulas = exportjob.Resource(resource), exportjob.Format(format), exportjob.Formulas(formulas)
 	if fromSet {
@@ -40,11 +40,11 @@ func createExportJob(h *Handler, r *request) (reply, error) {
 	}
 	if !hasID {
 		if j.ID, err = newID(); err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 	}
-	stored, created, err := exportjob.Create(r.Context(), h.stores.ExportJobs, j, h.opts.Now())
-	return createdReply(stored, created, err)
+	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, j, s.Now())
+	return createResponse(stored, created, err)
 }
 
 // object reads the members of a JSON object.
@@ -63,44 +63,44 @@ func object(f fields) field {
 	}
 }
 
-func listExportJob(h *Handler, r *request) (reply, error) {
+func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	q := exportjob.Query{Limit: p.limit(maxPageLength)}
-	if c := p.cursor(h, r, true); c.OccurredAt != nil {
+	if c := p.cursor(r, true); c.OccurredAt != nil {
 		q.Before = &exportjob.Position{CreatedAt: *c.OccurredAt, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	page, err := h.stores.ExportJobs.List(r.Context(), r.workspace, q)
+	page, err := s.stores.ExportJobs.List(r.Context(), r.workspace, q)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	var next cursor
 	if n := len(page.Jobs); n > 0 {
 		last := page.Jobs[n-1]
 		next.ID, next.OccurredAt = last.ID, &last.CreatedAt
 	}
-	return pageOf(h, r, page.Jobs, page.More, next)
+	return listResponse(r, page.Jobs, page.More, next)
 }
 
-func getExportJob(h *Handler, r *request) (reply, error) {
+func getExportJob(s *service, r *request) (response, error) {
 	id, err := recordID(r)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	j, err := h.stores.ExportJobs.Get(r.Context(), r.workspace, id)
+	j, err := s.stores.ExportJobs.Get(r.Context(), r.workspace, id)
 	if err == nil {
-		j, err = exportjob.Show(r.Context(), h.stores.ExportLinks, j, h.opts.Now())
+		j, err = exportjob.Show(r.Context(), s.stores.ExportLinks, j, s.Now())
 	}
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if link := j.DownloadURL; link != nil && (*link)[0] == '/' {
 		own := fmt.Sprintf("%s://%s%s", scheme(r), r.Host, *link)
 		j.DownloadURL = &own
 	}
-	return reply{status: http.StatusOK, body: j}, nil
+	return response{status: http.StatusOK, body: j}, nil
 }
 
 // scheme is how the client reached the service, as far as a proxy says.
@@ -111,17 +111,17 @@ func scheme(r *request) string {
 	return "http"
 }
 
-func cancelExportJob(h *Handler, r *request) (reply, error) {
+func cancelExportJob(s *service, r *request) (response, error) {
 	var id string
 	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	if err := record.CheckID(id); err != nil {
-		return reply{}, record.Fields{{Field: "id", Detail: err.Error()}}.Err()
+		return response{}, record.Fields{{Field: "id", Detail: err.Error()}}.Err()
 	}
-	j, err := exportjob.Cancel(r.Context(), h.stores.ExportJobs, r.workspace, id, h.opts.Now())
+	j, err := exportjob.Cancel(r.Context(), s.stores.ExportJobs, r.workspace, id, s.Now())
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, body: j}, nil
+	return response{status: http.StatusOK, body: j}, nil
 }

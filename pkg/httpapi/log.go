@@ -2,85 +2,124 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"sluice/pkg/ratelimit"
 )
 
+// logEntry is what is known of a request for its log line. It travels in the
+// request's context, since the steps of a request only share that.
+type logEntry struct {
+	requestID string
+	route     string // name of the route
+	address   string // of the client, as the connection or the trusted header has it
+	workspace string // of the caller; "" on public routes
+	keyID     string // of the caller's API key, valid or not; no secret
+	refused   string // why the caller was rejected; "" otherwise
+	limit     ratelimit.Observation
+	status    int   // of the response
+	records   int   // in the response
+	err       error // why the response is an error
+}
+
+type logEntryKey struct{}
+
+// logEntryOf returns the entry of a request that logged serves.
+func logEntryOf(r *http.Request) *logEntry {
+	return r.Context().Value(logEntryKey{}).(*logEntry)
+}
+
+// logged returns a handler that runs next and writes a log line. It is the
+// outermost handler: a panic that no other one recovered becomes a 500.
+func (a *API) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		l := &logEntry{requestID: a.service.RequestID(r)}
+		defer func() {
+			if v := recover(); v != nil {
+				a.service.recovered(w, l, v)
+			}
+			a.service.log(r.Context(), l, time.Since(start))
+		}()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logEntryKey{}, l)))
+	})
+}
+
+// recovered responds to a request whose handler panicked outside its action.
+func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
+	l.limit.Decision = s.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: l.route, Class: ratelimit.General}})
+	l.limit.Decision.SetHeaders(w.Header())
+	l.write(w, l.problem(fmt.Errorf("panic: %v\n%s", v, debug.Stack())))
+}
+
 // metricsNamespace holds the service's metrics in CloudWatch.
 const metricsNamespace = "Sluice"
 
-// log writes the one line of a request. With Options.Service the line is also a
-// record in the CloudWatch embedded metric format: CloudWatch Logs takes the
-// metrics out of it, and writing them costs no call. They have the dimension
-// Service, which alarms watch, and once more Service and Route.
+// log writes the log line of a request. With Options.Service the line is also a
+// record in the CloudWatch embedded metric format: CloudWatch Logs extracts the
+// metrics from it, without a call. Each metric has the dimension Service, which
+// alarms watch, and once more Service and Route.
 //
 //	Allowed, Refused                  requests, by the decision
 //	RefusedByRecords, …Imports, …Requests
-//	                                  refusals by the rule that had no room; one may have several
+//	                                  refusals by the rule that had no room; a refusal may have several
 //	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     milliseconds that the counters took, if they were asked
-//	ChargeFailures                    charges that the counters did not answer
-//	FailedOpen                        requests that the instance's own count decided in their place
-//	AccessRefusals                    requests without a key that the route lets in
+//	ChargeLatency                     milliseconds that the counters took, if they were called
+//	ChargeFailures                    charges that the counters did not decide
+//	FailedOpen                        requests that the instance's own count decided instead
+//	AccessRefusals                    requests without an API key that opens the route
+//
+// Only the log has the cause of a 5xx.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
-//
-// err is why the reply is an error; the log alone has the cause of a 5xx.
-func (h *Handler) log(r *request, c charge, out reply, err error, duration time.Duration) {
-	d := c.decision
+func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) {
+	d := l.limit.Decision
+	failed := l.status >= http.StatusInternalServerError
 	level := slog.LevelInfo
 	switch {
-	case out.status >= http.StatusInternalServerError:
+	case failed:
 		level = slog.LevelError
-	case r.refused != "" || d.Degraded != nil:
+	case l.refused != "" || d.Degraded != nil:
 		level = slog.LevelWarn
 	}
-	handler := h.opts.Logger.Handler()
-	if !handler.Enabled(r.Context(), level) {
-		return
-	}
-	attrs := append(make([]slog.Attr, 0, maxAttrs),
-		slog.String("request_id", r.requestID),
-		slog.String("Route", h.route.Name),
-		slog.String("address", r.address),
-		slog.Int("status", out.status),
-		slog.Int("records", out.records),
+	attrs := []slog.Attr{
+		slog.String("request_id", l.requestID),
+		slog.String("Route", l.route),
+		slog.String("address", l.address),
+		slog.Int("status", l.status),
+		slog.Int("records", l.records),
 		slog.Int64("remaining", d.Remaining()),
 		slog.Float64("duration_ms", milliseconds(duration)),
-	)
-	if r.keyID != "" {
-		attrs = append(attrs, slog.String("key_id", r.keyID))
 	}
-	if r.workspace != "" {
-		attrs = append(attrs, slog.String("workspace", r.workspace))
+	optional := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
 	}
-	if r.refused != "" {
-		attrs = append(attrs, slog.String("access_refused", r.refused))
-	}
-	if out.status >= http.StatusInternalServerError {
-		attrs = append(attrs, slog.String("error", err.Error()))
+	optional("key_id", l.keyID)
+	optional("workspace", l.workspace)
+	optional("access_refused", l.refused)
+	if failed && l.err != nil {
+		optional("error", l.err.Error())
 	}
 	if d.Degraded != nil {
-		attrs = append(attrs, slog.String("failure_mode", "open"), slog.String("charge_error", d.Degraded.Error()))
+		optional("failure_mode", "open")
+		optional("charge_error", d.Degraded.Error())
 	}
-	if h.opts.Service != "" {
-		attrs = appendMetrics(attrs, h.opts.Service, r, c)
+	if s.Service != "" {
+		attrs = append(attrs, metrics(s.Service, l)...)
 	}
-	line := slog.NewRecord(time.Now(), level, "request", 0) // the place in this source would always be the same
-	line.AddAttrs(attrs...)
-	// A client that has gone must not take the line with it.
-	handler.Handle(context.WithoutCancel(r.Context()), line) //nolint:errcheck // there is nowhere else to say it
+	// A client that has gone must not suppress the line.
+	s.Logger.LogAttrs(context.WithoutCancel(ctx), level, "request", attrs...)
 }
-
-// maxAttrs is the most attributes of a line.
-const maxAttrs = 24
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// metric defines a metric of a log line; its value is the member of its name.
+// metric defines a metric of a log line; its value is the member of that name.
 type metric struct {
 	Name string
 	Unit string
@@ -93,21 +132,21 @@ type metricDirective struct {
 	Metrics    []metric
 }
 
-// dimensions are the sets of members, Service and Route, by which CloudWatch
-// counts each metric.
-var dimensions = [][]string{{"Service"}, {"Service", "Route"}}
-
-// appendMetrics appends the members of a log line that CloudWatch reads, those
-// alone that the request has something to say to.
-func appendMetrics(attrs []slog.Attr, service string, r *request, c charge) []slog.Attr {
-	attrs = append(attrs, slog.String("Service", service))
-	first := len(attrs)
-	count := func(name string) { attrs = append(attrs, slog.Float64(name, 1)) }
-	d := c.decision
+// metrics returns the members of a log line that CloudWatch reads: the metrics
+// that the request moves, and their definition.
+func metrics(service string, l *logEntry) []slog.Attr {
+	attrs := []slog.Attr{slog.String("Service", service)}
+	var defined []metric
+	add := func(name, unit string, value float64) {
+		attrs = append(attrs, slog.Float64(name, value))
+		defined = append(defined, metric{name, unit})
+	}
+	count := func(name string) { add(name, "Count", 1) }
+	d := l.limit.Decision
 	switch {
 	case d.Allowed:
 		count("Allowed")
-	case c.err == nil:
+	case l.limit.Err == nil:
 		count("Refused")
 		for _, policy := range d.Violated() {
 			count(refusedBy[policy])
@@ -116,43 +155,24 @@ func appendMetrics(attrs []slog.Attr, service string, r *request, c charge) []sl
 	if d.Local {
 		count("LocalRefusals")
 	}
-	if c.made {
-		attrs = append(attrs, slog.Float64(chargeLatency, milliseconds(c.latency)))
+	if l.limit.Charged {
+		add("ChargeLatency", "Milliseconds", milliseconds(l.limit.Latency))
 	}
-	if c.err != nil || d.Degraded != nil {
+	if l.limit.Err != nil || d.Degraded != nil {
 		count("ChargeFailures")
 	}
 	if d.Degraded != nil {
 		count("FailedOpen")
 	}
-	if r.refused != "" {
+	if l.refused != "" {
 		count("AccessRefusals")
 	}
 	return append(attrs, slog.Attr{Key: "_aws", Value: slog.GroupValue(
 		slog.Int64("Timestamp", int64(d.Window)*1000),
-		slog.Any("CloudWatchMetrics", directives(attrs[first:])),
+		slog.Any("CloudWatchMetrics", []metricDirective{{
+			Namespace: metricsNamespace, Dimensions: [][]string{{"Service"}, {"Service", "Route"}}, Metrics: defined,
+		}}),
 	)})
-}
-
-// chargeLatency is the one metric that is no count.
-const chargeLatency = "ChargeLatency"
-
-// answered are the directives of a request that was let through, as most are.
-var answered any = []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: []metric{{"Allowed", "Count"}, {chargeLatency, "Milliseconds"}}}}
-
-// directives define metrics, the members of a line.
-func directives(metrics []slog.Attr) any {
-	if len(metrics) == 2 && metrics[0].Key == "Allowed" && metrics[1].Key == chargeLatency {
-		return answered
-	}
-	defined := make([]metric, len(metrics))
-	for i, m := range metrics {
-		defined[i] = metric{Name: m.Key, Unit: "Count"}
-		if m.Key == chargeLatency {
-			defined[i].Unit = "Milliseconds"
-		}
-	}
-	return []metricDirective{{Namespace: metricsNamespace, Dimensions: dimensions, Metrics: defined}}
 }
 
 // refusedBy names the metric of a rule's refusals.

@@ -10,27 +10,15 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"sluice/pkg/api"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
 
-// Problem is the JSON of every error response (RFC 9457).
-type Problem struct {
-	Type             string              `json:"type"`   // "about:blank", or the problem type's URI
-	Title            string              `json:"title"`  // the same for every occurrence
-	Status           int                 `json:"status"` // the HTTP status
-	Detail           string              `json:"detail"` // what to change
-	Instance         string              `json:"instance,omitzero"`
-	Code             string              `json:"code"`                        // stable, snake_case: for programs
-	Errors           []record.FieldError `json:"errors,omitempty"`            // the fields or parameters that are wrong
-	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // of a 429
-	Results          []batchResult       `json:"results,omitempty"`           // of a batch of which everything failed
-}
-
 // quotaExceeded is the registered problem type of a 429.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// apiError is an error that already knows its response.
+// apiError is an error with its response.
 type apiError struct {
 	status     int
 	code       string
@@ -38,9 +26,9 @@ type apiError struct {
 	fields     []record.FieldError
 	violated   []string
 	allow      []string // of a 405
-	results    []batchResult
+	results    []api.BatchResult
 	retryAfter bool
-	challenge  string // WWW-Authenticate of a 401 and of a 403 for want of a scope
+	challenge  string // WWW-Authenticate of a 401, and of a 403 for a missing scope
 	cause      error  // for the log
 }
 
@@ -95,7 +83,7 @@ var kinds = map[record.Kind]apiError{
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable", retryAfter: true},
 }
 
-// asAPIError finds the response of an error. What is not known is a fault of
+// asAPIError returns the response to an error. An unknown error is a fault of
 // the service: 500, without its cause.
 func asAPIError(err error) *apiError {
 	var known *apiError
@@ -113,10 +101,10 @@ func asAPIError(err error) *apiError {
 		}
 	}
 	return &apiError{status: http.StatusInternalServerError, code: "internal_error", cause: err,
-		detail: "the service failed; repeat the request later, and report its request id if it goes on"}
+		detail: "the service failed; repeat the request later, and report its request id if it keeps failing"}
 }
 
-// sentence is what is wrong with the fields as text.
+// sentence returns what is wrong with the fields as text.
 func sentence(fields []record.FieldError) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
@@ -125,9 +113,9 @@ func sentence(fields []record.FieldError) string {
 	return strings.Join(parts, "; ")
 }
 
-// problem is e as JSON; instance is the request's id, "" within a response.
-func (e *apiError) problem(instance string) Problem {
-	p := Problem{
+// problem returns e as JSON; instance is the request's id, "" within a batch.
+func (e *apiError) problem(instance string) api.Problem {
+	p := api.Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
 		Instance: instance, Code: e.code, Errors: e.fields, ViolatedPolicies: e.violated, Results: e.results,
 	}
@@ -137,10 +125,11 @@ func (e *apiError) problem(instance string) Problem {
 	return p
 }
 
-// problem is the reply for an error.
-func (h *Handler) problem(r *request, err error) reply {
+// problem returns the response to an error, and notes the error for the log.
+func (l *logEntry) problem(err error) response {
+	l.err = err
 	e := asAPIError(err)
-	out := reply{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: e.problem(r.requestID)}
+	out := response{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}}
 	if len(e.allow) > 0 {
 		out.header.Set("Allow", strings.Join(e.allow, ", "))
 	}
@@ -150,11 +139,11 @@ func (h *Handler) problem(r *request, err error) reply {
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
-	// A detail may show a client's text, which may not be UTF-8.
-	b, marshalErr := json.Marshal(out.body, jsontext.AllowInvalidUTF8(true))
+	// A detail may quote a client's text, which may not be UTF-8.
+	b, marshalErr := json.Marshal(e.problem(l.requestID), jsontext.AllowInvalidUTF8(true))
 	if marshalErr != nil {
 		panic(marshalErr) // a Problem is strings and numbers
 	}
-	out.encoded = append(b, '\n')
+	out.raw = append(b, '\n')
 	return out
 }

@@ -20,17 +20,18 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads a request's query, noting everything that is wrong with it.
+// parameters reads a request's query and collects everything that is wrong with
+// it.
 type parameters struct {
 	values  url.Values
-	filters url.Values // those read so far that choose or order records, in one spelling
+	filters url.Values // the parameters read so far that choose or order records, in canonical form
 	wrong   record.Fields
 }
 
 // parseQuery reads the query, which may hold the known parameters once each.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
-	values, err := r.query()
+	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
 		return p
@@ -48,6 +49,12 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
+// maxPage returns the length of the longest page. A longer one could never pass
+// the records rule.
+func (s *service) maxPage() int {
+	return int(min(maxPageLength, s.limiter.Limits().Records))
+}
+
 // limit reads the page length, from 1 to most.
 func (p *parameters) limit(most int) int {
 	if !p.values.Has("limit") {
@@ -61,8 +68,8 @@ func (p *parameters) limit(most int) int {
 	return int(n)
 }
 
-// filter reads a parameter that chooses records; "" if it is left out. check
-// returns an error if its value is invalid.
+// filter reads a parameter that chooses records, "" if it is absent. check
+// returns an error if the value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -73,8 +80,7 @@ func (p *parameters) filter(name string, check func(string) error) string {
 	return value
 }
 
-// instant reads a parameter that is an RFC 3339 date-time; nil if it is left
-// out.
+// instant reads a parameter that is an RFC 3339 date-time, nil if it is absent.
 func (p *parameters) instant(name string) *record.Time {
 	if !p.values.Has(name) {
 		return nil
@@ -109,7 +115,7 @@ func (p *parameters) ascending() bool {
 	return false
 }
 
-// err is a 400 that names what is wrong, or nil.
+// err returns a 400 that names what is wrong, or nil.
 func (p *parameters) err() error {
 	if len(p.wrong) == 0 {
 		return nil
@@ -117,9 +123,9 @@ func (p *parameters) err() error {
 	return badParameters(p.wrong)
 }
 
-// cursor is a place in a list. It holds all there is to know about where the
-// next page begins, so it never expires; it is good only for the list it came
-// from, with the same filters and in the same order.
+// cursor is a place in a list. It holds everything that is needed to continue, so
+// it never expires. It is valid only for the list that it came from, with the
+// same filters and in the same order.
 type cursor struct {
 	Route      string       `json:"r"`
 	Workspace  string       `json:"w"`
@@ -128,7 +134,7 @@ type cursor struct {
 	OccurredAt *record.Time `json:"t,omitzero"` // of the last event shown
 }
 
-// encode is the cursor as clients see it: base64url of JSON.
+// encode returns the cursor as clients see it: base64url of JSON.
 func (c cursor) encode() (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -137,17 +143,17 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursor reads the place where the page begins; the zero cursor when none is
-// given. timed says whether this list's cursors hold a time. Only what encode
-// writes for the same route, workspace and filters, which must have been read,
-// is accepted.
-func (p *parameters) cursor(h *Handler, r *request, timed bool) cursor {
+// cursor reads the place where the page begins, or returns the zero cursor if
+// none is given. timed says whether this list's cursors hold a time. Only what
+// encode wrote for the same route, workspace and filters is accepted, so the
+// filters must have been read before.
+func (p *parameters) cursor(r *request, timed bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
 	}
 	text := p.values.Get("cursor")
 	c, ok := decodeCursor(text)
-	if !ok || c.Route != h.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || (c.OccurredAt != nil) != timed {
+	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || (c.OccurredAt != nil) != timed {
 		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or leave it out to start over")
 		return cursor{}
 	}

@@ -1,12 +1,12 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
-	"net/url"
+	"path"
 	"slices"
 	"strings"
-
-	"github.com/aws/aws-lambda-go/events"
+	"sync"
 
 	"sluice/pkg/access"
 	"sluice/pkg/ratelimit"
@@ -14,17 +14,17 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string // of the function's folder, and of its counter; rows of one name share them, and their action
+	Name   string // of the function's folder and of the route's counter; rows with one name share both
 	Method string // "" for the default route
-	Path   string // in API Gateway's terms: /entity/{id}, or $default
+	Path   string // as API Gateway writes it: /entity/{id}, or $default
 	Class  ratelimit.Class
-	Scope  access.Scope // of the keys that it lets in
+	Scope  access.Scope // that an API key must have
 
 	action action
-	served func(Stores) bool // the stores it needs are there
+	needs  func(Stores) bool // reports whether the stores that the action uses are there
 }
 
-// Key is API Gateway's name of the route, such as "GET /entity".
+// Key returns API Gateway's name of the route, such as "GET /entity".
 func (r Route) Key() string {
 	if r.Method == "" {
 		return r.Path
@@ -32,7 +32,31 @@ func (r Route) Key() string {
 	return r.Method + " " + r.Path
 }
 
-// Routes is the route table: what template.yaml deploys, and nothing else.
+// pattern returns the route's pattern for http.ServeMux.
+func (r Route) pattern() string {
+	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
+}
+
+// check returns an error if the route cannot be served with stores and opts.
+func (r Route) check(stores Stores, opts Options) error {
+	switch {
+	case r.Scope == "":
+		return fmt.Errorf("httpapi: the route %s declares no scope", r.Name)
+	case r.Scope != access.Public && opts.Access == nil && !opts.AccessOff:
+		return fmt.Errorf("httpapi: the route %s needs API keys, but there is no table of keys", r.Name)
+	case !r.needs(stores):
+		return fmt.Errorf("httpapi: the route %s lacks a store", r.Name)
+	}
+	return nil
+}
+
+// defaultRoute takes the requests that no other route matches.
+var defaultRoute = Route{
+	Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public,
+	needs: func(Stores) bool { return true },
+}
+
+// Routes returns the route table: the routes that template.yaml deploys.
 func Routes() []Route {
 	entities := func(s Stores) bool { return s.Entities != nil }
 	events := func(s Stores) bool { return s.Events != nil }
@@ -41,7 +65,6 @@ func Routes() []Route {
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
 	usage := func(s Stores) bool { return s.Usage != nil }
 	dashboard := func(s Stores) bool { return s.Dashboard != nil }
-	nothing := func(Stores) bool { return true }
 	return []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, entities},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, entities},
@@ -57,104 +80,87 @@ func Routes() []Route {
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
 		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, usage},
-		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, serveDashboard, dashboard},
-		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, serveDashboard, dashboard},
-		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
-		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, serveDashboard, dashboard},
+		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, dashboard},
+		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, dashboard},
+		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, dashboard},
+		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, dashboard},
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
-		{"not-found", "", "$default", ratelimit.General, access.Public, notFound, nothing},
+		defaultRoute,
 	}
 }
 
-func routeNamed(name string) (Route, bool) {
-	routes := Routes()
-	i := slices.IndexFunc(routes, func(r Route) bool { return r.Name == name })
-	if i < 0 {
-		return Route{}, false
-	}
-	return routes[i], true
+func routesNamed(name string) []Route {
+	return slices.DeleteFunc(Routes(), func(r Route) bool { return r.Name != name })
 }
 
-// getOpenAPI shows the description of the API.
-func getOpenAPI(h *Handler, r *request) (reply, error) {
+// getOpenAPI returns the description of the API.
+func getOpenAPI(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	return reply{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, encoded: h.stores.OpenAPI}, nil
+	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound answers what no route matches: 405 where the path has a route of
-// another method, 404 elsewhere. To OPTIONS a path that has routes says which,
-// with success: browsers ask so before a page of another origin may call, and
-// where API Gateway hands that on, it adds the rest to this answer.
-func notFound(_ *Handler, r *request) (reply, error) {
-	var allow, greedy []string
-	for _, route := range Routes() {
-		switch {
-		case route.Method == "" || !matchPath(route.Path, r.URL.Path):
-		case strings.HasSuffix(route.Path, "+}"):
-			greedy = append(greedy, route.Method)
+// notFound is the action of the default route: 405 if the path has a route with
+// another method, 404 otherwise. OPTIONS on a path that has routes succeeds and
+// names their methods: browsers send it before a page of another origin may
+// call the route, and API Gateway adds the CORS headers.
+func notFound(_ *service, r *request) (response, error) {
+	allow := allowedMethods(r.Request)
+	switch {
+	case len(allow) == 0:
+		return response{}, noSuchRoute(r.Method, r.URL.Path)
+	case r.Method == http.MethodOptions:
+		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
+	default:
+		return response{}, methodNotAllowed(r.Method, r.URL.Path, allow)
+	}
+}
+
+// allRoutes finds the route that matches a request.
+var allRoutes = sync.OnceValue(func() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range Routes() {
+		if r.Method != "" {
+			mux.Handle(r.pattern(), http.NotFoundHandler())
+		}
+	}
+	return mux
+})
+
+// allowedMethods returns the methods that have a route for r's path. A path with
+// a route of its own does not count as part of a greedy one.
+func allowedMethods(r *http.Request) []string {
+	if !isClean(r.URL.EscapedPath()) {
+		return nil
+	}
+	var exact, greedy []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		switch _, pattern := allRoutes().Handler(probe); {
+		case pattern == "":
+		case strings.HasSuffix(pattern, "...}"):
+			greedy = append(greedy, method)
 		default:
-			allow = append(allow, route.Method)
+			exact = append(exact, method)
 		}
 	}
-	if len(allow) == 0 {
-		allow = greedy // of a path with a route of its own they find nothing
+	if len(exact) > 0 {
+		return exact
 	}
-	if len(allow) > 0 && r.Method == http.MethodOptions {
-		return reply{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}, encoded: []byte{}}, nil
-	}
-	if len(allow) > 0 {
-		return reply{}, methodNotAllowed(r.Method, r.URL.Path, allow)
-	}
-	return reply{}, noSuchRoute(r.Method, r.URL.Path)
+	return greedy
 }
 
-// matchPath reports whether path is one that a route's path stands for: equal
-// segment by segment, {name} for any segment that is not empty, {name+} at the
-// end for one or more segments.
-func matchPath(pattern, path string) bool {
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	if n := len(want); strings.HasSuffix(pattern, "+}") && len(got) > n {
-		got = got[:n]
+// isClean reports whether ServeMux takes an escaped path as it is. Others it
+// redirects to their clean form.
+func isClean(escaped string) bool {
+	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
+		return false // {proxy+} matches at least one segment, {proxy...} also none
 	}
-	if len(want) != len(got) {
-		return false
+	clean := path.Clean(escaped)
+	if strings.HasSuffix(escaped, "/") && clean != "/" {
+		clean += "/"
 	}
-	for i := range want {
-		if strings.HasPrefix(want[i], "{") {
-			if got[i] == "" {
-				return false
-			}
-		} else if want[i] != got[i] {
-			return false
-		}
-	}
-	return true
+	return clean == escaped
 }
-
-// pathParameter is a segment of the path. API Gateway hands it over as the
-// client escaped it. A segment with a bad escape comes back as it is: no id
-// has a '%'.
-func (r *request) pathParameter(name string) string {
-	v := r.pathParameters[name]
-	if u, err := url.PathUnescape(v); err == nil {
-		return u
-	}
-	return v
-}
-
-// trimStage is the event's path without the name of its stage, which API
-// Gateway leaves in front of it for every stage but $default.
-func trimStage(ev events.APIGatewayV2HTTPRequest) string {
-	stage := ev.RequestContext.Stage
-	if stage == "" || stage == "$default" {
-		return ev.RawPath
-	}
-	if rest, ok := strings.CutPrefix(ev.RawPath, "/"+stage); ok && (rest == "" || rest[0] == '/') {
-		return rest
-	}
-	return ev.RawPath
-}
-
-func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }

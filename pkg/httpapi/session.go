@@ -7,47 +7,47 @@ import (
 	"sluice/pkg/access"
 )
 
-// signIn puts a key into the session cookie, if it opens the dashboard. Where
-// keys are off there is nothing to sign in to, and no cookie is set.
-func signIn(h *Handler, r *request) (reply, error) {
+// signIn puts an API key into the session cookie if the key has the scope
+// dashboard. Where keys are off it sets no cookie.
+func signIn(s *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	var key string
 	if err := decodeBody(r, maxBodyBytes, fields{{"key", text(&key, nil)}}); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	if h.opts.AccessOff {
+	if s.AccessOff {
 		return session(nil), nil
 	}
-	if h.opts.Access == nil {
-		return reply{}, errors.New("KEYS_TABLE names no table, so nobody can sign in")
+	if s.Access == nil {
+		return response{}, errors.New("KEYS_TABLE names no table, so nobody can sign in")
 	}
-	if err := h.admit(r, key, access.Dashboard); err != nil {
-		return reply{}, err
+	if err := s.admit(r, key, access.Dashboard); err != nil {
+		return response{}, err
 	}
 	return session(sessionOf(r, key)), nil
 }
 
-// signOut takes the cookie away. The key stays good: revoking ends that.
-func signOut(_ *Handler, r *request) (reply, error) {
+// signOut removes the cookie. The key stays valid until it is revoked.
+func signOut(_ *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	cookie := sessionOf(r, "")
 	cookie.MaxAge = -1
 	return session(cookie), nil
 }
 
-// sessionOf is the cookie that holds a key until the browser is closed. No
-// script can read it, and no request that another site caused brings it.
+// sessionOf returns the cookie that holds a key until the browser is closed. No
+// script can read it, and no request that another site caused carries it.
 func sessionOf(r *request, key string) *http.Cookie {
 	return &http.Cookie{Name: sessionCookie, Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https"}
 }
 
-// session is the reply that sets the cookie, if there is one.
-func session(cookie *http.Cookie) reply {
-	out := reply{status: http.StatusNoContent, encoded: []byte{}}
+// session returns the response that sets the cookie, unless it is nil.
+func session(cookie *http.Cookie) response {
+	out := response{status: http.StatusNoContent}
 	if cookie != nil {
 		out.header = http.Header{"Set-Cookie": {cookie.String()}}
 	}

@@ -5,59 +5,40 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/pkg/api"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
 
-// usageBody is the JSON of an address's usage.
-type usageBody struct {
-	Address string        `json:"address"` // as it is counted
-	Limit   int64         `json:"limit"`   // the lowest of Limits
-	Limits  usageLimits   `json:"limits"`
-	Seconds []usageSecond `json:"seconds"` // oldest first, the last one not over yet
-}
-
-type usageLimits struct {
-	Records  int64 `json:"records"`
-	Imports  int64 `json:"imports"`
-	Requests int64 `json:"requests"`
-}
-
-type usageSecond struct {
-	Second   int64            `json:"second"` // Unix time
-	Records  int64            `json:"records"`
-	Imports  int64            `json:"imports"`
-	Requests map[string]int64 `json:"requests"` // by route name, those alone that were called
-}
-
-// getUsage shows what an address has used in the last minute: the caller's own,
-// or the one that the parameter names, also as an answer shows it.
-func getUsage(h *Handler, r *request) (reply, error) {
+// getUsage returns what an address has used in the last minute: the caller's
+// own, or the one in the parameter address, which may have the form that the
+// response shows.
+func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
-	text := r.address
+	text := r.log.address
 	if p.values.Has("address") {
-		text = strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(h.opts.IPv6Prefix))
+		text = strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix))
 	}
-	address, err := ratelimit.ParseAddress(text, h.opts.IPv6Prefix)
+	address, err := ratelimit.ParseAddress(text, s.IPv6Prefix)
 	if err != nil {
 		p.wrong.Add("address", "must be an IPv4 or IPv6 address")
 	}
 	if err := p.err(); err != nil {
-		return reply{}, err
+		return response{}, err
 	}
-	windows, err := ratelimit.Usage(r.Context(), h.stores.Usage, address, ratelimit.WindowAt(h.opts.Now()))
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, address, ratelimit.WindowAt(s.Now()))
 	if err != nil {
-		return reply{}, record.UnavailableError("usage", err)
+		return response{}, record.UnavailableError("usage", err)
 	}
-	limits := h.limiter.Limits()
-	body := usageBody{
+	limits := s.limiter.Limits()
+	body := api.Usage{
 		Address: address,
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
-		Limits:  usageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
-		Seconds: make([]usageSecond, len(windows)),
+		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
+		Seconds: make([]api.UsageSecond, len(windows)),
 	}
 	for i, w := range windows {
-		body.Seconds[i] = usageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
+		body.Seconds[i] = api.UsageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
 	}
-	return reply{status: http.StatusOK, body: body}, nil
+	return response{status: http.StatusOK, body: body}, nil
 }

@@ -1,64 +1,63 @@
-// Package bootstrap is what the mains of all functions share: the
-// configuration, the DynamoDB client, the limiter and the check of access keys,
-// made once per instance.
+// Package bootstrap runs the functions of the routes on AWS Lambda: it reads the
+// configuration, opens the counters and the table of API keys, and adapts API
+// Gateway events to the handlers of package httpapi.
 package bootstrap
 
 import (
 	"context"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"golang.org/x/sync/errgroup"
 
-	"sluice/functions/internal/awsconfig"
 	"sluice/pkg/access"
 	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// connectTimeout bounds what the init phase waits for DynamoDB. Lambda allows
-// it ten seconds in all, and the first request tries again.
+// connectTimeout bounds the wait for DynamoDB during init. Lambda allows init
+// ten seconds in all, and the first request connects if init could not.
 const connectTimeout = time.Second
 
-// Instance is one function instance.
-type Instance struct {
+// Clients are what the main of a function opens its stores with.
+type Clients struct {
 	AWS      aws.Config
 	DynamoDB *dynamodb.Client
-
-	config  httpapi.Config
-	limiter *ratelimit.Limiter
-	access  *access.Authenticator // nil where access is off, and where KEYS_TABLE names no table
-	logger  *slog.Logger
 }
 
-// New reads the configuration, makes the clients and connects to DynamoDB, so
-// that the first request need not. A failure to connect is logged: the requests
-// have their own answer to it. getenv reads the variables of template.yaml; the
-// SDK reads its own from the environment.
-func New(ctx context.Context, getenv func(string) string) (*Instance, error) {
-	return NewWith(ctx, getenv, 1)
+// Start runs the function with the name of a route, such as "list-entity". open
+// returns the stores that the route needs; nil if it needs none. Start ends the
+// process if the function cannot be set up, and does not return otherwise.
+func Start(name string, open func(Clients) (httpapi.Stores, error)) {
+	f, err := newFunction(context.Background(), name, os.Getenv, open)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lambda.Start(f.Invoke)
 }
 
-// NewWith is New for a function whose first request makes that many calls at
-// the same time.
-func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Instance, error) {
+// newFunction returns the function that the environment variables of
+// template.yaml describe, connected to DynamoDB. The SDK reads its own variables
+// from the environment.
+func newFunction(ctx context.Context, name string, getenv func(string) string, open func(Clients) (httpapi.Stores, error)) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
 		return nil, err
 	}
-	sdk, err := awsconfig.Load()
+	sdk, err := LoadAWS(ctx)
 	if err != nil {
 		return nil, err
 	}
-	client := dynamodb.NewFromConfig(sdk)
-	counters, err := dynamostore.New(client, getenv("COUNTERS_TABLE"))
+	clients := Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}
+	counters, err := dynamostore.New(clients.DynamoDB, getenv("COUNTERS_TABLE"))
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
@@ -66,32 +65,49 @@ func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Inst
 	if err != nil {
 		return nil, err
 	}
-	keys, err := authenticator(cfg, client, getenv("KEYS_TABLE"))
+	keys, err := authenticator(cfg, clients.DynamoDB, getenv("KEYS_TABLE"))
 	if err != nil {
 		return nil, err
 	}
+	var stores httpapi.Stores
+	if open != nil {
+		if stores, err = open(clients); err != nil {
+			return nil, err
+		}
+	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	connect(ctx, counters, atOnce, logger)
-	return &Instance{AWS: sdk, DynamoDB: client, config: cfg, limiter: limiter, access: keys, logger: logger}, nil
+	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
+		Access: keys, AccessOff: cfg.AccessOff, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader,
+		RequestID: requestID, Logger: logger, Service: cfg.Service,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := connect(ctx, counters, connections[name]); err != nil {
+		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
+	}
+	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connect makes connections by as many calls at the same time.
-func connect(ctx context.Context, counters *dynamostore.Store, atOnce int, logger *slog.Logger) {
+// connections is how many calls the first request of a function makes at the
+// same time, where that is more than one.
+var connections = map[string]int{"create-events": httpapi.BatchWriters}
+
+// connect opens as many connections to DynamoDB, at least one, so that the first
+// request need not.
+func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	for range atOnce {
-		wg.Go(func() {
-			if err := counters.Connect(ctx); err != nil {
-				logger.Warn("the init phase has made no connection", "error", err.Error())
-			}
-		})
+	var calls errgroup.Group
+	for range max(count, 1) {
+		calls.Go(func() error { return counters.Connect(ctx) })
 	}
-	wg.Wait()
+	return calls.Wait()
 }
 
-// authenticator checks keys by the table. Functions of public routes have none,
-// and may read none; those of other routes do not start without.
+// authenticator returns the check of API keys, or nil if keys are off or the
+// function has no table of keys. Only functions with public routes have none:
+// the others do not start without one.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil
@@ -101,12 +117,4 @@ func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*
 		return nil, err
 	}
 	return access.NewAuthenticator(store, nil)
-}
-
-// Handler makes the handler of a route, whose Invoke goes to lambda.Start.
-func (i *Instance) Handler(route string, stores httpapi.Stores) (*httpapi.Handler, error) {
-	return httpapi.NewHandler(route, i.limiter, stores, httpapi.Options{
-		Access: i.access, AccessOff: i.config.AccessOff,
-		IPv6Prefix: i.config.IPv6Prefix, ClientIPHeader: i.config.ClientIPHeader, Logger: i.logger, Service: i.config.Service,
-	})
 }

@@ -1,0 +1,118 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+
+	"sluice/pkg/api"
+)
+
+// maxResponse is the largest response that Lambda takes from a function, in
+// bytes of JSON (AWS Lambda quotas, "Invocation payload").
+const maxResponse = 6_291_556
+
+// function responds to API Gateway events (payload format 2.0) with the handlers
+// of package httpapi. What is peculiar to API Gateway is dealt with here: the
+// stage in the path, the decoded path, the request id, the source address and
+// the bound on a response.
+type function struct {
+	routes    *httpadapter.HandlerAdapterV2
+	malformed *httpadapter.HandlerAdapterV2 // for events that are not HTTP requests
+	logger    *slog.Logger
+}
+
+func adapt(routes, malformed http.Handler, logger *slog.Logger) *function {
+	return &function{
+		routes:    httpadapter.NewV2(fromGateway(routes)),
+		malformed: httpadapter.NewV2(fromGateway(malformed)),
+		logger:    logger,
+	}
+}
+
+// Invoke responds to an event. It is the handler of lambda.Start. The error is
+// always nil: whatever goes wrong is an HTTP response.
+func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
+	// API Gateway decodes the path; the adapter parses it as part of a URL.
+	ev.RawPath = (&url.URL{Path: ev.RawPath}).EscapedPath()
+	resp, err := f.routes.ProxyWithContext(ctx, ev)
+	if err != nil {
+		resp, err = f.malformed.ProxyWithContext(ctx, readable(ev))
+	}
+	if err == nil && tooLarge(resp) {
+		f.logger.ErrorContext(ctx, "the response is larger than Lambda allows", "request_id", ev.RequestContext.RequestID, "bytes", len(resp.Body))
+		resp = tooLargeProblem(resp, ev.RequestContext.RequestID)
+	}
+	return resp, err
+}
+
+// tooLargeProblem returns the 500 that replaces a response. It keeps the rate
+// limit headers: the request was charged.
+func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) events.APIGatewayV2HTTPResponse {
+	body, err := json.Marshal(api.Problem{
+		Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
+		Code: "response_too_large", Detail: "the response is too large to be sent; ask for fewer records", Instance: requestID,
+	})
+	if err != nil {
+		panic(err) // a Problem is strings and numbers
+	}
+	resp.StatusCode, resp.Body, resp.IsBase64Encoded = http.StatusInternalServerError, string(body), false
+	delete(resp.Headers, "Content-Length")
+	resp.Headers["Content-Type"] = "application/problem+json"
+	return resp
+}
+
+// readable returns ev without what may keep it from being an HTTP request: its
+// headers, and who sent it.
+func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest {
+	out := events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
+	out.RequestContext.DomainName = ""
+	out.RequestContext.HTTP.Method = http.MethodGet
+	return out
+}
+
+// tooLarge reports whether Lambda would reject a response. JSON escapes at most
+// double a body, so short ones need no count.
+func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
+	if len(resp.Body) < 1<<20 {
+		return false
+	}
+	text, err := json.Marshal(resp)
+	return err != nil || len(text) > maxResponse
+}
+
+// fromGateway returns a handler that runs next with a request as net/http's
+// server would have read it. r.RequestURI keeps the stage, for links.
+func fromGateway(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
+		r.RemoteAddr = net.JoinHostPort(event.HTTP.SourceIP, "0")
+		r.URL.Path = trimStage(r.URL.Path, event.Stage)
+		r.URL.RawPath = ""
+		next.ServeHTTP(w, r)
+	})
+}
+
+// trimStage returns path without the name of its stage, with which API Gateway
+// prefixes the paths of every stage but $default.
+func trimStage(path, stage string) string {
+	rest, ok := strings.CutPrefix(path, "/"+stage)
+	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {
+		return path
+	}
+	return rest
+}
+
+// requestID returns API Gateway's id of a request.
+func requestID(r *http.Request) string {
+	event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
+	return event.RequestID
+}

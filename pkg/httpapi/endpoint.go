@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/pkg/ratelimit"
+)
+
+// storeTimeout bounds everything that an action does, reads of the record
+// stores included.
+const storeTimeout = 5 * time.Second
+
+// action does what a route is for, without regard to limits. Its error is an
+// *apiError, a *record.Error, or a fault of the service.
+type action func(s *service, r *request) (response, error)
+
+// request is what an action works on.
+type request struct {
+	*http.Request
+	route     Route
+	workspace string // of the caller; "" on public routes
+	log       *logEntry
+}
+
+// endpoint is the handler of a route behind its rate limit, together with the
+// hooks of the limit's middleware.
+type endpoint struct {
+	*service
+	route  Route
+	action action
+}
+
+// ServeHTTP authenticates the caller, runs the action and writes its response.
+//
+// net/http cancels the context of a request whose client closes its sending
+// half, although the client still waits for the response. So the work has a
+// deadline of its own instead.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(hr.Context()), storeTimeout)
+	defer cancel()
+	r := &request{Request: hr.WithContext(ctx), route: e.route, log: logEntryOf(hr)}
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer release(buffer)
+	out, err := e.respond(r, buffer)
+	if err != nil {
+		out = r.log.problem(err)
+	}
+	ratelimit.SetRecords(w, int64(out.records))
+	r.log.write(w, out)
+}
+
+// respond returns the response to r, whose body may be in buffer. A panic
+// becomes an error.
+func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	if err := e.authenticate(r); err != nil {
+		return response{}, err
+	}
+	if out, err = e.action(e.service, r); err != nil {
+		return response{}, err
+	}
+	return out, out.encode(buffer)
+}
+
+// buffers hold the bodies of responses while they are written.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxBuffer is the largest buffer that is kept for another response.
+const maxBuffer = 1 << 20
+
+func release(b *bytes.Buffer) {
+	if b.Cap() <= maxBuffer {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// charge implements ratelimit.Middleware.Request.
+func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
+	c := ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: e.route.Class}}
+	if e.route.Class == ratelimit.Export {
+		c.Asked = e.asked(r)
+	}
+	log := logEntryOf(r)
+	log.route, log.address = e.route.Name, e.clientAddress(r)
+	var err error
+	c.Address, err = ratelimit.ParseAddress(log.address, e.IPv6Prefix)
+	return c, err
+}
+
+// asked returns the most records that the response to an export can hold: one
+// for a record by id, the page length for a list, 0 if that cannot be read.
+func (e *endpoint) asked(r *http.Request) int64 {
+	if strings.Contains(e.route.Path, "{") {
+		return 1
+	}
+	values, _ := url.ParseQuery(r.URL.RawQuery) // the action reports what is wrong with it
+	p := parameters{values: values}
+	return int64(p.limit(e.maxPage()))
+}
+
+// clientAddress returns the address of the client: that of the connection or,
+// where a header is trusted, the last one in it, which the nearest proxy set.
+func (e *endpoint) clientAddress(r *http.Request) string {
+	if e.ClientIPHeader == "" {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			return r.RemoteAddr
+		}
+		return host
+	}
+	values := r.Header.Values(e.ClientIPHeader)
+	if len(values) == 0 {
+		return ""
+	}
+	last := values[len(values)-1]
+	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+}
+
+// refuse implements ratelimit.Middleware.Refuse.
+func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.Decision, status int, err error) {
+	switch status {
+	case http.StatusTooManyRequests:
+		err = tooManyRequests(d)
+	case http.StatusServiceUnavailable:
+		err = countersUnavailable(err)
+	default:
+		err = e.invalidAddress()
+	}
+	log := logEntryOf(r)
+	log.write(w, log.problem(err))
+}
+
+// invalidAddress is a 400. The request is charged to nobody: strangers must not
+// share a counter.
+func (e *endpoint) invalidAddress() error {
+	if e.ClientIPHeader != "" {
+		return badRequest("invalid_client_address", "the header "+e.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
+	}
+	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
+}
+
+// observe implements ratelimit.Middleware.Observe.
+func (e *endpoint) observe(r *http.Request, o ratelimit.Observation) { logEntryOf(r).limit = o }
+
+// write writes out as the response and notes it for the log.
+func (l *logEntry) write(w http.ResponseWriter, out response) {
+	l.status, l.records = out.status, out.records
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if len(out.raw) > 0 {
+		header.Set("Content-Type", "application/json")
+	}
+	for name, values := range out.header {
+		header[name] = values
+	}
+	if out.status != http.StatusNoContent && out.status != http.StatusNotModified {
+		header.Set("Content-Length", strconv.Itoa(len(out.raw)))
+	}
+	w.WriteHeader(out.status)
+	w.Write(out.raw) //nolint:errcheck // the client may have gone
+}
