@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/functions/internal/awsconfig"
 	"sluice/pkg/access"
 	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"
@@ -53,7 +52,7 @@ func NewWith(ctx context.Context, getenv func(string) string, atOnce int) (*Inst
 	if err != nil {
 		return nil, err
 	}
-	sdk, err := awsconfig.Load()
+	sdk, err := LoadAWS(ctx)
 	if err != nil {
 		return nil, err
 	}
