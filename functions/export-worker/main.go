@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"log"
 	"os"
 
@@ -12,7 +13,7 @@ import (
 )
 
 func main() {
-	worker, err := exportworker.New(os.Getenv)
+	worker, err := exportworker.New(context.Background(), os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}

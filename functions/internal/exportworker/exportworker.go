@@ -13,7 +13,7 @@ import (
 	lambdaevents "github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/functions/internal/awsconfig"
+	"sluice/functions/internal/bootstrap"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/exportjob"
@@ -38,8 +38,8 @@ type Function struct {
 // New makes the Function that environment variables describe: ENTITIES_TABLE,
 // EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET and
 // EXPORT_FILE_DAYS, for how many days files are kept.
-func New(getenv func(string) string) (*Function, error) {
-	sdk, err := awsconfig.Load()
+func New(ctx context.Context, getenv func(string) string) (*Function, error) {
+	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
 		return nil, err
 	}
