@@ -101,14 +101,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	if authorization != "" {
 		ev.Headers["authorization"] = authorization
 	}
-	h, err := httpapi.NewHandler(route, g.limiter, g.stores, g.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := h.Invoke(t.Context(), ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := serve(t, newFunction(t, route, g.api, g.opts), ev)
 	checkDescribed(t, ev, resp)
 	return resp
 }
@@ -241,7 +234,6 @@ func TestWorkspacesAreApart(t *testing.T) {
 	get := func(key, route, target string) events.APIGatewayV2HTTPResponse {
 		t.Helper()
 		ev := lambdatest.Event("GET", target, "192.0.2.1", "")
-		ev.PathParameters = map[string]string{"id": target[strings.LastIndexByte(target, '/')+1:]}
 		return g.invoke(t, route, key, ev)
 	}
 	want := func(resp events.APIGatewayV2HTTPResponse, status int, text string) {
@@ -416,24 +408,13 @@ func TestKeysThatCannotBeReadAre503WithNothingDone(t *testing.T) {
 	}
 }
 
-func TestAnEventThatIsNoRequestNeedsAKeyToo(t *testing.T) {
-	g := newGuarded(t)
-	ev := sample(t, "create-event")
-	ev.Body, ev.IsBase64Encoded = "%", true
-	for key, want := range map[string]int{"": 401, g.key(t, "w", access.Import): 400} {
-		if resp := g.invoke(t, "create-event", key, ev); resp.StatusCode != want {
-			t.Errorf("%d %s, want %d", resp.StatusCode, resp.Body, want)
-		}
-	}
-}
-
 func TestARouteThatCouldNotCheckKeysIsRefused(t *testing.T) {
 	a := newAPI(t)
 	for _, r := range httpapi.Routes() {
 		if r.Scope != access.Public && !slices.Contains(access.Scopes(), r.Scope) {
 			t.Errorf("%s has the scope %q", r.Name, r.Scope)
 		}
-		if _, err := httpapi.NewHandler(r.Name, a.limiter, a.stores, httpapi.Options{}); (err == nil) != (r.Scope == access.Public) {
+		if _, err := httpapi.NewFunction(r.Name, a.limiter, a.stores, httpapi.Options{}); (err == nil) != (r.Scope == access.Public) {
 			t.Errorf("%s without keys: error %v", r.Name, err)
 		}
 	}

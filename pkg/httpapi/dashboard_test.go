@@ -19,7 +19,6 @@ func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
 	if name != "" {
 		ev.RawPath += "/" + name
-		ev.PathParameters = map[string]string{"proxy": name}
 	}
 	for _, c := range change {
 		c(&ev)
@@ -36,9 +35,6 @@ func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest
 		return ev
 	}
 	ev.RequestContext.HTTP.Method, ev.RawPath = route.Method, strings.ReplaceAll(route.Path, "{proxy+}", "app.js")
-	if route.Method == http.MethodGet {
-		ev.PathParameters = map[string]string{"proxy": "app.js"}
-	}
 	if route.Method == http.MethodPost {
 		ev.Body, ev.Headers["content-type"] = `{"key":"x"}`, "application/json"
 	}
@@ -125,18 +121,6 @@ func TestWhatIsNoFileOfTheDashboardIs404(t *testing.T) {
 	for _, name := range []string{"nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%zz.js"} {
 		if resp := a.file(t, name); resp.StatusCode != http.StatusNotFound || !strings.Contains(resp.Body, `"code":"no_such_route"`) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, resp.Body)
-		}
-	}
-}
-
-func TestTheDashboardOfANamedStage(t *testing.T) {
-	a := newAPI(t)
-	for _, name := range []string{"", "app.js"} {
-		resp := a.file(t, name, func(ev *events.APIGatewayV2HTTPRequest) {
-			ev.RequestContext.Stage, ev.RawPath = "v1", "/v1"+ev.RawPath
-		})
-		if resp.StatusCode != 200 {
-			t.Errorf("%q: %d %s", name, resp.StatusCode, resp.Body)
 		}
 	}
 }

@@ -111,7 +111,6 @@ func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
 		}
 		for _, noun := range []string{"entity", "event"} {
 			ev := lambdatest.Event("GET", "/"+noun+"/"+id, "192.0.2.1", "")
-			ev.PathParameters = map[string]string{"id": id}
 			for name, resp := range map[string]events.APIGatewayV2HTTPResponse{
 				"get":  a.invoke(t, "get-"+noun, ev),
 				"list": a.get(t, "list-"+noun, "/"+noun),

@@ -72,14 +72,7 @@ func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
 
 func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	h, err := httpapi.NewHandler(route, a.limiter, a.stores, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := h.Invoke(t.Context(), ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := serve(t, newFunction(t, route, a, options), ev)
 	checkDescribed(t, ev, resp)
 	return resp
 }
@@ -177,19 +170,6 @@ func TestARecordWithoutAnIDGetsOne(t *testing.T) {
 	}
 }
 
-func TestPathsOfANamedStage(t *testing.T) {
-	a := newAPI(t)
-	ev := sample(t, "not-found")
-	ev.RequestContext.Stage = "v1"
-	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 404, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
-		ev.RawPath = path
-		ev.RequestContext.HTTP.Method = "PATCH"
-		if resp := a.invoke(t, "not-found", ev); resp.StatusCode != status {
-			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, resp.Body, status)
-		}
-	}
-}
-
 func TestOptionsOfAPath(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct {
@@ -207,42 +187,6 @@ func TestOptionsOfAPath(t *testing.T) {
 		ev.RawPath, ev.RequestContext.HTTP.Method = tt.path, "OPTIONS"
 		if resp := a.invoke(t, "not-found", ev); resp.StatusCode != tt.status || resp.Headers["Allow"] != tt.allow {
 			t.Errorf("%s: %d %v %q, want %d %s", tt.path, resp.StatusCode, resp.Headers, resp.Body, tt.status, tt.allow)
-		}
-	}
-}
-
-func TestTheLinkOfANamedStageStaysInIt(t *testing.T) {
-	a := newAPI(t)
-	for _, id := range []string{"a", "b"} {
-		ev := sample(t, "create-entity")
-		ev.Body = `{"id":"` + id + `"}`
-		a.invoke(t, "create-entity", ev)
-	}
-	for stage, prefix := range map[string]string{"$default": "</entity?", "v1": "</v1/entity?"} {
-		ev := sample(t, "list-entity")
-		ev.RequestContext.Stage, ev.RawQueryString = stage, "limit=1"
-		if stage != "$default" {
-			ev.RawPath = "/" + stage + ev.RawPath
-		}
-		if resp := a.invoke(t, "list-entity", ev); !strings.HasPrefix(resp.Headers["Link"], prefix) {
-			t.Errorf("%s: %d, Link: %s", stage, resp.StatusCode, resp.Headers["Link"])
-		}
-	}
-}
-
-func TestEventsThatAreNoRequestsAnswer400(t *testing.T) {
-	a := newAPI(t)
-	for name, change := range map[string]func(ev *events.APIGatewayV2HTTPRequest){
-		"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
-		"a host that is none":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
-		"no source address":         func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.HTTP.SourceIP = "" },
-		"a control character":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RawQueryString = "limit=\x01" },
-	} {
-		ev := sample(t, "create-event")
-		change(&ev)
-		resp := a.invoke(t, "create-event", ev)
-		if resp.StatusCode != 400 || resp.Headers["X-RateLimit-Limit"] == "" {
-			t.Errorf("%s: %d %s %v", name, resp.StatusCode, resp.Body, resp.Headers)
 		}
 	}
 }
@@ -285,12 +229,12 @@ func TestFaultsOfTheServiceTellNoCause(t *testing.T) {
 func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
 	a := newAPI(t)
 	for _, r := range httpapi.Routes() {
-		_, err := httpapi.NewHandler(r.Name, a.limiter, httpapi.Stores{}, options)
+		_, err := httpapi.NewFunction(r.Name, a.limiter, httpapi.Stores{}, options)
 		if (err == nil) != (r.Name == "not-found") {
 			t.Errorf("%s: error %v", r.Name, err)
 		}
 	}
-	if _, err := httpapi.NewHandler("nowhere", a.limiter, a.stores, options); err == nil {
+	if _, err := httpapi.NewFunction("nowhere", a.limiter, a.stores, options); err == nil {
 		t.Error("an unknown route: no error")
 	}
 }

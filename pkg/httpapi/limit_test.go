@@ -73,10 +73,7 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	a := newAPI(t)
 	opts := options
 	opts.ClientIPHeader = "X-Client-Ip"
-	h, err := httpapi.NewHandler("list-entity", a.limiter, a.stores, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newFunction(t, "list-entity", a, opts)
 	for _, step := range []struct {
 		header    string // "-" for none
 		status    int
@@ -95,9 +92,9 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 		if step.header != "-" {
 			ev.Headers["x-client-ip"] = step.header
 		}
-		resp, err := h.Invoke(t.Context(), ev)
-		if err != nil || resp.StatusCode != step.status || resp.Headers["RateLimit"] != step.remaining {
-			t.Errorf("%q: %d, %s, %v; want %+v", step.header, resp.StatusCode, resp.Headers["RateLimit"], err, step)
+		resp := serve(t, h, ev)
+		if resp.StatusCode != step.status || resp.Headers["RateLimit"] != step.remaining {
+			t.Errorf("%q: %d, %s; want %+v", step.header, resp.StatusCode, resp.Headers["RateLimit"], step)
 		}
 	}
 }
@@ -105,8 +102,8 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 // unreachable is a counter store that never answers.
 type unreachable struct{}
 
-func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Rule, ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
-	return ratelimit.Amounts{}, false, errors.New("unreachable")
+func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
+	return ratelimit.Result{}, errors.New("unreachable")
 }
 
 // line is a log line of a request.
@@ -122,14 +119,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 	var log bytes.Buffer
 	opts := options
 	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(io.MultiWriter(&log, secrettest.Writer("the handlers' log")), nil)), "sluice-test"
-	h, err := httpapi.NewHandler(route, a.limiter, a.stores, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := h.Invoke(t.Context(), ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := serve(t, newFunction(t, route, a, opts), ev)
 	if n := bytes.Count(log.Bytes(), []byte("\n")); n != 1 {
 		t.Fatalf("%d log lines: %s", n, &log)
 	}
@@ -237,10 +227,12 @@ func btoi(b bool) int {
 // of nothing that it could remember: it shows room for a further request.
 type forgetful struct{ charges int }
 
-func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, rules []ratelimit.Rule, _ ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
+func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	s.charges++
+	used := make([]int64, len(costs))
 	if s.charges == 1 {
-		return used, true, nil
+		return ratelimit.Result{Admitted: true, Used: used}, nil
 	}
-	return ratelimit.Amounts{First: rules[0].Limit}, false, nil
+	used[0] = costs[0].Rule.Limit
+	return ratelimit.Result{Used: used}, nil
 }

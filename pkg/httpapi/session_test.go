@@ -94,13 +94,9 @@ func TestThereIsNothingToSignInToWhereKeysAreOff(t *testing.T) {
 	if resp := a.invoke(t, "dashboard", ev); resp.StatusCode != 204 || len(resp.Cookies) > 0 {
 		t.Errorf("%d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
 	}
-	h, err := httpapi.NewHandler("dashboard", a.limiter, a.stores, httpapi.Options{Now: now, Logger: options.Logger})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := h.Invoke(t.Context(), ev)
-	if err != nil || resp.StatusCode != 500 || len(resp.Cookies) > 0 {
-		t.Errorf("with keys on and no table of them: %d %s, cookies %q, %v", resp.StatusCode, resp.Body, resp.Cookies, err)
+	resp := serve(t, newFunction(t, "dashboard", a, httpapi.Options{Now: now, Logger: options.Logger}), ev)
+	if resp.StatusCode != 500 || len(resp.Cookies) > 0 {
+		t.Errorf("with keys on and no table of them: %d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
 	}
 	checkDescribed(t, ev, resp)
 }

@@ -102,8 +102,8 @@ func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
 // admitting admits everything and keeps nothing.
 type admitting struct{}
 
-func (admitting) Charge(context.Context, ratelimit.Key, []ratelimit.Rule, ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
-	return ratelimit.Amounts{}, true, nil
+func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, nil
 }
 
 // silentUsage is a store that does not answer.

@@ -1,0 +1,260 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"go.etcd.io/bbolt"
+
+	"sluice"
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/dashboard"
+	entitybolt "sluice/pkg/entity/boltstore"
+	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/exportjob"
+	jobbolt "sluice/pkg/exportjob/boltstore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
+
+// service invokes functions over embedded stores.
+type service struct {
+	limiter *ratelimit.Limiter
+	stores  httpapi.Stores
+	opts    httpapi.Options
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
+	counters := memstore.New()
+	s := &service{
+		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
+		opts:   httpapi.Options{AccessOff: true, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the functions' log"), nil))},
+	}
+	if s.stores.Entities, err = entitybolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if s.stores.Events, err = eventbolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if s.stores.ExportJobs, err = jobbolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if s.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	api, err := httpapi.NewFunction(name, s.limiter, s.stores, s.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := adapt(api, api.Malformed(name), s.opts.Logger).Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Headers["X-RateLimit-Limit"] == "" || resp.Headers["X-RateLimit-Reset"] == "" {
+		t.Errorf("%s: no rate limit headers: %v", name, resp.Headers)
+	}
+	return resp
+}
+
+// sample reads a sample event, which `sam local invoke` takes too.
+func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &ev); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+// Every sample event reaches the action of its route.
+func TestSampleEventsReachTheirRoutes(t *testing.T) {
+	want := map[string]int{
+		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "delete-entity": 200,
+		"create-event": 201, "create-events": 207, "list-event": 200, "get-event": 200,
+		"create-export-job": 201, "list-export-job": 200, "get-export-job": 200, "cancel-export-job": 200,
+		"usage": 200, "dashboard": 200, "openapi": 200, "not-found": 404,
+	}
+	s := newService(t)
+	tested := make(map[string]bool)
+	for _, name := range []string{
+		"create-entity", "list-entity", "get-entity", "update-entity", "delete-entity",
+		"create-event", "create-events", "list-event", "get-event",
+		"create-export-job", "list-export-job", "get-export-job", "cancel-export-job", "usage", "dashboard", "openapi", "not-found",
+	} {
+		ev := sample(t, name)
+		resp := s.invoke(t, name, ev)
+		if resp.StatusCode != want[name] {
+			t.Errorf("%s: %d %s, want %d", name, resp.StatusCode, resp.Body, want[name])
+		}
+		if name == "not-found" && !strings.Contains(resp.Body, `"instance":"`+ev.RequestContext.RequestID+`"`) {
+			t.Errorf("%s: no request id %s in %s", name, ev.RequestContext.RequestID, resp.Body)
+		}
+		tested[name] = true
+	}
+	for _, r := range httpapi.Routes() {
+		if !tested[r.Name] {
+			t.Errorf("%s has no sample event here", r.Name)
+		}
+	}
+}
+
+func TestAStageIsNotPartOfThePath(t *testing.T) {
+	s := newService(t)
+	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 404, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
+		ev := sample(t, "not-found")
+		ev.RequestContext.Stage, ev.RawPath, ev.RequestContext.HTTP.Method = "v1", path, "PATCH"
+		if resp := s.invoke(t, "not-found", ev); resp.StatusCode != status {
+			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, resp.Body, status)
+		}
+	}
+	for _, path := range []string{"/v1/dashboard", "/v1/dashboard/app.js"} {
+		ev := sample(t, "dashboard")
+		ev.RequestContext.Stage, ev.RawPath = "v1", path
+		if resp := s.invoke(t, "dashboard", ev); resp.StatusCode != 200 {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+func TestALinkKeepsTheStage(t *testing.T) {
+	s := newService(t)
+	for _, id := range []string{"a", "b"} {
+		ev := sample(t, "create-entity")
+		ev.Body = `{"id":"` + id + `"}`
+		s.invoke(t, "create-entity", ev)
+	}
+	for stage, prefix := range map[string]string{"$default": "</entity?", "v1": "</v1/entity?"} {
+		ev := sample(t, "list-entity")
+		ev.RequestContext.Stage, ev.RawQueryString = stage, "limit=1"
+		if stage != "$default" {
+			ev.RawPath = "/" + stage + ev.RawPath
+		}
+		if resp := s.invoke(t, "list-entity", ev); !strings.HasPrefix(resp.Headers["Link"], prefix) {
+			t.Errorf("%s: %d, Link: %s", stage, resp.StatusCode, resp.Headers["Link"])
+		}
+	}
+}
+
+// malformed are changes of an event that make it no HTTP request.
+var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
+	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
+	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
+	"a control character":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RawQueryString = "limit=\x01" },
+}
+
+func TestMalformedEventsGet400(t *testing.T) {
+	s := newService(t)
+	for name, change := range malformed {
+		ev := sample(t, "create-event")
+		change(&ev)
+		if resp := s.invoke(t, "create-event", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, `"malformed_request"`) {
+			t.Errorf("%s: %d %s", name, resp.StatusCode, resp.Body)
+		}
+	}
+	ev := sample(t, "create-event")
+	ev.RequestContext.HTTP.SourceIP = ""
+	if resp := s.invoke(t, "create-event", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, `"invalid_client_address"`) {
+		t.Errorf("no source address: %d %s", resp.StatusCode, resp.Body)
+	}
+}
+
+func TestMalformedEventsAreChargedAndNeedAKey(t *testing.T) {
+	s := newService(t)
+	keys := keyStore{}
+	s.opts.AccessOff = false
+	var err error
+	if s.opts.Access, err = access.NewAuthenticator(keys, now); err != nil {
+		t.Fatal(err)
+	}
+	key, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: []access.Scope{access.Import}}, now().Add(-time.Hour))
+	keys[key.ID] = key
+	left := int64(200)
+	for authorization, want := range map[string]int{"": 401, "Bearer " + token.Reveal(): 400} {
+		ev := sample(t, "create-event")
+		malformed["a body that is not base64"](&ev)
+		ev.Headers["authorization"] = authorization
+		resp := s.invoke(t, "create-event", ev)
+		left--
+		if resp.StatusCode != want || resp.Headers["X-RateLimit-Remaining"] != strconv.FormatInt(left, 10) {
+			t.Errorf("%d %s %v, want %d", resp.StatusCode, resp.Body, resp.Headers, want)
+		}
+	}
+}
+
+func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
+	s := newService(t)
+	s.opts.ClientIPHeader = "X-Client-Ip"
+	ev := sample(t, "usage")
+	ev.Headers["x-client-ip"] = "192.0.2.9, 192.0.2.2"
+	if resp := s.invoke(t, "usage", ev); resp.StatusCode != 200 || !strings.Contains(resp.Body, `"address":"192.0.2.2"`) {
+		t.Errorf("%d %s", resp.StatusCode, resp.Body)
+	}
+	etag := s.invoke(t, "dashboard", sample(t, "dashboard"))
+	ev = sample(t, "dashboard")
+	ev.Headers["x-client-ip"] = "192.0.2.2"
+	ev.Headers["if-none-match"] = `"other", ` + etag.Headers["Etag"]
+	if resp := s.invoke(t, "dashboard", ev); etag.Headers["Etag"] != "" && resp.StatusCode != 304 {
+		t.Errorf("%d %v", resp.StatusCode, resp.Headers)
+	}
+}
+
+// Lambda rejects a response above its bound, and clients would get a 502.
+func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
+	for size, status := range map[int]int{maxResponse - 1000: 200, maxResponse: 500} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["X-RateLimit-Limit"] = []string{"200"}
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // a buffer
+		})
+		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
+		if err != nil || resp.StatusCode != status || resp.Headers["X-RateLimit-Limit"] != "200" {
+			t.Errorf("%d bytes: %d %v, %v; want %d", size, resp.StatusCode, resp.Headers, err, status)
+		}
+		if status == 500 && (resp.Headers["Content-Length"] != "" || !strings.Contains(resp.Body, `"response_too_large"`)) {
+			t.Errorf("%d bytes: %v %.200s", size, resp.Headers, resp.Body)
+		}
+	}
+}
+
+// keyStore holds API keys by id.
+type keyStore map[string]access.Key
+
+func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
+	if k, ok := s[id]; ok {
+		return k, nil
+	}
+	return access.Key{}, access.ErrNotFound
+}
+
+// noLinks has no links to files.
+type noLinks struct{}
+
+func (noLinks) Link(context.Context, exportjob.Job) (string, error) { return "", fs.ErrNotExist }

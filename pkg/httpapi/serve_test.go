@@ -1,0 +1,73 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/pkg/httpapi"
+)
+
+// newFunction returns the handler of the function of a route.
+func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.Handler {
+	t.Helper()
+	h, err := httpapi.NewFunction(route, a.limiter, a.stores, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// serve has h serve the HTTP request that a sample event describes. It returns
+// the response in the form of an event's. The translation of events as API
+// Gateway sends them is tested in functions/internal/bootstrap.
+func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, requestOf(t, ev))
+	resp := events.APIGatewayV2HTTPResponse{StatusCode: recorder.Code, Headers: make(map[string]string), Body: recorder.Body.String()}
+	for name, values := range recorder.Header() {
+		if name == "Set-Cookie" {
+			resp.Cookies = values
+		} else {
+			resp.Headers[name] = strings.Join(values, ",")
+		}
+	}
+	return resp
+}
+
+// requestOf returns the HTTP request that an event describes. Its path is
+// escaped, as a client sends it.
+func requestOf(t testing.TB, ev events.APIGatewayV2HTTPRequest) *http.Request {
+	t.Helper()
+	target := ev.RawPath
+	if ev.RawQueryString != "" {
+		target += "?" + ev.RawQueryString
+	}
+	body := ev.Body
+	if ev.IsBase64Encoded {
+		decoded, err := base64.StdEncoding.DecodeString(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = string(decoded)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), ev.RequestContext.HTTP.Method, "http://localhost"+target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RequestURI = target
+	r.RemoteAddr = net.JoinHostPort(ev.RequestContext.HTTP.SourceIP, "1234")
+	for name, value := range ev.Headers {
+		r.Header.Set(name, value)
+	}
+	for _, cookie := range ev.Cookies {
+		r.Header.Add("Cookie", cookie)
+	}
+	return r
+}
