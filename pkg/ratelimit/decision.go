@@ -1,127 +1,94 @@
 package ratelimit
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Decision says whether a request may pass and how its rules stand. A refusal
-// is a Decision, not an error.
+// RetryAfter is the number of whole seconds after which a refused client may
+// retry: the length of a window. A window usually ends sooner, but Retry-After
+// cannot be a fraction, and on 0 clients retry at once.
+const RetryAfter = int(WindowLength / time.Second)
+
+// Decision says whether a request may pass and how it stands with each rule. A
+// refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
-	Local    bool // refused by what was known, without asking the store; Used is as last seen
+	Local    bool // refused by what is known about the window, without calling the store
 	Window   Window
-	Rules    []Rule  // those that apply to the request, one or two; not to be changed
-	Cost     Amounts // of the request, by rule
-	Used     Amounts // what counts against each rule's limit, the request included if it was allowed
-	Degraded error   // why the store could not tell, where the fallback decided in its place; nil otherwise
+	Counts   []Count // one for each rule that applies to the request, at least one
+	Degraded error   // why the store could not decide, if the fallback decided; else nil
 }
 
-// exhaust shows every limit as used up.
-func (d *Decision) exhaust() {
-	for i := range d.Rules {
-		d.Used.Set(i, d.Rules[i].Limit)
+// Count is how a request stands with one rule.
+type Count struct {
+	Rule Rule
+	Cost int64 // of the request
+	Used int64 // value of the counter, including Cost if the request was allowed; if Local, as last seen
+}
+
+func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
+func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
+
+// newDecision returns the Decision that a store's result stands for.
+func newDecision(key Key, costs []Cost, result Result) Decision {
+	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
+	for i, c := range costs {
+		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
 	}
+	return d
 }
 
-// RetryAfter is how many whole seconds to wait for a new window, rounded up:
-// 1, since a window lasts a second. Clients in the field retry at once on 0
-// and fail on a fraction.
-const RetryAfter = 1
-
-// Remaining is the smallest remainder among the rules: no more than that many
-// further requests can pass in this window. It is 0 on a refusal.
-func (d *Decision) Remaining() int64 {
+// Remaining returns the smallest remainder among the rules: at most that many
+// further requests can pass in this window. It is 0 for a refusal.
+func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
 	}
-	return d.remaining(d.tightest())
+	return d.tightest().remaining()
 }
 
-// remaining is what is left of the rule with that index.
-func (d *Decision) remaining(rule int) int64 { return d.Rules[rule].Remaining(d.Used.At(rule)) }
-
-// tightest is the rule with the smallest remainder; of equal ones the one with
-// the smallest limit.
-func (d *Decision) tightest() int {
-	if len(d.Rules) == 1 {
-		return 0
-	}
-	switch first, second := d.remaining(0), d.remaining(1); {
-	case second < first, second == first && d.Rules[1].Limit < d.Rules[0].Limit:
-		return 1
-	}
-	return 0
+// tightest returns the count with the smallest remainder; of equal ones, the
+// one with the smallest limit.
+func (d Decision) tightest() Count {
+	return slices.MinFunc(d.Counts, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
+	})
 }
 
-// fits reports whether all rules have room for their costs beyond Used.
-func (d *Decision) fits() bool {
-	for i := range d.Rules {
-		if !d.Rules[i].Fits(d.Used.At(i), d.Cost.At(i)) {
-			return false
-		}
-	}
-	return true
-}
-
-// Violated names the rules that had no room, in the order of Rules. It is nil
-// when the request was allowed.
-func (d *Decision) Violated() []string {
+// Violated returns the policies of the rules that have no room for the request,
+// in the order of Counts. It is nil if the request was allowed.
+func (d Decision) Violated() []string {
 	if d.Allowed {
 		return nil
 	}
 	var policies []string
-	for i := range d.Rules {
-		if !d.Rules[i].Fits(d.Used.At(i), d.Cost.At(i)) {
-			policies = append(policies, d.Rules[i].Policy)
+	for _, c := range d.Counts {
+		if !c.fits() {
+			policies = append(policies, c.Rule.Policy)
 		}
 	}
 	return policies
 }
 
-// SetHeaders writes how the rules stand: X-RateLimit-Limit, -Remaining and
-// -Reset (Unix seconds) for the tightest rule, and RateLimit-Policy and
-// RateLimit for every rule (draft-ietf-httpapi-ratelimit-headers-10). The
-// first three are stored under the case of their specification, which is not
-// the one that http.Header.Get looks up.
-func (d *Decision) SetHeaders(h http.Header) {
-	// All values are parts of one text, and the lists that hold them of one list.
-	text := make([]byte, 0, 256)
-	var ends [len(headerNames)]int
-	text = strconv.AppendInt(text, d.Rules[d.tightest()].Limit, 10)
-	ends[0] = len(text)
-	text = strconv.AppendInt(text, d.Remaining(), 10)
-	ends[1] = len(text)
-	text = strconv.AppendInt(text, d.Window.Reset(), 10)
-	ends[2] = len(text)
-	for i := range d.Rules {
-		text = appendItem(text, i, d.Rules[i].Policy, ";q=", d.Rules[i].Limit, ";w=", int64(WindowLength/time.Second))
+// SetHeaders sets the rate limit headers: X-RateLimit-Limit, -Remaining and
+// -Reset (Unix seconds) of the tightest rule, and RateLimit-Policy and RateLimit
+// of every rule (draft-ietf-httpapi-ratelimit-headers-10). It stores the names
+// in the case shown here; http.Header.Get does not find the first three.
+func (d Decision) SetHeaders(h http.Header) {
+	var policies, states []string
+	for _, c := range d.Counts {
+		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", c.Rule.Policy, c.Rule.Limit, WindowLength/time.Second))
+		states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
 	}
-	ends[3] = len(text)
-	for i := range d.Rules {
-		text = appendItem(text, i, d.Rules[i].Policy, ";r=", d.remaining(i), ";t=", RetryAfter)
-	}
-	ends[4] = len(text)
-
-	all, from := string(text), 0
-	values := make([]string, len(ends))
-	for i, name := range headerNames {
-		values[i] = all[from:ends[i]]
-		h[name] = values[i : i+1 : i+1]
-		from = ends[i]
-	}
-}
-
-// headerNames are what SetHeaders sets, in that order.
-var headerNames = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
-
-// appendItem appends the ith string of a list with two parameters (RFC 9651).
-func appendItem(b []byte, i int, item, name1 string, value1 int64, name2 string, value2 int64) []byte {
-	if i > 0 {
-		b = append(b, ", "...)
-	}
-	b = strconv.AppendQuote(b, item)
-	b = strconv.AppendInt(append(b, name1...), value1, 10)
-	return strconv.AppendInt(append(b, name2...), value2, 10)
+	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}
+	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
+	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
+	h["RateLimit-Policy"] = []string{strings.Join(policies, ", ")}
+	h["RateLimit"] = []string{strings.Join(states, ", ")}
 }

@@ -7,164 +7,151 @@ import (
 	"time"
 )
 
-// Config tunes a Limiter. Its zero value is ready to use.
-type Config struct {
-	Limits  Limits
-	Timeout time.Duration // longest wait for a store that is not Immediate; 2 seconds by default
+// DefaultLimit is the limit of each rule unless configured.
+const DefaultLimit = 200
 
-	// Fallback decides what the store cannot, by counters of its own: a store
-	// in memory admits up to the limit per process. Nil, the default, refuses
-	// instead.
-	Fallback Store
-
-	Now func() time.Time // the clock that places a charge in a window; the system's by default
+// Limits holds the limit of each rule, per window. A zero field means
+// DefaultLimit.
+type Limits struct {
+	Records  int64 // records returned per address, over all export routes
+	Imports  int64 // calls per address, over all import routes
+	Requests int64 // requests per address and route
 }
 
-// Limiter charges requests by the service's three rules. It remembers what the
-// store has refused in the running second, and refuses what that excludes
-// without asking again, unless the store is Immediate and costs no more to ask.
-// It is safe for concurrent use.
+// Config tunes a Limiter. Its zero value is ready to use.
+type Config struct {
+	Limits Limits
+
+	// Fallback decides when the store fails. It has counters of its own: a
+	// memstore admits up to the limit per process. If it is nil, a request
+	// that the store fails to charge is refused.
+	Fallback Store
+
+	// Now returns the time that determines the window of a charge. If it is
+	// nil, time.Now is used.
+	Now func() time.Time
+}
+
+// Limiter charges requests by the service's three rules. It remembers which
+// counters are exhausted in the current window and refuses requests that cannot
+// fit without calling the store. It is safe for concurrent use.
 type Limiter struct {
 	store    Store
 	fallback Store
 	limits   Limits
-	timeout  time.Duration // 0: the store is Immediate
-	clock    *clock
+	now      func() time.Time
 	known    known
 }
 
-// New makes a Limiter over store. It fails when a limit is negative.
+// New returns a Limiter over store. It fails if a limit is negative.
 func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
 	}
-	l := &Limiter{store: store, fallback: cfg.Fallback, limits: cfg.Limits, timeout: cfg.Timeout, clock: newClock(cfg.Now)}
+	l := &Limiter{store: store, fallback: cfg.Fallback, limits: cfg.Limits, now: cfg.Now}
+	if l.now == nil {
+		l.now = time.Now
+	}
 	for _, limit := range []*int64{&l.limits.Records, &l.limits.Imports, &l.limits.Requests} {
 		if *limit < 0 {
-			return nil, fmt.Errorf("ratelimit: a limit of %d admits nothing; it must be at least 1", *limit)
+			return nil, fmt.Errorf("ratelimit: the limit %d is negative; a limit is at least 1, or 0 for the default", *limit)
 		}
 		if *limit == 0 {
 			*limit = DefaultLimit
 		}
 	}
-	if _, immediate := store.(Immediate); immediate {
-		l.timeout = 0
-	} else if l.timeout == 0 {
-		l.timeout = 2 * time.Second
-	}
 	return l, nil
 }
 
-// Limits are the limits in force.
+// Limits returns the limits in force.
 func (l *Limiter) Limits() Limits { return l.limits }
 
-// Charge charges r in the window of the present moment.
+// Charge charges r in the current window.
 //
-// When the store cannot tell, the fallback decides, and the Decision says so in
-// Degraded. Without a fallback that is an error: the Decision is then a refusal
-// whose counters show nothing left, so that its headers tell clients to wait.
-// Either way the store may have counted the charge.
-func (l *Limiter) Charge(ctx context.Context, r Request) (d Decision, err error) {
-	key := l.decide(&d, r)
-	if l.timeout == 0 {
-		d.Used, d.Allowed, err = l.store.Charge(ctx, key, d.Rules, d.Cost)
-	} else if l.known.refuses(key, &d, r) {
+// If the store fails, the fallback decides, and Degraded of the Decision is the
+// store's error. Without a fallback, or if it fails too, Charge returns an
+// error, and the Decision is a refusal with nothing remaining, so that its
+// headers tell clients to wait. In both cases the store may have applied the
+// charge.
+func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
+	key, costs := l.key(r), l.costs(r)
+	if used, refused := l.known.refuses(key, costs); refused {
+		d := newDecision(key, costs, Result{Used: used})
 		d.Local = true
+		l.known.note(key, d)
 		return d, nil
-	} else {
-		bounded, cancel := context.WithTimeout(ctx, l.timeout)
-		d.Used, d.Allowed, err = l.store.Charge(bounded, key, d.Rules, d.Cost)
-		cancel()
 	}
+	result, err := l.store.Charge(ctx, key, costs)
 	if err != nil {
-		return d, l.degrade(ctx, &d, key, fmt.Errorf("charge: %w", err))
+		return l.degrade(ctx, key, costs, fmt.Errorf("charge: %w", err))
 	}
-	if !d.Allowed && r.Asked > 0 || l.timeout > 0 && (!d.Allowed || d.Remaining() == 0) {
-		l.known.note(key, &d, r)
+	d := newDecision(key, costs, result)
+	if d.Remaining() == 0 {
+		l.known.note(key, d)
 	}
 	return d, nil
 }
 
-// degrade decides what the store could not, because of cause.
-func (l *Limiter) degrade(ctx context.Context, d *Decision, key Key, cause error) error {
-	d.Allowed = false
-	d.exhaust()
+// degrade decides in place of the store, which failed with cause.
+func (l *Limiter) degrade(ctx context.Context, key Key, costs []Cost, cause error) (Decision, error) {
 	if l.fallback == nil {
-		return cause
+		return newDecision(key, costs, exhausted(costs)), cause
 	}
-	used, admitted, err := l.fallback.Charge(ctx, key, d.Rules, d.Cost)
+	result, err := l.fallback.Charge(ctx, key, costs)
 	if err != nil {
-		return errors.Join(cause, err)
+		return newDecision(key, costs, exhausted(costs)), errors.Join(cause, fmt.Errorf("charge the fallback: %w", err))
 	}
-	d.Allowed, d.Used, d.Degraded = admitted, used, cause
-	return nil
+	d := newDecision(key, costs, result)
+	d.Degraded = cause
+	return d, nil
 }
 
-// Precheck refuses an export before its records are read, if it is known that
-// it cannot pass: its request no longer fits, or in this window the address was
-// refused as many records as r.Asked or fewer on the same route. It charges
-// nothing and asks no store that is not Immediate. r.Records is not regarded.
+// Precheck reports whether r, an export whose records have not been read yet,
+// is known to be refused, and returns that refusal. It charges nothing and does
+// not call the store. It ignores r.Records.
 //
-// A request that asks for much and would find little may thus be refused
-// although what it finds would fit; it passes in the next window.
+// An export that was read and then refused tells how many records are left.
+// From then on Precheck refuses exports that ask for more, although they might
+// find fewer records than they ask for; they pass in the next window.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
-	r.Records = 0
-	key := l.decide(&d, r)
-	refused = l.known.foresees(key, &d, r)
-	if l.timeout == 0 {
-		if used, _, err := l.store.Charge(context.Background(), key, d.Rules, Amounts{}); err == nil {
-			d.Used = used
-			refused = refused || !d.fits()
-		}
-	}
-	if !refused {
-		return d, false
-	}
-	d.Local = true
-	if r.Route.class == Export {
-		d.Cost.First = r.Asked
-	}
-	return d, true
+	r.Records = r.Asked
+	key, costs := l.key(r), l.costs(r)
+	used, refused := l.known.foresees(key, costs)
+	d = newDecision(key, costs, Result{Used: used})
+	d.Local = refused
+	return d, refused
 }
 
-// Uncharged is the Decision for a request that cannot be charged, because no
-// address can be made out: a refusal with nothing left.
-func (l *Limiter) Uncharged(r Request) (d Decision) {
-	l.decide(&d, r)
-	d.exhaust()
-	return d
+// Uncharged returns the Decision for a request that cannot be charged because
+// its address is unknown: a refusal with nothing remaining.
+func (l *Limiter) Uncharged(r Request) Decision {
+	costs := l.costs(r)
+	return newDecision(l.key(r), costs, exhausted(costs))
 }
 
-// decide makes d, which is empty, a refusal of r in the present window, with the
-// rules that apply.
-func (l *Limiter) decide(d *Decision, r Request) Key {
-	rules := r.Route.rules.Load()
-	if rules == nil || rules.limiter != l {
-		rules = l.rules(r.Route)
-	}
-	d.Window, d.Rules = l.clock.window(), rules.list
-	switch r.Route.class {
+// key returns the key of r's counters in the current window.
+func (l *Limiter) key(r Request) Key {
+	return Key{Address: r.Address, Class: r.Route.Class, Window: WindowAt(l.now())}
+}
+
+// costs returns what r costs by each rule that applies to it.
+func (l *Limiter) costs(r Request) []Cost {
+	requests := Cost{Rule{Policy: PolicyRequests, Counter: r.Route.counter(), Limit: l.limits.Requests}, 1}
+	switch r.Route.Class {
 	case Export:
-		d.Cost = Amounts{r.Records, 1}
+		return []Cost{{Rule{Policy: PolicyRecords, Counter: PolicyRecords, Limit: l.limits.Records}, r.Records}, requests}
 	case Import:
-		d.Cost = Amounts{1, 1}
+		return []Cost{{Rule{Policy: PolicyImports, Counter: PolicyImports, Limit: l.limits.Imports}, 1}, requests}
 	default:
-		d.Cost.First = 1
+		return []Cost{requests}
 	}
-	return Key{Address: r.Address, Class: r.Route.class, Window: d.Window}
 }
 
-// rules makes the rules of a route, and lets it keep them: a route has one
-// Limiter, as a rule.
-func (l *Limiter) rules(route *Route) *routeRules {
-	rules := &routeRules{limiter: l}
-	switch route.class {
-	case Export:
-		rules.list = []Rule{{Policy: PolicyRecords, Counter: PolicyRecords, Limit: l.limits.Records}}
-	case Import:
-		rules.list = []Rule{{Policy: PolicyImports, Counter: PolicyImports, Limit: l.limits.Imports}}
+// exhausted returns a refusal by counters that have reached their limits.
+func exhausted(costs []Cost) Result {
+	used := make([]int64, len(costs))
+	for i, c := range costs {
+		used[i] = c.Rule.Limit
 	}
-	rules.list = append(rules.list, Rule{Policy: PolicyRequests, Counter: route.counter, Limit: l.limits.Requests})
-	route.rules.Store(rules)
-	return rules
+	return Result{Used: used}
 }

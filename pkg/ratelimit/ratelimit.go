@@ -1,52 +1,46 @@
-// Package ratelimit decides, exactly, whether a request fits the limits of the
-// current second, however many processes decide at once.
+// Package ratelimit decides exactly whether a request fits the limits of the
+// current second, no matter how many processes decide at the same time.
 //
-// A request is charged once: the costs of all the rules that apply to it are
-// added to their counters in one atomic step, or, when one of them has no
-// room, none is added and the request is refused. A refused request therefore
-// costs nothing. Counters live in a [Store]; package dynamostore shares them
-// between processes, package memstore keeps them in one.
+// A request is charged once: the costs of all rules that apply to it are added
+// to their counters in one atomic step or, if one of them has no room, none is
+// added and the request is refused. A refused request therefore costs nothing.
+// Counters live in a [Store]: package dynamostore shares them between
+// processes, package memstore keeps them in one process.
 //
-// Windows are fixed: the UTC seconds. What that promises and what not: no more
-// than the limit is admitted in any one second, but up to twice the limit can
-// pass in a second's length of time that straddles two windows.
+// Windows are fixed: each is one UTC second. No more than the limit is admitted
+// in any window, but up to twice the limit can pass within a second that
+// straddles two windows.
 package ratelimit
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// WindowLength is how long each window lasts.
+// WindowLength is the length of a window.
 const WindowLength = time.Second
 
 // Window is a UTC second, as the Unix time of its beginning.
 type Window int64
 
-// WindowAt is the window that t falls in.
+// WindowAt returns the window that contains t.
 func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 
-// Reset is the Unix time at which the window ends.
+// Reset returns the Unix time, in seconds, at which the window ends.
 func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second) }
 
-// Class groups routes by the rules that apply to them. Its counters of one
-// address and window are kept together, apart from those of other classes.
-type Class uint8
+// Class is a group of routes that the same rules apply to. Counters of one
+// address and window are kept together by class.
+type Class string
 
 // The classes.
 const (
-	General Class = iota // neither of the others: requests
-	Export               // gets data out: records and requests
-	Import               // gets data in: imports and requests
-
-	Classes = iota // how many there are
+	General Class = "general" // counts requests
+	Export  Class = "export"  // gets data out: counts records and requests
+	Import  Class = "import"  // gets data in: counts imports and requests
 )
-
-// String is the class as keys have it: "general", "export" or "import".
-func (c Class) String() string { return [Classes]string{"general", "export", "import"}[c] }
 
 // The names of the rules, as clients see them.
 const (
@@ -55,121 +49,82 @@ const (
 	PolicyRequests = "requests" // per address and route
 )
 
-// DefaultLimit is every rule's limit unless configured.
-const DefaultLimit = 200
-
-// Limits says how much each rule admits in a window. A field that is zero
-// means DefaultLimit.
-type Limits struct {
-	Records  int64 // records returned per address, over all export routes
-	Imports  int64 // calls per address, over all import routes
-	Requests int64 // requests per address and route
-}
-
-// Key names the counters that one charge touches. A store keeps them together
-// so that it can change them in one step.
-type Key struct {
-	Address string // as ParseAddress returns it
-	Class   Class
-	Window  Window
-}
-
-// String is the key as text: address, class and window, separated by '#'.
-func (k Key) String() string {
-	return k.Address + "#" + k.Class.String() + "#" + strconv.FormatInt(int64(k.Window), 10)
-}
-
-// MaxRules is how many rules apply to a request at most.
-const MaxRules = 2
-
-// Rule is a limit on a counter.
-type Rule struct {
-	Policy  string // its name, as clients see it
-	Counter string // the counter's name within its Key
-	Limit   int64  // what the counter may reach, at least 1
-}
-
-// Fits reports whether cost can be added to what is used without exceeding the
-// limit. A cost of 0 always fits, even above a limit that was lowered.
-func (r *Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
-
-// Remaining is what used leaves of the limit, never below 0.
-func (r *Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
-
-// Amounts go with rules: one for each, in their order. What is beyond the rules
-// is 0.
-type Amounts struct{ First, Second int64 }
-
-// At is the amount of the rule with that index.
-func (a Amounts) At(i int) int64 {
-	if i == 0 {
-		return a.First
-	}
-	return a.Second
-}
-
-// Set sets the amount of the rule with that index.
-func (a *Amounts) Set(i int, n int64) {
-	if i == 0 {
-		a.First = n
-	} else {
-		a.Second = n
-	}
-}
-
-// Store keeps counters. Implementations are safe for concurrent use.
-type Store interface {
-	// Charge adds the cost of each rule, 0 or more, to what the key's counter of
-	// that name holds, or, if one of them would come to exceed its limit, adds
-	// nothing. There are one or two rules, of counters that differ; nobody changes
-	// them any more. It returns what the counters hold: after the charge when it was
-	// admitted, unchanged when it was refused. A cost above its limit is refused
-	// whatever the counter holds; what it returns may then be 0.
-	//
-	// An error means that the store cannot tell: the costs may have been
-	// added, all or none, and used means nothing.
-	Charge(ctx context.Context, key Key, rules []Rule, cost Amounts) (used Amounts, admitted bool, err error)
-}
-
-// Immediate is a Store that never waits, as one in memory: a Limiter sets no
-// timeout for it.
-type Immediate interface {
-	Store
-	Immediate()
-}
-
-// Route is a route of the service, made once for all its requests. It is safe for
-// concurrent use.
+// Route is a route of the service.
 type Route struct {
-	class   Class
-	counter string
-	rules   atomic.Pointer[routeRules] // as the last Limiter has them
+	Name  string // such as list-entity
+	Class Class
 }
 
-// routeRules are a Limiter's rules for a route.
-type routeRules struct {
-	limiter *Limiter
-	list    []Rule // the route's own counter is the last
-}
-
-// NewRoute makes the route of that name, such as list-entity, whose own counter
-// is r_list_entity.
-func NewRoute(name string, class Class) *Route {
-	return &Route{class: class, counter: counterPrefix + strings.ReplaceAll(name, "-", "_")}
-}
-
+// counterPrefix starts the name of a route's own counter.
 const counterPrefix = "r_"
 
-// counterRoute is the name of the route whose counter it is.
+// counter returns the name of the route's own counter: r_list_entity for the
+// route list-entity.
+func (r Route) counter() string { return counterPrefix + strings.ReplaceAll(r.Name, "-", "_") }
+
+// counterRoute returns the name of the route that counter belongs to. It
+// reports false if counter is not a route's own counter.
 func counterRoute(counter string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(counter, counterPrefix)
 	return strings.ReplaceAll(name, "_", "-"), ok
 }
 
-// Request is what is charged.
+// Request is a request to charge.
 type Request struct {
-	Address string // as ParseAddress returns it
-	Route   *Route // required
-	Records int64  // records that the answer shows; counts for Export only
-	Asked   int64  // most records that the client asked for; Export only, 0 if unknown
+	Address string // of the client, as ParseAddress returns it
+	Route   Route
+	Records int64 // records in the response; Export only
+	Asked   int64 // the most records the response can hold; Export only; 0 if unknown
+}
+
+// Key names the counters of one address, class and window. A Store keeps them
+// together, so that one charge can change several of them atomically.
+type Key struct {
+	Address string // of the client, as ParseAddress returns it
+	Class   Class
+	Window  Window
+}
+
+// String returns address, class and window, separated by '#'. The strings of
+// different keys differ.
+func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class, k.Window) }
+
+// Rule is a limit on a counter.
+type Rule struct {
+	Policy  string // the rule's name, as clients see it
+	Counter string // the counter's name within its Key
+	Limit   int64  // the highest value that the counter may reach, at least 1
+}
+
+// Fits reports whether cost can be added to used without exceeding the limit.
+// A cost of 0 always fits, even if used is above a limit that was lowered.
+func (r Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
+
+// Remaining returns what used leaves of the limit, at least 0.
+func (r Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
+
+// Cost is the amount, 0 or more, that a request adds to the counter of a rule.
+type Cost struct {
+	Rule   Rule
+	Amount int64
+}
+
+// Result is the outcome of a charge.
+type Result struct {
+	Admitted bool
+	Used     []int64 // the values of the counters, one for each cost, in order
+}
+
+// Store keeps counters. Implementations are safe for concurrent use.
+type Store interface {
+	// Charge adds the amount of each cost to its counter under key or, if that
+	// would take one of them above its limit, adds nothing. There is at least
+	// one cost, and each names another counter. Used holds the counters after
+	// the charge if it was admitted, and unchanged if it was refused. If an
+	// amount is above its limit, Charge refuses whatever the counters hold, and
+	// Used may be all zeros.
+	//
+	// After an error it is unknown whether the charge was applied, but it was
+	// applied completely or not at all.
+	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// UsageWindows is how many windows a usage shows: the last minute. Every Store
-// keeps its counters at least as long.
+// UsageWindows is the number of windows that Usage returns: the last minute. A
+// Store keeps its counters at least that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
-// UsageStore reads what charges have left in a Store. Implementations are safe
-// for concurrent use.
+// UsageStore reads the counters of a Store. Implementations are safe for
+// concurrent use.
 type UsageStore interface {
-	// Used returns, for each key, its counters by name; nil or an empty map
-	// where nothing was charged. What was charged in the last moments may be
-	// missing, and so may a window that ended more than UsageWindows ago.
+	// Used returns the counters of each key by name, in the order of keys; nil
+	// or an empty map for a key without counters. The most recent charges may
+	// be missing, as may windows that ended more than UsageWindows ago.
 	Used(ctx context.Context, keys []Key) ([]map[string]int64, error)
 }
 
@@ -27,13 +27,12 @@ type WindowUsage struct {
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage reads what address, as ParseAddress returns it, has used in the
-// UsageWindows windows up to and including last, oldest first. The window that
-// has not ended is still growing. Refused requests are in no counter: they
-// cost nothing.
+// Usage returns what address, as ParseAddress returns it, has used in each of
+// the UsageWindows windows up to and including last, oldest first. Refused
+// requests are not included: they cost nothing.
 func Usage(ctx context.Context, store UsageStore, address string, last Window) ([]WindowUsage, error) {
-	classes := [Classes]Class{General, Export, Import}
-	keys := make([]Key, 0, UsageWindows*len(classes))
+	classes := []Class{General, Export, Import}
+	var keys []Key
 	for w := last - Window(UsageWindows) + 1; w <= last; w++ {
 		for _, class := range classes {
 			keys = append(keys, Key{Address: address, Class: class, Window: w})
@@ -44,22 +43,28 @@ func Usage(ctx context.Context, store UsageStore, address string, last Window) (
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	usage := make([]WindowUsage, UsageWindows)
-	for i := range usage {
-		u := &usage[i]
-		u.Window, u.Requests = keys[i*len(classes)].Window, make(map[string]int64)
-		for _, counters := range used[i*len(classes) : (i+1)*len(classes)] {
-			for name, n := range counters {
-				switch route, ok := counterRoute(name); {
-				case n == 0: // a rule that was looked at and cost nothing
-				case name == PolicyRecords:
-					u.Records = n
-				case name == PolicyImports:
-					u.Imports = n
-				case ok:
-					u.Requests[route] = n
-				}
-			}
+	for i, counters := range used {
+		u := &usage[i/len(classes)]
+		if u.Requests == nil {
+			u.Window, u.Requests = keys[i].Window, make(map[string]int64)
 		}
+		u.add(counters)
 	}
 	return usage, nil
+}
+
+// add adds the counters of one class. A counter of 0 belongs to a rule that
+// applied but cost nothing.
+func (u *WindowUsage) add(counters map[string]int64) {
+	for name, n := range counters {
+		switch route, ok := counterRoute(name); {
+		case n == 0:
+		case name == PolicyRecords:
+			u.Records = n
+		case name == PolicyImports:
+			u.Imports = n
+		case ok:
+			u.Requests[route] = n
+		}
+	}
 }

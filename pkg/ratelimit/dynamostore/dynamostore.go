@@ -36,6 +36,9 @@ import (
 // overview of the last minute.
 const retention = 5 * time.Minute
 
+// timeout is the longest that a charge waits for DynamoDB.
+const timeout = 2 * time.Second
+
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
@@ -45,6 +48,7 @@ type Client interface {
 type Store struct {
 	client  Client
 	table   string
+	timeout time.Duration
 	options []func(*dynamodb.Options) // of a charge
 }
 
@@ -55,7 +59,7 @@ func New(client Client, table string) (*Store, error) {
 	}
 	retryer := newRetryer()
 	charge := func(o *dynamodb.Options) { o.Retryer = retryer }
-	return &Store{client: client, table: table, options: []func(*dynamodb.Options){charge, ignoreChecksum}}, nil
+	return &Store{client: client, table: table, timeout: timeout, options: []func(*dynamodb.Options){charge, ignoreChecksum}}, nil
 }
 
 // ignoreChecksum keeps the SDK from warning of a wrong checksum after each
@@ -86,26 +90,29 @@ func notConnected(err error) aws.Ternary {
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem of one write unit. A
-// cost above its limit is refused without a call: the condition below lets an
-// absent counter pass whatever is added to it.
-func (s *Store) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
-	for i := range rules {
-		if cost.At(i) > rules[i].Limit {
-			return used, false, nil
+// Charge implements ratelimit.Store with one UpdateItem of one write unit, and
+// waits for it no longer than 2 seconds. A cost above its limit is refused
+// without a call, because the condition lets an absent counter pass whatever is
+// added to it.
+func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	for _, c := range costs {
+		if c.Amount > c.Rule.Limit {
+			return ratelimit.Result{Used: make([]int64, len(costs))}, nil
 		}
 	}
-	out, err := s.client.UpdateItem(ctx, s.update(key, rules, cost), s.options...)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	out, err := s.client.UpdateItem(ctx, s.update(key, costs), s.options...)
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):
-		used, err = readUsed(refused.Item, rules)
-		return used, false, err
+		used, err := readUsed(refused.Item, costs)
+		return ratelimit.Result{Used: used}, err
 	case err != nil:
-		return used, false, fmt.Errorf("update counters: %w", err)
+		return ratelimit.Result{}, fmt.Errorf("update counters: %w", err)
 	}
-	used, err = readUsed(out.Attributes, rules)
-	return used, true, err
+	used, err := readUsed(out.Attributes, costs)
+	return ratelimit.Result{Admitted: true, Used: used}, err
 }
 
 // Connect makes the connection that the first charge would have to make: one
@@ -127,87 +134,57 @@ func (s *Store) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update writes the charge as an UpdateItem.
-func (s *Store) update(key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) *dynamodb.UpdateItemInput {
-	names := make(map[string]string, 1+len(rules))
-	values := make(map[string]types.AttributeValue, 1+2*len(rules))
-	names["#expires_at"] = "expires_at"
-	values[":expires_at"] = number(key.Window.Reset() + int64(retention/time.Second))
-	var added uint
-	for i := range rules {
-		if cost.At(i) == 0 {
-			continue // always fits, adds nothing; ALL_NEW and ALL_OLD show its value all the same
+// update returns the UpdateItem that charges costs. A cost of 0 always fits and
+// adds nothing, so it is left out; the response has its counter nevertheless.
+func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
+	names := map[string]string{"#expires_at": "expires_at"}
+	values := map[string]types.AttributeValue{":expires_at": number(key.Window.Reset() + int64(retention/time.Second))}
+	var add, conditions []string
+	for i, c := range costs {
+		if c.Amount == 0 {
+			continue
 		}
-		added |= 1 << i
-		p := &placeholders[i]
-		names[p.name] = rules[i].Counter
-		values[p.cost] = number(cost.At(i))
-		values[p.room] = number(rules[i].Limit - cost.At(i))
+		name, amount, room := fmt.Sprintf("#counter%d", i), fmt.Sprintf(":amount%d", i), fmt.Sprintf(":room%d", i)
+		names[name] = c.Rule.Counter
+		values[amount] = number(c.Amount)
+		values[room] = number(c.Rule.Limit - c.Amount)
+		add = append(add, name+" "+amount)
+		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", name, room))
 	}
-	e := &expressions[added]
-	return &dynamodb.UpdateItemInput{
+	in := &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
 		Key:                                 itemKey(key),
-		UpdateExpression:                    &e.update,
-		ConditionExpression:                 e.condition,
+		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-}
-
-// placeholder is what stands for a rule's counter in expressions.
-type placeholder struct{ name, cost, room string }
-
-// expression is what a charge says but for its names and values.
-type expression struct {
-	update    string
-	condition *string // nil for none
-}
-
-// placeholders are those of a charge's rules, and expressions those of all
-// charges, by the set of rules that cost something: bit i for rule i.
-var placeholders, expressions = func() (p [ratelimit.MaxRules]placeholder, e [1 << ratelimit.MaxRules]expression) {
-	for i := range p {
-		n := strconv.Itoa(i)
-		p[i] = placeholder{name: "#c" + n, cost: ":cost" + n, room: ":room" + n}
+	if len(add) > 0 {
+		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
+		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
 	}
-	for set := range e {
-		var add, condition []string
-		for i, c := range p {
-			if set&(1<<i) != 0 {
-				add = append(add, c.name+" "+c.cost)
-				condition = append(condition, "(attribute_not_exists("+c.name+") OR "+c.name+" <= "+c.room+")")
-			}
-		}
-		e[set].update = "SET #expires_at = :expires_at"
-		if len(add) > 0 {
-			e[set].update += " ADD " + strings.Join(add, ", ")
-			e[set].condition = aws.String(strings.Join(condition, " AND "))
-		}
-	}
-	return p, e
-}()
+	return in
+}
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// readUsed reads the rules' counters of an item; an absent attribute is 0.
-func readUsed(item map[string]types.AttributeValue, rules []ratelimit.Rule) (used ratelimit.Amounts, err error) {
-	for i := range rules {
-		name := rules[i].Counter
+// readUsed returns the counters of costs in item. An absent attribute is 0.
+func readUsed(item map[string]types.AttributeValue, costs []ratelimit.Cost) ([]int64, error) {
+	used := make([]int64, len(costs))
+	for i, c := range costs {
+		name := c.Rule.Counter
 		switch v := item[name].(type) {
 		case nil:
 		case *types.AttributeValueMemberN:
-			n, err := strconv.ParseInt(v.Value, 10, 64)
-			if err != nil {
-				return used, fmt.Errorf("read counter %s: %w", name, err)
+			var err error
+			if used[i], err = strconv.ParseInt(v.Value, 10, 64); err != nil {
+				return nil, fmt.Errorf("read counter %s: %w", name, err)
 			}
-			used.Set(i, n)
 		default:
-			return used, fmt.Errorf("read counter %s: it is a %T, not a number", name, v)
+			return nil, fmt.Errorf("read counter %s: it is a %T, not a number", name, v)
 		}
 	}
 	return used, nil

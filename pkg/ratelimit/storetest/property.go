@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,22 +36,22 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 					class:   rapid.SampledFrom([]ratelimit.Class{ratelimit.Export, ratelimit.Import}).Draw(rt, "class"),
 					window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
 				}
-				counters := drawCounters(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
-				want := m.charge(at, counters)
+				costs := drawCosts(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
+				want := m.charge(at, costs)
 				key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Class: at.class, Window: at.window}
-				got, admitted, err := charge(t.Context(), s, key, counters...)
+				got, err := s.Charge(t.Context(), key, costs)
 				if err != nil {
 					rt.Fatalf("step %d: %v", step, err)
 				}
-				if admitted != want {
-					rt.Fatalf("step %d: admitted %v, want %v: %+v over %v", step, admitted, want, counters, m[at])
+				if got.Admitted != want {
+					rt.Fatalf("step %d: admitted %v, want %v: %+v over %v", step, got.Admitted, want, costs, m[at])
 				}
-				if !admitted && slices.ContainsFunc(counters, neverFits) {
-					continue // the store need not have looked at what is used
+				if !got.Admitted && slices.ContainsFunc(costs, neverFits) {
+					continue // the store need not have read the counters
 				}
-				for i, c := range counters {
-					if got[i] != m[at][c.Counter] {
-						rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, got[i], c.Counter, m[at][c.Counter], admitted)
+				for i, c := range costs {
+					if name := c.Rule.Counter; got.Used[i] != m[at][name] {
+						rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, got.Used[i], name, m[at][name], got.Admitted)
 					}
 				}
 			}
@@ -65,40 +64,40 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		rapid.Check(t, func(rt *rapid.T) {
 			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Class: ratelimit.General, Window: here.Window}
 			limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
-			charges := make([][]counter, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
+			charges := make([][]ratelimit.Cost, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
 			for i := range charges {
-				charges[i] = drawCounters(rt, rapid.Just(limit))
+				charges[i] = drawCosts(rt, rapid.Just(limit))
 			}
-			admitted, errs := make([]bool, len(charges)), make([]error, len(charges))
+			results, errs := make([]ratelimit.Result, len(charges)), make([]error, len(charges))
 			var wg sync.WaitGroup
 			for i := range charges {
-				wg.Go(func() { _, admitted[i], errs[i] = charge(t.Context(), s, key, charges[i]...) })
+				wg.Go(func() { results[i], errs[i] = s.Charge(t.Context(), key, charges[i]) })
 			}
 			wg.Wait()
 
 			sum := make(map[string]int64)
-			for i, counters := range charges {
+			for i, costs := range charges {
 				if errs[i] != nil {
 					rt.Fatalf("charge %d: %v", i, errs[i])
 				}
-				if admitted[i] {
-					for _, c := range counters {
-						sum[c.Counter] += c.cost
+				if results[i].Admitted {
+					for _, c := range costs {
+						sum[c.Rule.Counter] += c.Amount
 					}
 				}
 			}
 			for _, name := range counterNames {
-				left, _, err := charge(t.Context(), s, key, cost(name, limit, 0))
+				result, err := s.Charge(t.Context(), key, []ratelimit.Cost{cost(name, limit, 0)})
 				if err != nil {
 					rt.Fatal(err)
 				}
-				if used := left[0]; used != sum[name] || used > limit {
+				if used := result.Used[0]; used != sum[name] || used > limit {
 					rt.Fatalf("%s holds %d after admitted charges of %d, its limit is %d", name, used, sum[name], limit)
 				}
 			}
-			for i, counters := range charges {
-				if !admitted[i] && !slices.ContainsFunc(counters, func(c counter) bool { return sum[c.Counter]+c.cost > limit }) {
-					rt.Fatalf("charge %d, %+v, was refused but fits even what is used in the end, %v", i, counters, sum)
+			for i, costs := range charges {
+				if !results[i].Admitted && !slices.ContainsFunc(costs, func(c ratelimit.Cost) bool { return sum[c.Rule.Counter]+c.Amount > limit }) {
+					rt.Fatalf("charge %d, %+v, was refused but fits even the final counters, %v", i, costs, sum)
 				}
 			}
 		})
@@ -107,21 +106,21 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCounters draws the counters of one charge: one or two, often with a
-// cost at an edge.
-func drawCounters(rt *rapid.T, limits *rapid.Generator[int64]) []counter {
+// drawCosts draws the costs of one charge: one or two, often at the edge of what
+// fits.
+func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
-	counters := make([]counter, len(names))
+	slices.Sort(names)
+	costs := make([]ratelimit.Cost, len(names))
 	for i, name := range names {
 		limit := limits.Draw(rt, "limit of "+name)
-		costs := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, limit, limit + 1}), rapid.Int64Range(0, limit))
-		counters[i] = cost(name, limit, costs.Draw(rt, "cost of "+name))
+		amounts := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, limit, limit + 1}), rapid.Int64Range(0, limit))
+		costs[i] = cost(name, limit, amounts.Draw(rt, "amount of "+name))
 	}
-	slices.SortFunc(counters, func(a, b counter) int { return cmp.Compare(a.Counter, b.Counter) })
-	return counters
+	return costs
 }
 
-func neverFits(c counter) bool { return c.cost > c.Limit }
+func neverFits(c ratelimit.Cost) bool { return c.Amount > c.Rule.Limit }
 
 // place is a ratelimit.Key whose address is a number.
 type place struct {
@@ -133,19 +132,19 @@ type place struct {
 // model is what the counters hold.
 type model map[place]map[string]int64
 
-// charge is Store.Charge in plain arithmetic. A cost of 0 passes also over a
-// counter that is above a lowered limit: it takes nothing of what is left.
-func (m model) charge(at place, counters []counter) (admitted bool) {
-	for _, c := range counters {
-		if c.cost > 0 && m[at][c.Counter]+c.cost > c.Limit {
+// charge is Store.Charge in plain arithmetic. An amount of 0 passes even if the
+// counter is above a lowered limit: it takes nothing of what is left.
+func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
+	for _, c := range costs {
+		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {
 			return false
 		}
 	}
 	if m[at] == nil {
 		m[at] = make(map[string]int64)
 	}
-	for _, c := range counters {
-		m[at][c.Counter] += c.cost
+	for _, c := range costs {
+		m[at][c.Rule.Counter] += c.Amount
 	}
 	return true
 }

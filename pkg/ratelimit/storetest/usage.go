@@ -9,13 +9,13 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// RunUsage checks that the counters that a ratelimit.Store was charged come
-// back from a ratelimit.UsageStore. Each call of open must return stores
+// RunUsage tests that a ratelimit.UsageStore returns the counters of what a
+// ratelimit.Store was charged. Each call of open must return a pair of stores
 // without counters.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
-	charge := func(t *testing.T, s ratelimit.Store, key ratelimit.Key, counters ...counter) {
+	charge := func(t *testing.T, s ratelimit.Store, key ratelimit.Key, costs ...ratelimit.Cost) {
 		t.Helper()
-		if _, _, err := charge(t.Context(), s, key, counters...); err != nil {
+		if _, err := s.Charge(t.Context(), key, costs); err != nil {
 			t.Fatal(err)
 		}
 	}
