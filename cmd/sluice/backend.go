@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"sluice"
 	"sluice/pkg/access"
 	accessbolt "sluice/pkg/access/boltstore"
 	accessdynamo "sluice/pkg/access/dynamostore"
@@ -111,8 +112,12 @@ func ensureTables(ctx context.Context, client *dynamodb.Client, tmpl *template.T
 
 // openDynamoDB keeps everything in the template's tables at a DynamoDB
 // endpoint, creating those that are missing.
-func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string, tmpl *template.Template) (*backend, error) {
+func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*backend, error) {
 	client, err := localDynamoDB(ctx, getenv, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	tmpl, err := template.Parse(sluice.Template)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,6 @@ import (
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit/memstore"
-	"sluice/pkg/template"
 )
 
 // drainTimeout bounds the wait for requests under way when serve is stopped.
@@ -106,13 +105,9 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if err != nil {
 		return err
 	}
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		return err
-	}
 	var b *backend
 	if o.dynamodb != "" {
-		b, err = openDynamoDB(ctx, getenv, o.dynamodb, tmpl)
+		b, err = openDynamoDB(ctx, getenv, o.dynamodb)
 	} else {
 		b, err = openEmbedded(o.dataDir)
 	}

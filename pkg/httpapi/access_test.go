@@ -65,7 +65,7 @@ func newGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	g.opts = httpapi.Options{
-		Access: authenticator, Now: now, Service: "sluice-test",
+		Access: authenticator, Now: now, RequestID: requestID, Service: "sluice-test",
 		Logger: slog.New(slog.NewJSONHandler(io.MultiWriter(g.log, secrettest.Writer("the handlers' log")), nil)),
 	}
 	return g

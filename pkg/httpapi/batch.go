@@ -49,7 +49,8 @@ type batch struct {
 	store     event.Store
 	workspace string
 	now       time.Time
-	results   []batchResult
+	results   []api.BatchResult
+	errs      []error // by element; nil if it was stored
 }
 
 // create creates the event of each element and notes the results. Events with

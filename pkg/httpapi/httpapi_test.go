@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,9 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
 
-var options = httpapi.Options{AccessOff: true, Now: now, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the handlers' log"), nil))}
+var options = httpapi.Options{AccessOff: true, Now: now, RequestID: requestID, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the handlers' log"), nil))}
+
+func requestID(*http.Request) string { return "test-request" }
 
 // api is a service over embedded stores.
 type api struct {

@@ -143,10 +143,11 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	}
 	count := func(name string) { add(name, "Count", 1) }
 	d := l.limit.Decision
+	failed := l.limit.Charged && l.limit.Err != nil
 	switch {
 	case d.Allowed:
 		count("Allowed")
-	case l.limit.Err == nil:
+	case !failed:
 		count("Refused")
 		for _, policy := range d.Violated() {
 			count(refusedBy[policy])
@@ -158,7 +159,7 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	if l.limit.Charged {
 		add("ChargeLatency", "Milliseconds", milliseconds(l.limit.Latency))
 	}
-	if l.limit.Err != nil || d.Degraded != nil {
+	if failed || d.Degraded != nil {
 		count("ChargeFailures")
 	}
 	if d.Degraded != nil {

@@ -3,10 +3,12 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -122,6 +124,13 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			want(healthy, bad, http.StatusUnprocessableEntity)
 			bad.Body = strings.Repeat(" ", 2<<20)
 			want(healthy, bad, http.StatusRequestEntityTooLarge)
+			stalled := requestOf(t, ev)
+			stalled.Body, stalled.ContentLength = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded)), -1
+			resp := serveHTTP(newFunction(t, route.Name, healthy, options), stalled)
+			checkDescribed(t, ev, resp)
+			if resp.StatusCode != http.StatusRequestTimeout {
+				t.Errorf("a stalled body: %d %s", resp.StatusCode, resp.Body)
+			}
 			bad = rowSample(t, route)
 			bad.Headers["content-type"] = "text/plain"
 			want(healthy, bad, http.StatusUnsupportedMediaType)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 )
 
 // response is what an action returns.
@@ -118,4 +119,11 @@ func createdStatus(isNew bool) int {
 		return http.StatusCreated
 	}
 	return http.StatusOK
+}
+
+// newID returns the id of a record whose client gave none: a UUIDv7, so that ids
+// sort by creation (RFC 9562, section 5.7).
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	return id.String(), err
 }

@@ -28,8 +28,12 @@ func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.H
 // Gateway sends them is tested in functions/internal/bootstrap.
 func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
+	return serveHTTP(h, requestOf(t, ev))
+}
+
+func serveHTTP(h http.Handler, r *http.Request) events.APIGatewayV2HTTPResponse {
 	recorder := httptest.NewRecorder()
-	h.ServeHTTP(recorder, requestOf(t, ev))
+	h.ServeHTTP(recorder, r)
 	resp := events.APIGatewayV2HTTPResponse{StatusCode: recorder.Code, Headers: make(map[string]string), Body: recorder.Body.String()}
 	for name, values := range recorder.Header() {
 		if name == "Set-Cookie" {
@@ -57,7 +61,7 @@ func requestOf(t testing.TB, ev events.APIGatewayV2HTTPRequest) *http.Request {
 		}
 		body = string(decoded)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), ev.RequestContext.HTTP.Method, "http://localhost"+target, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), ev.RequestContext.HTTP.Method, "http://"+ev.RequestContext.DomainName+target, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

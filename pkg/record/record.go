@@ -39,13 +39,15 @@ func PageFull(count, pageBytes, size int) bool {
 }
 
 var (
-	errID   = errors.New("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -")
+	errID   = errors.New("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither . nor ..")
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
 // CheckID returns an error that says what an id must be, or nil if id is valid.
+// The ids "." and ".." are invalid: HTTP clients remove such segments from a path
+// (RFC 3986, section 5.2.4), so no client could read the record.
 func CheckID(id string) error {
-	if id == "" || len(id) > MaxIDLength {
+	if id == "" || len(id) > MaxIDLength || id == "." || id == ".." {
 		return errID
 	}
 	for i := range len(id) {

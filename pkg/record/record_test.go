@@ -10,7 +10,7 @@ import (
 
 func TestCheckID(t *testing.T) {
 	for id, ok := range map[string]bool{
-		"": false, "a": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false,
+		"": false, ".": false, "..": false, "...": true, ".a": true, "a": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false,
 		"A-Z.a_z:09": true, "a b": false, "a#b": false, "a/b": false, "é": false, "a\x00": false, "%41": false,
 	} {
 		if got := record.CheckID(id) == nil; got != ok {
