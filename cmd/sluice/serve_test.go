@@ -447,7 +447,7 @@ func TestBadRequests(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.body), &p); err != nil {
 				t.Fatal(err)
 			}
-			if p.Status != tt.status || p.Type == "" || p.Title == "" || p.Code == "" || p.Instance != r.header.Get("Apigw-Requestid") {
+			if p.Status != tt.status || p.Type == "" || p.Title == "" || p.Code == "" || p.Instance == "" {
 				t.Errorf("problem %+v", p)
 			}
 			if !strings.Contains(p.Detail, tt.says) {

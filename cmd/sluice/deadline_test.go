@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/record"
+)
+
+// listen serves handler with the server of serve, whose deadlines are shortened.
+// closed receives a value for each connection that the server closes.
+func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(handler, slog.New(slog.DiscardHandler))
+	if server.WriteTimeout <= server.ReadTimeout || server.ReadTimeout == 0 {
+		t.Errorf("the response has %v and the request %v: a request that stalls would get no response", server.WriteTimeout, server.ReadTimeout)
+	}
+	server.ReadTimeout, server.WriteTimeout = write/2, write
+	closing := make(chan struct{}, 1000)
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closing <- struct{}{}
+		}
+	}
+	go server.Serve(listener)            //nolint:errcheck // it fails when the test closes it
+	t.Cleanup(func() { server.Close() }) //nolint:errcheck // the test is over
+	return listener.Addr().String(), closing
+}
+
+// liveHeap returns the bytes of the heap that are in use after a collection.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // the first one only moves pools to their victim caches
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
+	dir, logger := t.TempDir(), slog.New(slog.DiscardHandler)
+	b, err := openEmbedded(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
+	large := record.Attributes(`{"text":"` + strings.Repeat("x", 200_000) + `"}`)
+	for i := range 10 {
+		e := entity.Entity{ID: fmt.Sprint("e", i), Type: "entity", Attributes: large}
+		if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := newHandler(httpapi.Config{AccessOff: true}, b, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, closed := listen(t, handler, 3*time.Second)
+	before := liveHeap()
+
+	const clients = 200
+	for i := range clients {
+		// Each client has an address of its own, so that no limit refuses it.
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(i+1))}}
+		conn, err := dialer.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:errcheck // the server has closed it
+		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "GET /entity?limit=10 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.After(time.Minute)
+	for n := range clients {
+		select {
+		case <-closed:
+		case <-deadline:
+			t.Fatalf("the server has closed %d of %d connections", n, clients)
+		}
+	}
+	grown := liveHeap() - before
+	t.Logf("the heap has grown by %d bytes", grown)
+	if grown > 20<<20 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
+}
+
+func TestADownloadMayTakeLongerThanAResponse(t *testing.T) {
+	const deadline = 200 * time.Millisecond
+	parts := []string{"first ", "second ", "third"}
+	addr, _ := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, part := range parts {
+			if _, err := io.WriteString(downloadWriter{w}, part); err != nil {
+				t.Error(err)
+			}
+			w.(http.Flusher).Flush()
+			<-time.After(2 * deadline)
+		}
+	}), deadline)
+	resp, err := http.Get("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is read below
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != strings.Join(parts, "") {
+		t.Errorf("%q, %v", body, err)
+	}
+}
