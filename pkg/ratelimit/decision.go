@@ -37,9 +37,18 @@ func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
 
 // newDecision returns the Decision that a store's result stands for.
 func newDecision(key Key, costs []Cost, result Result) Decision {
-	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
+	d := Decision{Allowed: result.Admitted, Window: key.Window}
 	for i, c := range costs {
-		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
+		d.Counts = append(d.Counts, Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]})
+	}
+	return d
+}
+
+// exhausted returns a refusal whose counters have reached their limits.
+func exhausted(key Key, costs []Cost) Decision {
+	d := Decision{Window: key.Window}
+	for _, c := range costs {
+		d.Counts = append(d.Counts, Count{Rule: c.Rule, Cost: c.Amount, Used: c.Rule.Limit})
 	}
 	return d
 }

@@ -2,30 +2,28 @@ package ratelimit
 
 import "sync"
 
-// maxKnown is the number of counters that a Limiter remembers in a window, about
-// 8 MB. The store decides about the others.
+// maxKnown is the number of counters that a Limiter remembers; together they
+// take about 8 MB. It calls the store for requests that need others.
 const maxKnown = 1 << 16
 
-// maxLate is how many windows before the newest one a charge can have been made
-// whose result arrives only now. A result of an earlier window means that the
-// clock was set back.
+// maxLate is how many windows before the newest one the result of a charge may
+// be. A result from before that means that the clock was set back.
 const maxLate = 3
 
-// known remembers, for one window, counters that requests were refused for and
-// counters of requests that exhausted one. Counters only grow within a window,
-// so what did not fit once does not fit until the window ends. An address that
-// stays within its limits takes no memory. It is safe for concurrent use.
+// known remembers counters of the newest window: those of requests that were
+// refused or that exhausted one. Counters only grow within a window, so what did
+// not fit once does not fit until the window ends. An address that stays within
+// its limits takes no memory. It is safe for concurrent use.
 type known struct {
 	mu       sync.Mutex
 	window   Window
 	counters map[counterID]seen
 }
 
-// counterID names a counter within a window.
+// counterID names a counter.
 type counterID struct {
-	address string
-	class   Class
-	name    string
+	key  Key
+	name string
 }
 
 // seen is what is known about a counter.
@@ -35,19 +33,11 @@ type seen struct {
 }
 
 // refuses reports whether one of costs is known not to fit. It returns the
-// values of the counters, 0 for those that are unknown.
-func (k *known) refuses(key Key, costs []Cost) (used []int64, refused bool) {
-	return k.check(key, costs, func(Cost, seen) bool { return true })
-}
-
-// foresees is refuses for an export whose cost in records is what it asks for.
-// As it may find fewer, that cost counts only after an export was read and
-// refused.
-func (k *known) foresees(key Key, costs []Cost) (used []int64, refused bool) {
-	return k.check(key, costs, func(c Cost, s seen) bool { return s.refused || c.Rule.Policy != PolicyRecords })
-}
-
-func (k *known) check(key Key, costs []Cost, counts func(Cost, seen) bool) (used []int64, refused bool) {
+// values of the counters as they were last seen, 0 for those that are unknown.
+//
+// If unread, the cost in records is what an export asks for. It may find fewer,
+// so that cost counts only after an export was read and refused.
+func (k *known) refuses(key Key, costs []Cost, unread bool) (used []int64, refused bool) {
 	used = make([]int64, len(costs))
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,17 +45,16 @@ func (k *known) check(key Key, costs []Cost, counts func(Cost, seen) bool) (used
 		return used, false
 	}
 	for i, c := range costs {
-		s, ok := k.counters[counterID{key.Address, key.Class, c.Rule.Counter}]
-		if ok && counts(c, s) && !c.Rule.Fits(s.used, c.Amount) {
-			refused = true
-		}
+		s, ok := k.counters[counterID{key, c.Rule.Counter}]
 		used[i] = s.used
+		counts := !unread || s.refused || c.Rule.Policy != PolicyRecords
+		refused = refused || ok && counts && !c.Rule.Fits(s.used, c.Amount)
 	}
 	return used, refused
 }
 
-// note remembers the counters of a refusal, or of an admission that exhausted
-// one of them.
+// note remembers the counters of d, a refusal or an admission that exhausted one
+// of them.
 func (k *known) note(key Key, d Decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,7 +65,7 @@ func (k *known) note(key Key, d Decision) {
 		k.window, k.counters = key.Window, make(map[counterID]seen)
 	}
 	for _, c := range d.Counts {
-		id := counterID{key.Address, key.Class, c.Rule.Counter}
+		id := counterID{key, c.Rule.Counter}
 		s, ok := k.counters[id]
 		if !ok && len(k.counters) >= maxKnown {
 			continue

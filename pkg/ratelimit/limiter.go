@@ -68,14 +68,13 @@ func (l *Limiter) Limits() Limits { return l.limits }
 
 // Charge charges r in the current window.
 //
-// If the store fails, the fallback decides, and Degraded of the Decision is the
-// store's error. Without a fallback, or if it fails too, Charge returns an
-// error, and the Decision is a refusal with nothing remaining, so that its
-// headers tell clients to wait. In both cases the store may have applied the
-// charge.
+// If the store fails, the fallback decides, and the Decision's Degraded is the
+// store's error. If there is no fallback, or it fails too, Charge returns an
+// error and a refusal with nothing remaining, so that its headers tell clients
+// to wait. In either case the store may have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	key, costs := l.key(r), l.costs(r)
-	if used, refused := l.known.refuses(key, costs); refused {
+	if used, refused := l.known.refuses(key, costs, false); refused {
 		d := newDecision(key, costs, Result{Used: used})
 		d.Local = true
 		l.known.note(key, d)
@@ -92,66 +91,54 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	return d, nil
 }
 
-// degrade decides in place of the store, which failed with cause.
+// degrade decides in place of the store, whose error is cause.
 func (l *Limiter) degrade(ctx context.Context, key Key, costs []Cost, cause error) (Decision, error) {
 	if l.fallback == nil {
-		return newDecision(key, costs, exhausted(costs)), cause
+		return exhausted(key, costs), cause
 	}
 	result, err := l.fallback.Charge(ctx, key, costs)
 	if err != nil {
-		return newDecision(key, costs, exhausted(costs)), errors.Join(cause, fmt.Errorf("charge the fallback: %w", err))
+		return exhausted(key, costs), errors.Join(cause, fmt.Errorf("charge fallback: %w", err))
 	}
 	d := newDecision(key, costs, result)
 	d.Degraded = cause
 	return d, nil
 }
 
-// Precheck reports whether r, an export whose records have not been read yet,
-// is known to be refused, and returns that refusal. It charges nothing and does
-// not call the store. It ignores r.Records.
+// Precheck reports whether r, an export that has not been read yet, is known to
+// be refused, and returns the refusal. It ignores r.Records, charges nothing and
+// does not call the store.
 //
 // An export that was read and then refused tells how many records are left.
-// From then on Precheck refuses exports that ask for more, although they might
-// find fewer records than they ask for; they pass in the next window.
+// After that, Precheck refuses exports that ask for more in that window, even
+// though they might find few enough to pass.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	key, costs := l.key(r), l.costs(r)
-	used, refused := l.known.foresees(key, costs)
+	used, refused := l.known.refuses(key, costs, true)
 	d = newDecision(key, costs, Result{Used: used})
 	d.Local = refused
 	return d, refused
 }
 
-// Uncharged returns the Decision for a request that cannot be charged because
-// its address is unknown: a refusal with nothing remaining.
-func (l *Limiter) Uncharged(r Request) Decision {
-	costs := l.costs(r)
-	return newDecision(l.key(r), costs, exhausted(costs))
-}
+// Uncharged returns the Decision for a request that cannot be charged, such as
+// one without a valid address: a refusal with nothing remaining.
+func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), l.costs(r)) }
 
 // key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
 	return Key{Address: r.Address, Class: r.Route.Class, Window: WindowAt(l.now())}
 }
 
-// costs returns what r costs by each rule that applies to it.
+// costs returns the cost of r by each rule that applies to it.
 func (l *Limiter) costs(r Request) []Cost {
-	requests := Cost{Rule{Policy: PolicyRequests, Counter: r.Route.counter(), Limit: l.limits.Requests}, 1}
+	requests := Cost{Rule{PolicyRequests, r.Route.counter(), l.limits.Requests}, 1}
 	switch r.Route.Class {
 	case Export:
-		return []Cost{{Rule{Policy: PolicyRecords, Counter: PolicyRecords, Limit: l.limits.Records}, r.Records}, requests}
+		return []Cost{{Rule{PolicyRecords, PolicyRecords, l.limits.Records}, r.Records}, requests}
 	case Import:
-		return []Cost{{Rule{Policy: PolicyImports, Counter: PolicyImports, Limit: l.limits.Imports}, 1}, requests}
+		return []Cost{{Rule{PolicyImports, PolicyImports, l.limits.Imports}, 1}, requests}
 	default:
 		return []Cost{requests}
 	}
-}
-
-// exhausted returns a refusal by counters that have reached their limits.
-func exhausted(costs []Cost) Result {
-	used := make([]int64, len(costs))
-	for i, c := range costs {
-		used[i] = c.Rule.Limit
-	}
-	return Result{Used: used}
 }

@@ -1,12 +1,9 @@
 package ratelimit
 
 import (
-	"bytes"
 	"context"
-	"maps"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -14,38 +11,38 @@ import (
 // headers on every response, and refuses requests that must not pass. It is safe
 // for concurrent use.
 //
-// A client that disconnects does not end the charge of its request: net/http
-// cancels a request's context as soon as the client closes its sending half,
-// though it still waits for the response. Stores set their own deadlines.
+// net/http cancels a request's context when the client closes its sending half,
+// even if the client still waits for the response. Middleware therefore charges
+// without that cancellation; stores bound the time of a charge.
 type Middleware struct {
 	Limiter *Limiter
 
-	// Request returns what to charge r as. If it fails, r is charged to nobody
-	// and refused; the headers then are those of the returned Route.
+	// Request returns what to charge r as. If it fails, r is refused without a
+	// charge; the rate limit headers are those of the returned Route.
 	Request func(r *http.Request) (Request, error)
 
-	// Refuse writes the response to a request that must not pass. The status is
+	// Refuse writes the response to a request that must not pass, with status
 	// 429 if a limit is reached, 503 with the error if the counters cannot be
 	// reached, or 400 with the error if Request failed. The rate limit headers
-	// are set before the call, and so is Retry-After for 429 and 503. If Refuse
-	// is nil, the response is plain text.
+	// and, for 429 and 503, Retry-After are already set. If Refuse is nil, the
+	// response is plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d Decision, status int, err error)
 
-	// Observe is called once per request, after its decision and before its
-	// response is written. It may be nil.
+	// Observe, if not nil, is called once per request, after its decision and
+	// before its response is written.
 	Observe func(r *http.Request, o Observation)
 }
 
-// Observation is what became of a request.
+// Observation describes how a request was decided.
 type Observation struct {
 	Decision Decision
 	Charged  bool          // the store was called
-	Latency  time.Duration // of the charge, if Charged
+	Latency  time.Duration // of that call; meaningless if not Charged
 	Err      error         // why the request could not be charged, or nil
 }
 
 // Before returns a handler that charges each request and runs next only if the
-// charge is admitted. It suits requests whose cost is known beforehand.
+// charge is admitted.
 func (m Middleware) Before(next http.Handler) http.Handler {
 	return m.limit(func(w http.ResponseWriter, r *http.Request, req Request) {
 		if m.charge(w, r, req) {
@@ -55,23 +52,24 @@ func (m Middleware) Before(next http.Handler) http.Handler {
 }
 
 // After returns a handler that runs next, holds its response back, charges the
-// records that next reports with SetRecords, and writes the response only if the
-// charge is admitted. A response with a status of 400 or above costs no records.
-// As its response may be discarded, next must have no side effects. It does not
-// run if Precheck refuses the request. If next panics, the request is neither
-// charged nor observed.
+// records that next reported with SetRecords, and writes the response only if
+// the charge is admitted. A response with status 400 or above costs no records.
+//
+// next must have no side effects, because its response may be discarded. It does
+// not run if Precheck refuses the request. If next panics, the panic passes
+// through, and the request is neither charged nor observed: a next that may
+// panic should recover and respond with status 500.
 func (m Middleware) After(next http.Handler) http.Handler {
 	return m.limit(func(w http.ResponseWriter, r *http.Request, req Request) {
 		if d, refused := m.Limiter.Precheck(req); refused {
-			m.refuse(w, r, Observation{Decision: d}, http.StatusTooManyRequests)
+			m.finish(w, r, Observation{Decision: d}, http.StatusTooManyRequests)
 			return
 		}
-		held := newHeldResponse()
+		held := heldResponses.Get().(*heldResponse)
 		defer held.free()
 		next.ServeHTTP(held, r)
-		req.Records = 0
-		if held.status < http.StatusBadRequest {
-			req.Records = held.records
+		if req.Records = held.records; held.status >= http.StatusBadRequest {
+			req.Records = 0
 		}
 		if m.charge(w, r, req) {
 			held.writeTo(w)
@@ -79,133 +77,48 @@ func (m Middleware) After(next http.Handler) http.Handler {
 	})
 }
 
-// SetRecords reports the number of records in a response that After holds back.
-// It has no effect on other responses. Like http.ResponseController, it finds
-// the response behind writers that have an Unwrap method.
-func SetRecords(w http.ResponseWriter, n int64) {
-	for {
-		switch v := w.(type) {
-		case *heldResponse:
-			v.records = n
-			return
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = v.Unwrap()
-		default:
-			return
-		}
-	}
-}
-
-// limit returns a handler that passes requests on to serve, with what to charge
-// them as, and refuses those that cannot be charged.
+// limit returns a handler that calls serve for requests that can be charged.
 func (m Middleware) limit(serve func(http.ResponseWriter, *http.Request, Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := m.Request(r)
 		if err != nil {
-			m.refuse(w, r, Observation{Decision: m.Limiter.Uncharged(req), Err: err}, http.StatusBadRequest)
+			m.finish(w, r, Observation{Decision: m.Limiter.Uncharged(req), Err: err}, http.StatusBadRequest)
 			return
 		}
 		serve(w, r, req)
 	})
 }
 
-// charge charges req and sets the rate limit headers. If the request must not
-// pass, it writes the refusal and returns false.
+// charge charges req and reports whether it may pass. If not, the response has
+// been written.
 func (m Middleware) charge(w http.ResponseWriter, r *http.Request, req Request) bool {
 	start := time.Now()
 	d, err := m.Limiter.Charge(context.WithoutCancel(r.Context()), req)
-	o := Observation{Decision: d, Err: err}
-	if !d.Local {
-		o.Charged, o.Latency = true, time.Since(start)
+	o := Observation{Decision: d, Charged: !d.Local, Latency: time.Since(start), Err: err}
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusServiceUnavailable
+	} else if !d.Allowed {
+		status = http.StatusTooManyRequests
 	}
-	switch {
-	case err != nil:
-		m.refuse(w, r, o, http.StatusServiceUnavailable)
-	case !d.Allowed:
-		m.refuse(w, r, o, http.StatusTooManyRequests)
-	default:
-		d.SetHeaders(w.Header())
-		m.observe(r, o)
-	}
-	return d.Allowed
+	m.finish(w, r, o, status)
+	return status == http.StatusOK
 }
 
-func (m Middleware) refuse(w http.ResponseWriter, r *http.Request, o Observation, status int) {
+// finish sets the headers, calls Observe and, unless status is 200, refuses r.
+func (m Middleware) finish(w http.ResponseWriter, r *http.Request, o Observation, status int) {
 	o.Decision.SetHeaders(w.Header())
-	if status != http.StatusBadRequest {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(RetryAfter))
 	}
-	m.observe(r, o)
-	switch {
-	case m.Refuse != nil:
-		m.Refuse(w, r, o.Decision, status, o.Err)
-	case status == http.StatusBadRequest:
-		http.Error(w, "cannot charge the request: "+o.Err.Error(), status)
-	default:
-		http.Error(w, http.StatusText(status), status)
-	}
-}
-
-func (m Middleware) observe(r *http.Request, o Observation) {
 	if m.Observe != nil {
 		m.Observe(r, o)
 	}
-}
-
-// heldResponse is a response that has not been sent yet.
-type heldResponse struct {
-	header  http.Header
-	status  int // 0 until it is written
-	body    bytes.Buffer
-	records int64
-}
-
-// heldResponses holds responses for reuse: a list takes 150 KB otherwise.
-var heldResponses = sync.Pool{New: func() any { return &heldResponse{header: make(http.Header)} }}
-
-// maxPooledBody is the largest buffer that is kept for reuse, in bytes.
-const maxPooledBody = 1 << 20
-
-func newHeldResponse() *heldResponse { return heldResponses.Get().(*heldResponse) }
-
-// free makes h available for reuse.
-func (h *heldResponse) free() {
-	if h.body.Cap() > maxPooledBody {
-		return
+	switch {
+	case status == http.StatusOK:
+	case m.Refuse != nil:
+		m.Refuse(w, r, o.Decision, status, o.Err)
+	default:
+		http.Error(w, http.StatusText(status), status)
 	}
-	clear(h.header)
-	h.body.Reset()
-	h.status, h.records = 0, 0
-	heldResponses.Put(h)
-}
-
-// Header implements http.ResponseWriter.
-func (h *heldResponse) Header() http.Header { return h.header }
-
-// WriteHeader implements http.ResponseWriter. As in net/http, the first final
-// status counts; informational responses are dropped.
-func (h *heldResponse) WriteHeader(status int) {
-	if h.status == 0 && status >= http.StatusOK {
-		h.status = status
-	}
-}
-
-// Write implements http.ResponseWriter. It never fails.
-func (h *heldResponse) Write(b []byte) (int, error) {
-	h.WriteHeader(http.StatusOK)
-	return h.body.Write(b)
-}
-
-// writeTo writes the response to w, with the header names in the case in which
-// they were stored. It sets Content-Length, as net/http sends bodies over 2 KB in
-// chunks otherwise.
-func (h *heldResponse) writeTo(w http.ResponseWriter) {
-	header := w.Header()
-	maps.Copy(header, h.header)
-	if len(header["Content-Length"]) == 0 && h.body.Len() > 0 {
-		header.Set("Content-Length", strconv.Itoa(h.body.Len()))
-	}
-	h.WriteHeader(http.StatusOK)
-	w.WriteHeader(h.status)
-	w.Write(h.body.Bytes()) //nolint:errcheck // the client may have gone
 }

@@ -32,8 +32,11 @@ type WindowUsage struct {
 // requests are not included: they cost nothing.
 func Usage(ctx context.Context, store UsageStore, address string, last Window) ([]WindowUsage, error) {
 	classes := []Class{General, Export, Import}
+	usage := make([]WindowUsage, UsageWindows)
 	var keys []Key
-	for w := last - Window(UsageWindows) + 1; w <= last; w++ {
+	for i := range usage {
+		w := last - Window(UsageWindows-1-i)
+		usage[i] = WindowUsage{Window: w, Requests: make(map[string]int64)}
 		for _, class := range classes {
 			keys = append(keys, Key{Address: address, Class: class, Window: w})
 		}
@@ -42,13 +45,8 @@ func Usage(ctx context.Context, store UsageStore, address string, last Window) (
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
-	usage := make([]WindowUsage, UsageWindows)
 	for i, counters := range used {
-		u := &usage[i/len(classes)]
-		if u.Requests == nil {
-			u.Window, u.Requests = keys[i].Window, make(map[string]int64)
-		}
-		u.add(counters)
+		usage[i/len(classes)].add(counters)
 	}
 	return usage, nil
 }

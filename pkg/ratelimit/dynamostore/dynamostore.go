@@ -1,16 +1,16 @@
 // Package dynamostore keeps rate limit counters in a DynamoDB table that any
 // number of processes share.
 //
-// The table's partition key is pk (S): address, class and window, as
-// ratelimit.Key writes them. Each counter is a number attribute of its own
-// name, and expires_at (N, Unix seconds) is for the table's time to live,
-// which only cleans up: a key is never used again once its window is over.
+// The partition key of the table is pk (S): address, class and window, as
+// ratelimit.Key.String returns them. Each counter is a number attribute under
+// its own name. expires_at (N, Unix seconds) is the attribute for the table's
+// time to live, which only cleans up: a key is not used after its window.
 //
-// A charge is one UpdateItem: it adds all costs on the condition that all of
-// them fit. DynamoDB applies it whole or not at all, one after the other for
-// each item, so concurrent processes cannot pass a limit together. A
-// transaction would cost twice the write units and fail on conflicts where
-// this waits its turn; a read before the write would race.
+// A charge is one UpdateItem that adds all costs on the condition that all of
+// them fit. DynamoDB applies updates of an item one after the other, each
+// completely or not at all, so concurrent processes cannot exceed a limit
+// together. A transaction would take twice the write units and fail on
+// conflicts, where an update waits. A read before the write would race.
 package dynamostore
 
 import (
@@ -32,12 +32,10 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// retention is how long an item outlives its window: long enough for an
-// overview of the last minute.
-const retention = 5 * time.Minute
-
-// timeout is the longest that a charge waits for DynamoDB.
-const timeout = 2 * time.Second
+const (
+	retention = 5 * time.Minute // of an item, after its window; ratelimit.Usage needs one minute
+	timeout   = 2 * time.Second // of a charge
+)
 
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
@@ -49,24 +47,26 @@ type Store struct {
 	client  Client
 	table   string
 	timeout time.Duration
-	options []func(*dynamodb.Options) // of a charge
+	retryer aws.Retryer // of charges
 }
 
-// New makes a Store over the table of that name.
+// New returns a Store over the table of that name.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
 	}
-	retryer := newRetryer()
-	charge := func(o *dynamodb.Options) { o.Retryer = retryer }
-	return &Store{client: client, table: table, timeout: timeout, options: []func(*dynamodb.Options){charge, ignoreChecksum}}, nil
+	return &Store{client: client, table: table, timeout: timeout, retryer: newRetryer()}, nil
 }
 
-// ignoreChecksum keeps the SDK from warning of a wrong checksum after each
-// refused charge where the engine sends none with errors, as DynamoDB Local
-// does: it takes an absent one for 0. It only warns, after it has read the
-// answer, so nothing is lost; TLS guards what comes from AWS.
-func ignoreChecksum(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }
+// options returns the options of a call. The SDK must not validate checksums: it
+// logs a warning after each refused charge on DynamoDB Local, which sends none
+// with errors. It only warns, so nothing is lost; TLS protects the responses.
+func options(retryer aws.Retryer) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) {
+		o.Retryer = retryer
+		o.DisableValidateResponseChecksum = true
+	}
+}
 
 // newRetryer repeats a charge once if it cannot have been applied: DynamoDB
 // throttled it, or no connection was made. Any other failure may hide a charge
@@ -90,10 +90,9 @@ func notConnected(err error) aws.Ternary {
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem of one write unit, and
-// waits for it no longer than 2 seconds. A cost above its limit is refused
-// without a call, because the condition lets an absent counter pass whatever is
-// added to it.
+// Charge implements ratelimit.Store with one UpdateItem, which takes one write
+// unit. It waits for DynamoDB for at most 2 seconds. It refuses an amount above
+// its limit without a call, because the condition lets an absent counter pass.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -102,31 +101,28 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	out, err := s.client.UpdateItem(ctx, s.update(key, costs), s.options...)
+	out, err := s.client.UpdateItem(ctx, s.update(key, costs), options(s.retryer))
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case errors.As(err, &refused):
-		used, err := readUsed(refused.Item, costs)
-		return ratelimit.Result{Used: used}, err
+		return result(false, refused.Item, costs)
 	case err != nil:
 		return ratelimit.Result{}, fmt.Errorf("update counters: %w", err)
 	}
-	used, err := readUsed(out.Attributes, costs)
-	return ratelimit.Result{Admitted: true, Used: used}, err
+	return result(true, out.Attributes, costs)
 }
 
-// Connect makes the connection that the first charge would have to make: one
-// UpdateItem on the condition that an item exists which does not. It changes
-// nothing, takes one write unit and needs no permission that a charge does not
-// need. The key is a new one each time, so that many instances that start at
-// once do not meet in one partition.
+// Connect opens the connection that the first charge needs, with an UpdateItem
+// on the condition that an item exists that does not. It changes nothing, takes
+// one write unit and needs only the permission of a charge. Its key is random,
+// so that many instances that start at once do not share a partition.
 func (s *Store) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
 		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}},
 		UpdateExpression:    aws.String("REMOVE expires_at"),
 		ConditionExpression: aws.String("attribute_exists(pk)"),
-	}, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }, ignoreChecksum)
+	}, options(aws.NopRetryer{}))
 	var absent *types.ConditionalCheckFailedException
 	if err == nil || errors.As(err, &absent) {
 		return nil
@@ -167,25 +163,43 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 	return in
 }
 
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
-// readUsed returns the counters of costs in item. An absent attribute is 0.
-func readUsed(item map[string]types.AttributeValue, costs []ratelimit.Cost) ([]int64, error) {
+// result returns the Result with the counters of item; an absent one is 0.
+func result(admitted bool, item map[string]types.AttributeValue, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	counters, err := readCounters(item)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
 	used := make([]int64, len(costs))
 	for i, c := range costs {
-		name := c.Rule.Counter
-		switch v := item[name].(type) {
-		case nil:
-		case *types.AttributeValueMemberN:
-			var err error
-			if used[i], err = strconv.ParseInt(v.Value, 10, 64); err != nil {
-				return nil, fmt.Errorf("read counter %s: %w", name, err)
-			}
-		default:
-			return nil, fmt.Errorf("read counter %s: it is a %T, not a number", name, v)
+		used[i] = counters[c.Rule.Counter]
+	}
+	return ratelimit.Result{Admitted: admitted, Used: used}, nil
+}
+
+// readCounters returns the counters in item by name.
+func readCounters(item map[string]types.AttributeValue) (map[string]int64, error) {
+	counters := make(map[string]int64, len(item))
+	for name, value := range item {
+		if name == "pk" || name == "expires_at" {
+			continue
+		}
+		n, ok := value.(*types.AttributeValueMemberN)
+		if !ok {
+			return nil, fmt.Errorf("read counter %s: it is a %T, not a number", name, value)
+		}
+		var err error
+		if counters[name], err = strconv.ParseInt(n.Value, 10, 64); err != nil {
+			return nil, fmt.Errorf("read counter %s: %w", name, err)
 		}
 	}
-	return used, nil
+	return counters, nil
+}
+
+// itemKey returns the primary key of the item that holds the counters of key.
+func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}}
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,11 +13,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// maxBatch is how many keys one BatchGetItem takes.
+// maxBatch is the largest number of keys of a BatchGetItem.
 const maxBatch = 100
 
-// The wait before the keys that DynamoDB left out of an answer are asked for
-// again: doubled each time, with jitter, until the context is done.
+// The pause before keys that DynamoDB left out of a response are read again
+// doubles each time and has jitter.
 const (
 	firstPause   = 25 * time.Millisecond
 	longestPause = 400 * time.Millisecond
@@ -30,14 +29,14 @@ type BatchClient interface {
 }
 
 // UsageStore is a ratelimit.UsageStore over the table of a Store. It reads with
-// eventual consistency, half a read unit a key: the last charges, usually of less
-// than a second ago, may be missing. It is safe for concurrent use.
+// eventual consistency, for half a read unit per key: charges of less than about
+// a second ago may be missing. It is safe for concurrent use.
 type UsageStore struct {
 	client BatchClient
 	table  string
 }
 
-// NewUsage makes a UsageStore over the table of that name.
+// NewUsage returns a UsageStore over the table of that name.
 func NewUsage(client BatchClient, table string) (*UsageStore, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
@@ -45,15 +44,14 @@ func NewUsage(client BatchClient, table string) (*UsageStore, error) {
 	return &UsageStore{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore. The keys must differ from each other.
+// Used implements ratelimit.UsageStore. It reads again what DynamoDB leaves out,
+// until ctx is done. The keys must differ from each other.
 func (s *UsageStore) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]int64, error) {
-	used := make([]map[string]int64, len(keys))
-	place := make(map[string]int, len(keys))
-	var wanted []map[string]types.AttributeValue
+	wanted := make([]map[string]types.AttributeValue, len(keys))
 	for i, key := range keys {
-		place[key.String()] = i
-		wanted = append(wanted, itemKey(key))
+		wanted[i] = itemKey(key)
 	}
+	found := make(map[string]map[string]int64, len(keys)) // by partition key
 	for pause := firstPause; len(wanted) > 0; {
 		batch := wanted[:min(maxBatch, len(wanted))]
 		wanted = wanted[len(batch):]
@@ -64,16 +62,12 @@ func (s *UsageStore) Used(ctx context.Context, keys []ratelimit.Key) ([]map[stri
 			return nil, fmt.Errorf("read counters: %w", err)
 		}
 		for _, item := range out.Responses[s.table] {
-			pk, _ := item["pk"].(*types.AttributeValueMemberS)
-			if pk == nil {
-				return nil, errors.New("read counters: an item without its key")
-			}
-			i, ok := place[pk.Value]
+			pk, ok := item["pk"].(*types.AttributeValueMemberS)
 			if !ok {
-				return nil, fmt.Errorf("read counters: the item %q was not asked for", pk.Value)
+				return nil, errors.New("read counters: an item has no partition key")
 			}
-			if used[i], err = numbers(item); err != nil {
-				return nil, fmt.Errorf("read counters: %w", err)
+			if found[pk.Value], err = readCounters(item); err != nil {
+				return nil, err
 			}
 		}
 		left := out.UnprocessedKeys[s.table].Keys
@@ -84,30 +78,13 @@ func (s *UsageStore) Used(ctx context.Context, keys []ratelimit.Key) ([]map[stri
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("read counters: %d keys were left out: %w", len(wanted), ctx.Err())
+			return nil, fmt.Errorf("read counters: DynamoDB left out %d keys: %w", len(wanted), ctx.Err())
 		}
 		pause = min(2*pause, longestPause)
 	}
-	return used, nil
-}
-
-// itemKey is the primary key of a ratelimit.Key's item.
-func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}}
-}
-
-// numbers are the counters of an item.
-func numbers(item map[string]types.AttributeValue) (map[string]int64, error) {
-	counters := make(map[string]int64, len(item))
-	for name, v := range item {
-		n, ok := v.(*types.AttributeValueMemberN)
-		if !ok || name == "expires_at" {
-			continue
-		}
-		var err error
-		if counters[name], err = strconv.ParseInt(n.Value, 10, 64); err != nil {
-			return nil, fmt.Errorf("counter %s: %w", name, err)
-		}
+	used := make([]map[string]int64, len(keys))
+	for i, key := range keys {
+		used[i] = found[key.String()]
 	}
-	return counters, nil
+	return used, nil
 }

@@ -3,8 +3,8 @@ package memstore
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
-	"unsafe"
 
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/storetest"
@@ -21,75 +21,93 @@ func TestUsageStore(t *testing.T) {
 	})
 }
 
-// keyAt is the key of an address by number.
+// keyAt returns the key of an address by its number.
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
 	return ratelimit.Key{Address: fmt.Sprint(address), Class: ratelimit.Import, Window: w}
 }
 
-// charge charges a counter of limit 2 by 1.
+// counting costs 1 of a counter with the limit 2.
+func counting(counter string) []ratelimit.Cost {
+	return []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: counter, Limit: 2}, Amount: 1}}
+}
+
 func charge(t *testing.T, s *Store, key ratelimit.Key) (admitted bool, used int64) {
 	t.Helper()
-	amounts, admitted, err := s.Charge(t.Context(), key, []ratelimit.Rule{{Counter: "a", Limit: 2}}, ratelimit.Amounts{First: 1})
+	result, err := s.Charge(t.Context(), key, counting("a"))
 	if err != nil {
 		t.Fatalf("%v: %v", key, err)
 	}
-	return admitted, amounts.First
+	return result.Admitted, result.Used[0]
 }
 
-func TestIdleAddressesAreDropped(t *testing.T) {
-	for _, perWindow := range []int{1, 100, 5000} {
+func TestOldWindowsAreDropped(t *testing.T) {
+	for _, perWindow := range []int{1, 100, 5000, 20_000} {
 		t.Run(fmt.Sprintf("%d new addresses a window", perWindow), func(t *testing.T) {
 			t.Parallel()
 			s := New()
-			for w := range ratelimit.Window(30) {
+			for w := range minute + 5 {
 				for i := range perWindow {
 					charge(t, s, keyAt(int(w)*perWindow+i, w))
 				}
 			}
-			items := 0
+			keys := 0
 			for i := range s.shards {
-				sh := &s.shards[i]
-				items += sh.count
-				if n := countItems(sh); n != sh.count || len(sh.history) > maxHistory {
-					t.Errorf("shard %d: %d items counted, %d there, %d in history", i, sh.count, n, len(sh.history))
+				for _, window := range s.shards[i].windows {
+					keys += len(window)
+				}
+				if n := len(s.shards[i].windows); n > int(minute) {
+					t.Errorf("shard %d has %d windows", i, n)
 				}
 			}
-			// A table is made of up to four times as many places as there are busy items,
-			// and filled to three quarters.
-			if bound := 3*(retained+1)*perWindow + shards*minTable; items > bound {
-				t.Errorf("%d items, the bound is %d", items, bound)
+			if bound := min(int(minute)*perWindow, (retained+1)*perWindow+shards*maxHistory); keys > bound {
+				t.Errorf("%d keys, the bound is %d", keys, bound)
 			}
 		})
 	}
 }
 
-func TestAnItemIsACacheLine(t *testing.T) {
-	if size := unsafe.Sizeof(item{}); size != 64 {
-		t.Errorf("an item has %d bytes", size)
+// A single client that is still active releases the memory of all others.
+func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
+	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
+	s := New()
+	before := heap()
+	for i := range addresses {
+		charge(t, s, keyAt(i, 0))
 	}
-	if hot, size := unsafe.Offsetof(shard{}.count), unsafe.Sizeof(shard{}); hot > 64 || size%64 != 0 {
-		t.Errorf("a charge looks at %d bytes of a shard of %d", hot, size)
+	if grown := heap() - before; grown > boundOfActive {
+		t.Errorf("%d addresses take %d bytes, the bound is %d", addresses, grown, boundOfActive)
 	}
+	for w := range ratelimit.Window(retained + 2) { // they do not fit into maxHistory
+		charge(t, s, keyAt(1, w))
+	}
+	if grown := heap() - before; grown > boundOfIdle {
+		t.Errorf("%d idle addresses still take %d bytes, the bound is %d", addresses, grown, boundOfIdle)
+	}
+	runtime.KeepAlive(s)
 }
 
-func countItems(sh *shard) (n int) {
-	for _, p := range sh.table {
-		if p.item != nil {
-			n++
-		}
-	}
-	return n
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
-func TestUsageOutlivesTheItems(t *testing.T) {
+func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 	s := New()
 	const others = 8000
 	for w := range ratelimit.Window(ratelimit.UsageWindows + 10) {
 		for range 2 {
 			charge(t, s, keyAt(-1, w))
 		}
-		if w == 10 { // one second of a crowd, which fills no history
+		switch w {
+		case 10: // a second of many addresses, which fit
 			for i := range others {
+				charge(t, s, keyAt(i, w))
+			}
+		case 30: // one of more than fit: only its own usage is lost
+			for i := range 2 * shards * maxHistory {
 				charge(t, s, keyAt(i, w))
 			}
 		}
@@ -103,17 +121,42 @@ func TestUsageOutlivesTheItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, counters := range used {
+		if keys[i].Window == 30 {
+			if counters != nil {
+				t.Errorf("%v holds %v although its window has more keys than are kept", keys[i], counters)
+			}
+			continue
+		}
 		if counters["a"] != 2 || len(counters) != 1 {
 			t.Errorf("%v holds %v", keys[i], counters)
 		}
 	}
 }
 
-func TestAWindowCountsUntilThreeLaterOnesBegan(t *testing.T) {
+func TestAWindowCountsForAMinute(t *testing.T) {
+	s := New()
+	const last = 100 + minute - 1
+	for w := ratelimit.Window(100); w <= last; w++ {
+		charge(t, s, keyAt(1, w))
+		charge(t, s, keyAt(1, w))
+	}
+	for w := ratelimit.Window(100); w <= last; w++ {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
+		}
+	}
+}
+
+// Windows that hold too many keys are dropped early, but not the three before
+// the newest one. A charge in a dropped window must not count from zero.
+func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := New()
 	for w := ratelimit.Window(100); w < 104; w++ {
 		charge(t, s, keyAt(1, w))
 		charge(t, s, keyAt(1, w))
+		for i := range 2 * shards * maxHistory {
+			charge(t, s, keyAt(i+2, w))
+		}
 	}
 	for w := ratelimit.Window(100); w < 104; w++ {
 		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
@@ -121,40 +164,50 @@ func TestAWindowCountsUntilThreeLaterOnesBegan(t *testing.T) {
 		}
 	}
 	charge(t, s, keyAt(1, 104))
-	for _, w := range []ratelimit.Window{100, 104 - ratelimit.Window(ratelimit.UsageWindows)} {
-		if _, admitted, err := s.Charge(t.Context(), keyAt(1, w), []ratelimit.Rule{{Counter: "a", Limit: 2}}, ratelimit.Amounts{First: 1}); admitted || !errors.Is(err, errLate) {
-			t.Errorf("window %d: admitted %v, error %v", w, admitted, err)
+	for _, w := range []ratelimit.Window{100, 104 - minute + 1} {
+		if result, err := s.Charge(t.Context(), keyAt(1, w), counting("a")); result.Admitted || !errors.Is(err, errDropped) {
+			t.Errorf("window %d: %+v, error %v", w, result, err)
+		}
+	}
+	for _, w := range []ratelimit.Window{101, 102, 103} {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
 		}
 	}
 	if admitted, used := charge(t, s, keyAt(1, 104)); !admitted || used != 2 {
-		t.Errorf("a late charge changed what counts: admitted %v, used %d", admitted, used)
+		t.Errorf("a late charge changed the newest window: admitted %v, used %d", admitted, used)
 	}
 }
 
-// A clock that is set back by more than a minute must not stop the service.
+// A clock that is set back by a minute or more must not stop the service.
 func TestAClockThatIsSetBackCountsAnew(t *testing.T) {
-	s := New()
-	for w := ratelimit.Window(10_000); w < 10_010; w++ {
-		charge(t, s, keyAt(1, w))
-	}
-	for w := ratelimit.Window(10_009 - ratelimit.UsageWindows - 1); w < 10_000; w++ {
-		for n := range int64(3) {
-			if admitted, used := charge(t, s, keyAt(1, w)); admitted != (n < 2) || used != min(n+1, 2) {
-				t.Fatalf("window %d: admitted %v, used %d", w, admitted, used)
+	for _, back := range []ratelimit.Window{minute, 5000} {
+		s := New()
+		for w := ratelimit.Window(10_000); w < 10_010; w++ {
+			for i := range 2 * shards * maxHistory / 4 { // so that windows are dropped
+				charge(t, s, keyAt(i+2, w))
+			}
+			charge(t, s, keyAt(1, w))
+		}
+		for w := 10_009 - back; w < 10_020; w++ {
+			for n := range int64(3) {
+				if admitted, used := charge(t, s, keyAt(1, w)); admitted != (n < 2) || used != min(n+1, 2) {
+					t.Fatalf("window %d: admitted %v, used %d", w, admitted, used)
+				}
 			}
 		}
 	}
 }
 
-func TestACounterBeyondThoseInlineIsOneLikeAnyOther(t *testing.T) {
+func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
 	s := New()
-	const names = 3*inline + 1
+	const names = 10
 	for w := ratelimit.Window(100); w < 110; w++ {
 		for round := range int64(3) {
 			for i := range names {
-				used, admitted, err := s.Charge(t.Context(), keyAt(1, w), []ratelimit.Rule{{Counter: fmt.Sprint(i), Limit: 2}}, ratelimit.Amounts{First: 1})
-				if err != nil || admitted != (round < 2) || used.First != min(round+1, 2) {
-					t.Fatalf("window %d, counter %d: %+v, admitted %v, error %v", w, i, used, admitted, err)
+				result, err := s.Charge(t.Context(), keyAt(1, w), counting(fmt.Sprint(i)))
+				if err != nil || result.Admitted != (round < 2) || result.Used[0] != min(round+1, 2) {
+					t.Fatalf("window %d, counter %d: %+v, error %v", w, i, result, err)
 				}
 			}
 		}
