@@ -14,11 +14,9 @@ import (
 	eventbolt "sluice/pkg/event/boltstore"
 	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/exportjob/dirfiles"
-	"sluice/pkg/gateway"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
-	"sluice/pkg/template"
 )
 
 // service runs the API on a free port. Its export jobs stay queued.
@@ -51,28 +49,11 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	tmpl, err := template.Parse(sluice.Template)
+	api, err := httpapi.New(limiter, stores, httpapi.Options{AccessOff: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, err
 	}
-	functions := make(map[string]gateway.Function)
-	for _, f := range tmpl.Functions {
-		if len(f.Routes) == 0 {
-			continue // the export worker
-		}
-		h, err := httpapi.NewHandler(f.Name, limiter, stores, httpapi.Options{AccessOff: true, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			return "", nil, err
-		}
-		for _, r := range f.Routes {
-			functions[r.Key()] = h.Invoke
-		}
-	}
-	g, err := gateway.New(functions, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return "", nil, err
-	}
-	server := httptest.NewServer(g)
+	server := httptest.NewServer(api)
 	return server.URL, func() {
 		server.Close()
 		db.Close()        //nolint:errcheck // it is removed
