@@ -66,7 +66,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := newHandler(httpapi.Config{AccessOff: true}, b, logger)
+	handler, err := newHandler(httpapi.Config{AccessOff: true}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, b, logger)
 	if err != nil {
 		t.Fatal(err)
 	}

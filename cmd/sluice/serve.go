@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"sluice"
@@ -86,41 +85,24 @@ them.`,
 	return cmd
 }
 
-// serve runs the service until ctx is done, then answers the requests under
-// way and closes the stores.
+// serve runs the service until ctx is done, then finishes the requests in
+// progress and closes the stores.
 func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.verbose {
 		level = slog.LevelInfo
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-
-	// A function without AUTH_MODE asks for keys; a developer's machine does not.
-	cfg, err := httpapi.LoadConfig(func(name string) string {
-		if value := getenv(name); value != "" || name != "AUTH_MODE" {
-			return value
-		}
-		return "none"
-	})
+	cfg, err := loadConfig(getenv)
 	if err != nil {
 		return err
 	}
-	var b *backend
-	if o.dynamodb != "" {
-		b, err = openDynamoDB(ctx, getenv, o.dynamodb)
-	} else {
-		b, err = openEmbedded(o.dataDir)
-	}
+	b, err := openBackend(ctx, getenv, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-
 	exports, err := openExports(b, o.dataDir, getenv, logger)
-	if err != nil {
-		return err
-	}
-	handler, err := newHandler(cfg, b, logger)
 	if err != nil {
 		return err
 	}
@@ -128,37 +110,66 @@ func serve(ctx context.Context, getenv func(string) string, o serveOptions, stdo
 	if err != nil {
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
 	}
+	handler, err := newHandler(cfg, listener.Addr(), b, logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	uuid.EnableRandPool() // request ids are no secrets, and each would cost a call of the system
 	running, stop := context.WithCancel(ctx)
-	defer func() { stop(); exports.runner.Wait() }() // jobs that are not done go on at the next start
+	defer func() { stop(); exports.runner.Wait() }() // unfinished jobs continue at the next start
 	if err := exports.start(running); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := newServer(exports.beside(handler), logger)
+	greet(stdout, listener.Addr(), b, cfg)
+	return listenUntil(ctx, newServer(exports.beside(handler), logger), listener, stdout)
+}
+
+// loadConfig is httpapi.LoadConfig with another default: a deployment asks for
+// API keys unless told otherwise, a developer's machine does not.
+func loadConfig(getenv func(string) string) (httpapi.Config, error) {
+	return httpapi.LoadConfig(func(name string) string {
+		if value := getenv(name); value != "" || name != "AUTH_MODE" {
+			return value
+		}
+		return "none"
+	})
+}
+
+// openBackend opens the stores that the flags ask for.
+func openBackend(ctx context.Context, getenv func(string) string, o serveOptions) (*backend, error) {
+	if o.dynamodb != "" {
+		return openDynamoDB(ctx, getenv, o.dynamodb)
+	}
+	return openEmbedded(o.dataDir)
+}
+
+// listenUntil serves until ctx is done, then waits for the requests in progress.
+func listenUntil(ctx context.Context, server *http.Server, listener net.Listener, stdout io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	greet(stdout, listener.Addr(), b, cfg)
-
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	fmt.Fprintln(stdout, "\nStopping: answering the requests under way.")
+	fmt.Fprintln(stdout, "\nStopping: finishing the requests in progress.")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		return fmt.Errorf("requests were still under way after %s: %w", drainTimeout, err)
+		return fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err)
 	}
 	fmt.Fprintln(stdout, "Stopped.")
 	return nil
 }
 
 // newHandler returns the handlers of all routes over the stores of b.
-func newHandler(cfg httpapi.Config, b *backend, logger *slog.Logger) (http.Handler, error) {
+//
+// While API keys are off, a server on a loopback address only serves loopback
+// host names: a web page whose own name was rebound to that address could read
+// everything otherwise.
+func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	limiter, err := cfg.Limiter(b.counters, memstore.New())
 	if err != nil {
 		return nil, err
@@ -171,7 +182,8 @@ func newHandler(cfg httpapi.Config, b *backend, logger *slog.Logger) (http.Handl
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
 	return httpapi.New(limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff,
-		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, Logger: logger,
+		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
+		LoopbackOnly: cfg.AccessOff && isLoopback(addr), Logger: logger,
 	})
 }
 
@@ -219,7 +231,13 @@ Try:
 
 Ctrl-C stops it.
 `, url, header)
-	if host, err := netip.ParseAddrPort(addr.String()); cfg.AccessOff && err == nil && !host.Addr().IsLoopback() {
+	if cfg.AccessOff && !isLoopback(addr) {
 		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and access keys are off. Set AUTH_MODE=api-key.\n", addr)
 	}
+}
+
+// isLoopback reports whether addr can be reached only from this machine.
+func isLoopback(addr net.Addr) bool {
+	host, err := netip.ParseAddrPort(addr.String())
+	return err == nil && host.Addr().IsLoopback()
 }

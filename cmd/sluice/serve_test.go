@@ -555,6 +555,30 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A web page whose name was rebound to 127.0.0.1 cannot read from a local server
+// without API keys. With keys any name is served.
+func TestServeTakesOnlyLoopbackNamesWithoutKeys(t *testing.T) {
+	for mode, status := range map[string]int{"none": 403, "api-key": 200} {
+		s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=" + mode})
+		c := s.client(t)
+		for host, want := range map[string]int{"rebound.example": status, "localhost:3000": 200, c.url[len("http://"):]: 200} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/openapi.yaml", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			resp, err := c.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close() //nolint:errcheck // not read
+			if resp.StatusCode != want {
+				t.Errorf("AUTH_MODE=%s, host %s: %d, want %d", mode, host, resp.StatusCode, want)
+			}
+		}
+	}
+}
+
 func TestServeSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -78,6 +78,13 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 		"always 503": {serve: func(*http.Request) (*http.Response, error) {
 			return answer(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), nil
 		}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
+		"429 for more than 32 bits of seconds": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(429, `{}`, "Retry-After", "4294967296"), nil
+		},
+			tries: 1, says: "asks to wait 8760h"},
+		"429 for more than 64 bits of seconds": {serve: func(*http.Request) (*http.Response, error) {
+			return answer(429, `{}`, "Retry-After", "18446744073709551616"), nil
+		}, tries: 1, says: "asks to wait 8760h"},
 		"503 that waits": {serve: func(*http.Request) (*http.Response, error) { return answer(503, `{}`, "Retry-After", "20"), nil },
 			tries: 3, says: "status 503"},
 		"always 500": {serve: func(*http.Request) (*http.Response, error) {

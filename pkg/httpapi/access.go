@@ -12,11 +12,18 @@ import (
 // Authorization header.
 const sessionCookie = "sluice_session"
 
+// secureSessionCookie is the session cookie where the connection is HTTPS. With
+// its prefix browsers accept it only from this very host (RFC 6265bis, section
+// 4.1.3.2), so that no neighboring domain can set it.
+const secureSessionCookie = "__Host-" + sessionCookie
+
 // Reasons for a rejection in the log, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
 	refusedScope       = "missing_scope"
+	refusedDirect      = "direct_request"
+	refusedHost        = "unknown_host"
 )
 
 // authenticate checks the caller's API key and sets r.workspace. Its error is an
@@ -78,7 +85,7 @@ func credentials(r *request) (string, error) {
 		}
 		return strings.TrimLeft(text, " "), nil
 	}
-	cookie, err := r.Cookie(sessionCookie)
+	cookie, err := r.Cookie(cookieName(r))
 	if err != nil || cookie.Value == "" {
 		r.log.refused = refusedNoKey
 		return "", &apiError{

@@ -325,7 +325,7 @@ func TestTheSessionCookie(t *testing.T) {
 				ev.Headers[name] = value
 			}
 			if tt.cookie != "" {
-				ev.Cookies = []string{"theme=dark", "sluice_session=" + text[tt.cookie]}
+				ev.Cookies = []string{"theme=dark", "__Host-sluice_session=" + text[tt.cookie]}
 			}
 			bearer := ""
 			if tt.bearer != "" {

@@ -29,7 +29,7 @@ func readBody(r *request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := strings.Join(r.Header.Values("Content-Encoding"), ", "); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type",
 			detail: fmt.Sprintf("the body must be sent as it is, not with Content-Encoding: %s", shorten(coding))}
 	}

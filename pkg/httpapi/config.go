@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sluice/pkg/ratelimit"
 )
@@ -12,6 +14,7 @@ type Config struct {
 	Limits         ratelimit.Limits // LIMIT_RECORDS, LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 1,000,000 each, 200 by default
 	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
+	OriginSecrets  []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
 	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
 	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
 	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
@@ -23,6 +26,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
 	var prefix int64
+	var err error
 	for _, v := range []struct {
 		name      string
 		dst       *int64
@@ -46,6 +50,9 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		*v.dst = n
 	}
 	c.IPv6Prefix = int(prefix)
+	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {
+		return Config{}, err
+	}
 	switch mode := getenv("FAILURE_MODE"); mode {
 	case "", "closed":
 	case "open":
@@ -61,6 +68,26 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		return Config{}, fmt.Errorf("AUTH_MODE=%q must be api-key or none", mode)
 	}
 	return c, nil
+}
+
+// minOriginSecret is the fewest characters of an origin secret.
+const minOriginSecret = 16
+
+// originSecrets returns the secrets in text, which are separated by commas.
+func originSecrets(text, clientIPHeader string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if clientIPHeader == "" {
+		return nil, errors.New("ORIGIN_SECRET needs CLIENT_IP_HEADER, the header in which the proxy names the client")
+	}
+	secrets := strings.Split(text, ",")
+	for _, secret := range secrets {
+		if len(secret) < minOriginSecret {
+			return nil, fmt.Errorf("ORIGIN_SECRET must hold secrets of at least %d characters, separated by commas", minOriginSecret)
+		}
+	}
+	return secrets, nil
 }
 
 // Limiter makes the limiter of an instance over store. fallback is the count

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -67,6 +66,9 @@ func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err 
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
+	if err := e.checkWay(r); err != nil {
+		return response{}, err
+	}
 	if err := e.authenticate(r); err != nil {
 		return response{}, err
 	}
@@ -113,24 +115,6 @@ func (e *endpoint) asked(r *http.Request) int64 {
 	return int64(p.limit(e.maxPage()))
 }
 
-// clientAddress returns the address of the client: that of the connection or,
-// where a header is trusted, the last one in it, which the nearest proxy set.
-func (e *endpoint) clientAddress(r *http.Request) string {
-	if e.ClientIPHeader == "" {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			return r.RemoteAddr
-		}
-		return host
-	}
-	values := r.Header.Values(e.ClientIPHeader)
-	if len(values) == 0 {
-		return ""
-	}
-	last := values[len(values)-1]
-	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
-}
-
 // refuse implements ratelimit.Middleware.Refuse.
 func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.Decision, status int, err error) {
 	switch status {
@@ -173,5 +157,7 @@ func (l *logEntry) write(w http.ResponseWriter, out response) {
 		header.Set("Content-Length", strconv.Itoa(len(out.raw)))
 	}
 	w.WriteHeader(out.status)
-	w.Write(out.raw) //nolint:errcheck // the client may have gone
+	if len(out.raw) > 0 { // some writers set a Content-Type even if a write is empty
+		w.Write(out.raw) //nolint:errcheck // the client may have gone
+	}
 }

@@ -45,6 +45,8 @@ type Options struct {
 	AccessOff      bool                       // opens every route to everybody, in access.DefaultWorkspace
 	IPv6Prefix     int                        // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader string                     // header in which a trusted proxy names the client; "" for the address of the connection
+	OriginSecrets  []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it
+	LoopbackOnly   bool                       // rejects requests whose Host is no loopback name: a defense against DNS rebinding
 	RequestID      func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger         *slog.Logger               // receives one line per request; slog.Default by default
 	Service        string                     // Service dimension of the metrics in that line; "" for no metrics

@@ -111,6 +111,13 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			if route.Name != "openapi" && route.Name != "not-found" && route.Path != "/dashboard/session" { // they have no store
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
+			around := options
+			around.OriginSecrets, around.ClientIPHeader = []string{"0123456789abcdef"}, "X-Client-Ip"
+			resp := serve(t, newFunction(t, route.Name, healthy, around), ev)
+			checkDescribed(t, ev, resp)
+			if resp.StatusCode != http.StatusForbidden {
+				t.Errorf("around the proxy: %d %s", resp.StatusCode, resp.Body)
+			}
 			nobody := ev
 			nobody.RequestContext.HTTP.SourceIP = ""
 			want(healthy, nobody, http.StatusBadRequest)
@@ -126,7 +133,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			want(healthy, bad, http.StatusRequestEntityTooLarge)
 			stalled := requestOf(t, ev)
 			stalled.Body, stalled.ContentLength = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded)), -1
-			resp := serveHTTP(newFunction(t, route.Name, healthy, options), stalled)
+			resp = serveHTTP(newFunction(t, route.Name, healthy, options), stalled)
 			checkDescribed(t, ev, resp)
 			if resp.StatusCode != http.StatusRequestTimeout {
 				t.Errorf("a stalled body: %d %s", resp.StatusCode, resp.Body)

@@ -108,7 +108,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0:
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // it matches only as the adapter has normalized it
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil

@@ -42,7 +42,15 @@ func signOut(_ *service, r *request) (response, error) {
 // sessionOf returns the cookie that holds a key until the browser is closed. No
 // script can read it, and no request that another site caused carries it.
 func sessionOf(r *request, key string) *http.Cookie {
-	return &http.Cookie{Name: sessionCookie, Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https"}
+	return &http.Cookie{Name: cookieName(r), Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https"}
+}
+
+// cookieName returns the name of the session cookie for r's connection.
+func cookieName(r *request) string {
+	if scheme(r) == "https" {
+		return secureSessionCookie
+	}
+	return sessionCookie
 }
 
 // session returns the response that sets the cookie, unless it is nil.

@@ -30,7 +30,7 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 	key := g.key(t, "mine", access.Dashboard)
 	text := strings.TrimPrefix(key, "Bearer ")
 	for proto, want := range map[string]string{
-		"https": "sluice_session=" + text + "; Path=/; HttpOnly; Secure; SameSite=Strict",
+		"https": "__Host-sluice_session=" + text + "; Path=/; HttpOnly; Secure; SameSite=Strict",
 		"http":  "sluice_session=" + text + "; Path=/; HttpOnly; SameSite=Strict",
 	} {
 		resp := g.signIn(t, key, "x-forwarded-proto", proto, "sec-fetch-site", "same-origin")
@@ -42,10 +42,21 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 		t.Errorf("the log must say which key it was, and no more: %s", log)
 	}
 
-	ev := lambdatest.Event("GET", "/usage", "192.0.2.1", "")
-	ev.Cookies = []string{"sluice_session=" + text}
-	if resp := g.invoke(t, "usage", "", ev); resp.StatusCode != 200 {
-		t.Errorf("usage with the cookie: %d %s", resp.StatusCode, resp.Body)
+	// Over HTTPS only the cookie with the prefix counts: a neighboring domain could
+	// have set the other one.
+	for _, tt := range []struct {
+		proto, name string
+		status      int
+	}{
+		{"http", "sluice_session", 200}, {"http", "__Host-sluice_session", 401},
+		{"https", "__Host-sluice_session", 200}, {"https", "sluice_session", 401},
+	} {
+		ev := lambdatest.Event("GET", "/usage", "192.0.2.1", "")
+		ev.Headers["x-forwarded-proto"] = tt.proto
+		ev.Cookies = []string{tt.name + "=" + text}
+		if resp := g.invoke(t, "usage", "", ev); resp.StatusCode != tt.status {
+			t.Errorf("usage over %s with the cookie %s: %d %s", tt.proto, tt.name, resp.StatusCode, resp.Body)
+		}
 	}
 
 	resp := g.invoke(t, "dashboard", "", lambdatest.Event("DELETE", "/dashboard/session", "192.0.2.1", ""))

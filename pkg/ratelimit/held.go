@@ -71,5 +71,7 @@ func (h *heldResponse) writeTo(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", strconv.Itoa(h.body.Len()))
 	}
 	w.WriteHeader(h.status)
-	w.Write(h.body.Bytes()) //nolint:errcheck // the client may have gone
+	if h.body.Len() > 0 { // some writers set a Content-Type even if a write is empty
+		w.Write(h.body.Bytes()) //nolint:errcheck // the client may have gone
+	}
 }

@@ -227,6 +227,44 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 	}
 }
 
+// What API Gateway has not matched, the default route must not advise to repeat.
+func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
+	s := newService(t)
+	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity
+		ev := sample(t, "not-found")
+		ev.RequestContext.HTTP.Method, ev.RawPath = tt.method, tt.path
+		if resp := s.invoke(t, "not-found", ev); resp.StatusCode != 404 || resp.Headers["Allow"] != "" {
+			t.Errorf("%s %s: %d %s", tt.method, tt.path, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+func TestAResponseWithoutABodyHasNoContentType(t *testing.T) {
+	s := newService(t)
+	options := sample(t, "not-found")
+	options.RequestContext.HTTP.Method, options.RawPath = "OPTIONS", "/entity"
+	signOut := sample(t, "dashboard")
+	signOut.RequestContext.HTTP.Method, signOut.RawPath = "DELETE", "/dashboard/session"
+	for name, ev := range map[string]events.APIGatewayV2HTTPRequest{"not-found": options, "dashboard": signOut} {
+		resp := s.invoke(t, name, ev)
+		if contentType, ok := resp.Headers["Content-Type"]; resp.StatusCode != 204 || ok {
+			t.Errorf("%s: %d, Content-Type %q", name, resp.StatusCode, contentType)
+		}
+	}
+}
+
+func TestAContentCodingBehindIdentityIsRejected(t *testing.T) {
+	s := newService(t)
+	for coding, status := range map[string]int{"identity": 201, "identity, gzip": 415, "gzip, identity": 415} {
+		ev := sample(t, "create-event")
+		ev.Body = `{"name":"n"}`
+		ev.Headers["content-encoding"] = coding
+		if resp := s.invoke(t, "create-event", ev); resp.StatusCode != status {
+			t.Errorf("%s: %d %s", coding, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
 // Lambda rejects a response above its bound, and clients would get a 502.
 func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
 	for size, status := range map[int]int{maxResponse - 1000: 200, maxResponse: 500} {

@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// originSecretHeader is the header in which a trusted proxy, such as a CloudFront
+// distribution, proves that a request came through it.
+const originSecretHeader = "X-Origin-Secret"
+
+// viewerAddressHeader is CloudFront's header for the client's address. Its value
+// ends in the client's port, and an IPv6 address has no brackets.
+// Source: CloudFront Developer Guide, "Add CloudFront request headers".
+const viewerAddressHeader = "CloudFront-Viewer-Address"
+
+// fromProxy reports whether r came through the trusted proxy. Without origin
+// secrets every request did.
+func (s *service) fromProxy(r *http.Request) bool {
+	if len(s.OriginSecrets) == 0 {
+		return true
+	}
+	given := []byte(r.Header.Get(originSecretHeader))
+	for _, secret := range s.OriginSecrets {
+		if subtle.ConstantTimeCompare(given, []byte(secret)) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// clientAddress returns the address of the client: that of the connection or,
+// where a header is trusted and r came through the proxy that sets it, the last
+// address in the header. A client can write the ones before.
+func (s *service) clientAddress(r *http.Request) string {
+	if s.ClientIPHeader == "" || !s.fromProxy(r) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil {
+			return r.RemoteAddr
+		}
+		return host
+	}
+	values := r.Header.Values(s.ClientIPHeader)
+	if len(values) == 0 {
+		return ""
+	}
+	last := values[len(values)-1]
+	last = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+	if strings.EqualFold(s.ClientIPHeader, viewerAddressHeader) {
+		last = strings.Trim(last[:max(strings.LastIndexByte(last, ':'), 0)], "[]")
+	}
+	return last
+}
+
+// checkWay returns an error if r must not be served because of how it reached the
+// service: around the proxy, or at a host name that is not this server's.
+func (s *service) checkWay(r *request) error {
+	if !s.fromProxy(r.Request) {
+		r.log.refused = refusedDirect
+		return &apiError{status: http.StatusForbidden, code: "direct_request",
+			detail: "the service does not take requests at this address; send them to its public host name"}
+	}
+	if s.LoopbackOnly && !isLoopback(r.Host) {
+		r.log.refused = refusedHost
+		return &apiError{status: http.StatusForbidden, code: "unknown_host",
+			detail: "the service has no host of this name while API keys are off; use localhost or 127.0.0.1, or turn API keys on"}
+	}
+	return nil
+}
+
+// isLoopback reports whether a Host header names this machine's loopback
+// interface. A page whose host name was rebound to that interface sends its own
+// name instead.
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	addr, err := netip.ParseAddr(host)
+	if err == nil {
+		return addr.IsLoopback()
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
