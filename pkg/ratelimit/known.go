@@ -3,8 +3,8 @@ package ratelimit
 import "sync"
 
 // maxKnown is the number of counters that a Limiter remembers; together they
-// take about 8 MB. It calls the store for requests that need others.
-const maxKnown = 1 << 16
+// take about 6 MB. It calls the store for requests that need others.
+const maxKnown = 1 << 15
 
 // maxLate is how many windows before the newest one the result of a charge may
 // be. A result from before that means that the clock was set back.
