@@ -199,7 +199,7 @@ func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 			t.Parallel()
 			s := &script{responses: []response{isSilent}}
 			store := s.store(t)
-			dynamostore.SetTimeout(store, limits.store)
+			store.Timeout = limits.store
 			ctx, cancel := context.WithTimeout(t.Context(), limits.caller)
 			defer cancel()
 			result, err := charge(ctx, store)
