@@ -61,7 +61,7 @@ func (k *known) note(key Key, d Decision) {
 	if key.Window < k.window && key.Window >= k.window-maxLate {
 		return
 	}
-	if key.Window != k.window {
+	if key.Window != k.window || k.counters == nil {
 		k.window, k.counters = key.Window, make(map[counterID]seen)
 	}
 	for _, c := range d.Counts {

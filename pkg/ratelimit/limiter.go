@@ -106,7 +106,7 @@ func (l *Limiter) degrade(ctx context.Context, key Key, costs []Cost, cause erro
 }
 
 // Precheck reports whether r, an export that has not been read yet, is known to
-// be refused, and returns the refusal. It ignores r.Records, charges nothing and
+// be refused; if so, d is the refusal. It ignores r.Records, charges nothing and
 // does not call the store.
 //
 // An export that was read and then refused tells how many records are left.

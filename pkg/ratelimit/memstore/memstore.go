@@ -60,8 +60,8 @@ func New() *Store {
 }
 
 // Charge implements ratelimit.Store. It fails if ctx is done or if the counters
-// of the window were dropped. If the window is a minute or more before the
-// newest one, the clock was set back, and counting starts anew.
+// of the window were dropped. A window that is a minute or more before the
+// newest one means that the clock was set back; it becomes the newest.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -115,7 +115,7 @@ func (sh *shard) drop(newest ratelimit.Window) {
 	for _, w := range slices.Backward(slices.Sorted(maps.Keys(sh.windows))) {
 		age, keys := newest-w, len(sh.windows[w])
 		switch {
-		case age < 0 || age >= minute:
+		case age >= minute:
 			delete(sh.windows, w)
 		case age <= retained:
 		case history+keys <= maxHistory:
