@@ -96,22 +96,33 @@ func notConnected(err error) aws.Ternary {
 // unit. It refuses an amount above its limit without a call, because the
 // condition lets an absent counter pass.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
-			return ratelimit.Result{Used: make([]int64, len(costs))}, nil
+			return result, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), options(s.retryer))
+	var item map[string]types.AttributeValue
 	var refused *types.ConditionalCheckFailedException
 	switch {
+	case err == nil:
+		result.Admitted, item = true, out.Attributes
 	case errors.As(err, &refused):
-		return result(false, refused.Item, costs)
-	case err != nil:
+		item = refused.Item
+	default:
 		return ratelimit.Result{}, fmt.Errorf("update counters: %w", err)
 	}
-	return result(true, out.Attributes, costs)
+	counters, err := readCounters(item)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
+	for i, c := range costs {
+		result.Used[i] = counters[c.Rule.Counter]
+	}
+	return result, nil
 }
 
 // Connect opens the connection that the first charge needs, with an UpdateItem
@@ -163,19 +174,6 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
 	}
 	return in
-}
-
-// result returns the Result with the counters of item; an absent one is 0.
-func result(admitted bool, item map[string]types.AttributeValue, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	counters, err := readCounters(item)
-	if err != nil {
-		return ratelimit.Result{}, err
-	}
-	used := make([]int64, len(costs))
-	for i, c := range costs {
-		used[i] = counters[c.Rule.Counter]
-	}
-	return ratelimit.Result{Admitted: admitted, Used: used}, nil
 }
 
 // readCounters returns the counters in item by name.
