@@ -37,20 +37,20 @@ func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
 
 // newDecision returns the Decision that a store's result stands for.
 func newDecision(key Key, costs []Cost, result Result) Decision {
-	d := Decision{Allowed: result.Admitted, Window: key.Window}
+	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
 	for i, c := range costs {
-		d.Counts = append(d.Counts, Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]})
+		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
 	}
 	return d
 }
 
-// exhausted returns a refusal whose counters have reached their limits.
+// exhausted returns a refusal with nothing remaining.
 func exhausted(key Key, costs []Cost) Decision {
-	d := Decision{Window: key.Window}
-	for _, c := range costs {
-		d.Counts = append(d.Counts, Count{Rule: c.Rule, Cost: c.Amount, Used: c.Rule.Limit})
+	used := make([]int64, len(costs))
+	for i, c := range costs {
+		used[i] = c.Rule.Limit
 	}
-	return d
+	return newDecision(key, costs, Result{Used: used})
 }
 
 // Remaining returns the smallest remainder among the rules: at most that many

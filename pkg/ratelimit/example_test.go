@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	route := ratelimit.NewRoute("list-entity", ratelimit.Export)
+	route := ratelimit.Route{Name: "list-entity", Class: ratelimit.Export}
 	for _, records := range []int64{150, 60, 50} {
 		d, err := limiter.Charge(context.Background(), ratelimit.Request{
 			Address: address, Route: route, Records: records,

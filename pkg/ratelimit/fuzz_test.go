@@ -110,12 +110,10 @@ func FuzzHeaders(f *testing.F) {
 		d := ratelimit.Decision{
 			Allowed: allowed,
 			Window:  ratelimit.Window(number(window, -maxFieldInteger, maxFieldInteger-1)),
-			Rules: []ratelimit.Rule{
-				{Policy: ratelimit.PolicyRecords, Limit: number(limit1, 1, maxFieldInteger)},
-				{Policy: ratelimit.PolicyRequests, Limit: number(limit2, 1, maxFieldInteger)},
+			Counts: []ratelimit.Count{
+				{Rule: ratelimit.Rule{Policy: ratelimit.PolicyRecords, Limit: number(limit1, 1, maxFieldInteger)}, Cost: number(cost1, 0, 1<<62), Used: number(used1, 0, 1<<62)},
+				{Rule: ratelimit.Rule{Policy: ratelimit.PolicyRequests, Limit: number(limit2, 1, maxFieldInteger)}, Cost: number(cost2, 0, 1<<62), Used: number(used2, 0, 1<<62)},
 			},
-			Used: ratelimit.Amounts{First: number(used1, 0, 1<<62), Second: number(used2, 0, 1<<62)},
-			Cost: ratelimit.Amounts{First: number(cost1, 0, 1<<62), Second: number(cost2, 0, 1<<62)},
 		}
 		h := make(http.Header)
 		d.SetHeaders(h)
@@ -138,15 +136,15 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("window %d ends at %d", d.Window, reset)
 		}
 		policies, states := fieldList(t, h, "RateLimit-Policy"), fieldList(t, h, "RateLimit")
-		if len(policies) != len(d.Rules) || len(states) != len(d.Rules) {
+		if len(policies) != len(d.Counts) || len(states) != len(d.Counts) {
 			t.Fatalf("%+v, %+v", policies, states)
 		}
-		for i, c := range d.Rules {
+		for i, c := range d.Counts {
 			p, s := policies[i], states[i]
-			if p.name != c.Policy || len(p.parameters) != 2 || p.parameters["q"] != c.Limit || p.parameters["w"] != 1 {
+			if p.name != c.Rule.Policy || len(p.parameters) != 2 || p.parameters["q"] != c.Rule.Limit || p.parameters["w"] != 1 {
 				t.Errorf("policy %+v of %+v", p, c)
 			}
-			if left := max(0, c.Limit-d.Used.At(i)); s.name != c.Policy || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
+			if left := max(0, c.Rule.Limit-c.Used); s.name != c.Rule.Policy || len(s.parameters) != 2 || s.parameters["r"] != left || s.parameters["t"] < 1 || remaining > left {
 				t.Errorf("state %+v of %+v, remaining %d", s, c, remaining)
 			}
 		}

@@ -3,8 +3,8 @@ package ratelimit
 import "sync"
 
 // maxKnown is the number of counters that a Limiter remembers; together they
-// take about 8 MB. It calls the store for requests that need others.
-const maxKnown = 1 << 16
+// take about 6 MB. It calls the store for requests that need others.
+const maxKnown = 1 << 15
 
 // maxLate is how many windows before the newest one the result of a charge may
 // be. A result from before that means that the clock was set back.
@@ -61,7 +61,7 @@ func (k *known) note(key Key, d Decision) {
 	if key.Window < k.window && key.Window >= k.window-maxLate {
 		return
 	}
-	if key.Window != k.window {
+	if key.Window != k.window || k.counters == nil {
 		k.window, k.counters = key.Window, make(map[counterID]seen)
 	}
 	for _, c := range d.Counts {

@@ -22,19 +22,17 @@ type Limits struct {
 type Config struct {
 	Limits Limits
 
-	// Fallback decides when the store fails. It has counters of its own: a
-	// memstore admits up to the limit per process. If it is nil, a request
-	// that the store fails to charge is refused.
+	// Fallback, if not nil, decides when the store fails, by its own counters:
+	// with a memstore, each process admits up to the limit.
 	Fallback Store
 
-	// Now returns the time that determines the window of a charge. If it is
-	// nil, time.Now is used.
+	// Now returns the time of a charge. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// Limiter charges requests by the service's three rules. It remembers which
-// counters are exhausted in the current window and refuses requests that cannot
-// fit without calling the store. It is safe for concurrent use.
+// Limiter charges requests by the service's three rules. It remembers exhausted
+// counters and refuses requests that cannot fit without calling the store. It is
+// safe for concurrent use.
 type Limiter struct {
 	store    Store
 	fallback Store
@@ -81,32 +79,24 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 		return d, nil
 	}
 	result, err := l.store.Charge(ctx, key, costs)
+	var degraded error
+	if err != nil && l.fallback != nil {
+		degraded = fmt.Errorf("charge: %w", err)
+		result, err = l.fallback.Charge(ctx, key, costs)
+	}
 	if err != nil {
-		return l.degrade(ctx, key, costs, fmt.Errorf("charge: %w", err))
+		return exhausted(key, costs), errors.Join(degraded, fmt.Errorf("charge: %w", err))
 	}
 	d := newDecision(key, costs, result)
-	if d.Remaining() == 0 {
+	d.Degraded = degraded
+	if degraded == nil && d.Remaining() == 0 {
 		l.known.note(key, d)
 	}
 	return d, nil
 }
 
-// degrade decides in place of the store, whose error is cause.
-func (l *Limiter) degrade(ctx context.Context, key Key, costs []Cost, cause error) (Decision, error) {
-	if l.fallback == nil {
-		return exhausted(key, costs), cause
-	}
-	result, err := l.fallback.Charge(ctx, key, costs)
-	if err != nil {
-		return exhausted(key, costs), errors.Join(cause, fmt.Errorf("charge fallback: %w", err))
-	}
-	d := newDecision(key, costs, result)
-	d.Degraded = cause
-	return d, nil
-}
-
 // Precheck reports whether r, an export that has not been read yet, is known to
-// be refused, and returns the refusal. It ignores r.Records, charges nothing and
+// be refused; if so, d is the refusal. It ignores r.Records, charges nothing and
 // does not call the store.
 //
 // An export that was read and then refused tells how many records are left.

@@ -15,7 +15,7 @@ import (
 // collection.
 const (
 	boundOfNothing = 1 << 20 // addresses within their limits leave nothing behind
-	boundOfKnown   = 8 << 20 // maxKnown in known.go: 32,768 keys of 240 bytes and less
+	boundOfKnown   = 8 << 20 // maxKnown in known.go: 32,768 counters
 	boundOfCounted = 450     // an address in one window of a memstore
 	keptByMemstore = 1 << 15 // maxHistory in memstore.go: what it keeps beyond four windows
 )
@@ -47,7 +47,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
 			c.t = c.t.Add(900 * time.Millisecond) // so that the heap is measured late in a window
-			route := ratelimit.NewRoute("create-event", ratelimit.Import)
+			route := ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 			before, early := heap(), int64(0)
 			for i := range addresses {
 				if tt.clock {
@@ -103,8 +103,12 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 // admitting admits everything, and shows counters that hold just this charge.
 type admitting struct{}
 
-func (admitting) Charge(_ context.Context, _ ratelimit.Key, _ []ratelimit.Rule, cost ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
-	return cost, true, nil
+func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	result := ratelimit.Result{Admitted: true}
+	for _, c := range costs {
+		result.Used = append(result.Used, c.Amount)
+	}
+	return result, nil
 }
 
 func heap() int64 {

@@ -68,7 +68,8 @@ func (m Middleware) After(next http.Handler) http.Handler {
 		held := heldResponses.Get().(*heldResponse)
 		defer held.free()
 		next.ServeHTTP(held, r)
-		if req.Records = held.records; held.status >= http.StatusBadRequest {
+		req.Records = held.records
+		if held.status >= http.StatusBadRequest {
 			req.Records = 0
 		}
 		if m.charge(w, r, req) {

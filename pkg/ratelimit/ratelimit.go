@@ -1,11 +1,11 @@
 // Package ratelimit decides exactly whether a request fits the limits of the
 // current second, no matter how many processes decide at the same time.
 //
-// A request is charged once: the costs of all rules that apply to it are added
-// to their counters in one atomic step or, if one of them has no room, none is
-// added and the request is refused. A refused request therefore costs nothing.
-// Counters live in a [Store]: package dynamostore shares them between
-// processes, package memstore keeps them in one process.
+// A request is charged once: its costs by all rules are added to their counters
+// in one atomic step or, if one of them does not fit, none is added and the
+// request is refused. A refused request therefore costs nothing. Counters live in
+// a [Store]: dynamostore shares them between processes, memstore keeps them in
+// one process.
 //
 // Windows are fixed: each is one UTC second. No more than the limit is admitted
 // in any window, but up to twice the limit can pass within a second that
@@ -31,8 +31,7 @@ func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 // Reset returns the Unix time, in seconds, at which the window ends.
 func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second) }
 
-// Class is a group of routes that the same rules apply to. Counters of one
-// address and window are kept together by class.
+// Class is a group of routes that the same rules apply to.
 type Class string
 
 // The classes.
@@ -78,7 +77,7 @@ type Request struct {
 }
 
 // Key names the counters of one address, class and window. A Store keeps them
-// together, so that one charge can change several of them atomically.
+// together and changes them atomically.
 type Key struct {
 	Address string // of the client, as ParseAddress returns it
 	Class   Class
@@ -119,12 +118,11 @@ type Result struct {
 type Store interface {
 	// Charge adds the amount of each cost to its counter under key or, if that
 	// would take one of them above its limit, adds nothing. There is at least
-	// one cost, and each names another counter. Used holds the counters after
-	// the charge if it was admitted, and unchanged if it was refused. If an
-	// amount is above its limit, Charge refuses whatever the counters hold, and
-	// Used may be all zeros.
+	// one cost, and each is for another counter. Used holds the counters after
+	// the charge, which are unchanged if it was refused; if an amount is above
+	// its limit, they may be all 0.
 	//
-	// After an error it is unknown whether the charge was applied, but it was
-	// applied completely or not at all.
+	// After an error it is unknown whether the charge was applied, completely,
+	// or not at all.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/pkg/ratelimit"
@@ -28,15 +29,15 @@ func newLimiter(t *testing.T, store ratelimit.Store, limits ratelimit.Limits) (*
 }
 
 func list(route string, records int64) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.Export), Records: records}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Export}, Records: records}
 }
 
 func create(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.Import)}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.Import}}
 }
 
 func general(route string) ratelimit.Request {
-	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.NewRoute(route, ratelimit.General)}
+	return ratelimit.Request{Address: "192.0.2.1", Route: ratelimit.Route{Name: route, Class: ratelimit.General}}
 }
 
 func repeat(n int, r ratelimit.Request) []ratelimit.Request {
@@ -154,24 +155,51 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// brokenStore fails as a store does that cannot be reached in time.
-type brokenStore struct{ deadline bool }
+// brokenStore is a Store that cannot be reached.
+type brokenStore struct{}
 
-func (s *brokenStore) Charge(ctx context.Context, _ ratelimit.Key, _ []ratelimit.Rule, used ratelimit.Amounts) (ratelimit.Amounts, bool, error) {
-	_, s.deadline = ctx.Deadline()
-	return used, true, errors.New("unreachable")
+var errUnreachable = errors.New("unreachable")
+
+func (brokenStore) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // the result means nothing
 }
 
-func TestAStoreThatFailsRefusesWithNothingLeft(t *testing.T) {
-	store := &brokenStore{}
-	l, _ := newLimiter(t, store, ratelimit.Limits{})
+func TestAStoreThatFailsRefusesWithNothingRemaining(t *testing.T) {
+	l, _ := newLimiter(t, brokenStore{}, ratelimit.Limits{})
 	d, err := l.Charge(t.Context(), list("list-entity", 1))
-	if err == nil || d.Allowed || d.Remaining() != 0 {
-		t.Errorf("allowed %v, %d left, error %v", d.Allowed, d.Remaining(), err)
+	if !errors.Is(err, errUnreachable) || d.Allowed || d.Remaining() != 0 {
+		t.Errorf("allowed %v, %d remaining, error %v", d.Allowed, d.Remaining(), err)
 	}
-	if !store.deadline {
-		t.Error("the store was called without a deadline")
+	for _, c := range d.Counts {
+		if c.Used != c.Rule.Limit {
+			t.Errorf("%+v is not exhausted", c)
+		}
 	}
+}
+
+func TestNewRequiresAStore(t *testing.T) {
+	if _, err := ratelimit.New(nil, ratelimit.Config{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Without Config.Now, the system's clock determines the window.
+func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.New(memstore.New(), ratelimit.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			for _, wait := range []time.Duration{0, time.Millisecond, time.Until(time.Now().Truncate(time.Second).Add(time.Second - 1)), 1} {
+				time.Sleep(wait)
+				d, err := l.Charge(t.Context(), general("usage"))
+				if want := ratelimit.WindowAt(time.Now()); err != nil || d.Window != want {
+					t.Errorf("at %v: window %d, error %v; want %d", time.Now(), d.Window, err, want)
+				}
+			}
+		}
+	})
 }
 
 func TestNewRefusesNegativeLimits(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// How many seeds TestSimulation runs for each failure mode. The environment
-// variable SIMULATION_SEEDS changes it; SIMULATION_SEED runs one seed alone:
+// The number of seeds that TestSimulation runs for each failure mode. The
+// environment variable SIMULATION_SEEDS changes it; SIMULATION_SEED runs only one
+// seed:
 //
 //	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
 const (
@@ -27,26 +28,26 @@ const (
 	simulatedSeedsRace = 300 // with the race detector, or -short
 )
 
-// crowd is how many instances there are at least in one of 200 seeds.
+// crowd is the lowest number of instances in one of 200 seeds.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store behind a network that is
-// slow, loses requests and answers, and refuses connections, while instances
-// start, crash and have wrong clocks. Time is that of a synctest bubble: every
-// latency and timeout is real to the Limiter and takes no time here.
+// slow, loses requests and responses, and refuses connections, while instances
+// start, crash and have wrong clocks. Time is that of a synctest bubble: to the
+// Limiter every latency and timeout is real, and here it takes no time.
 //
-// It keeps books of its own, and checks of every request:
+// It keeps accounts of its own and checks for every request:
 //
 //   - it is charged at most once, in the window that its instance's clock shows,
-//     and no store is asked about what the instance knows to be exhausted;
+//     and the store is not called for what the instance knows to be exhausted;
 //   - what is acknowledged never exceeds a limit, per counter and window;
-//   - what is refused did not fit when that was decided (Precheck: did not fit
-//     with the records it asked for) and changes no counter;
-//   - a charge whose answer is lost never lets the request pass, or, in the mode
-//     that stays open, by the instance's own count of at most the limit.
+//   - what is refused did not fit at the time of the decision (by Precheck: the
+//     records it asked for did not fit) and changes no counter;
+//   - a charge whose response is lost never lets the request pass, except, in the
+//     mode that stays open, by the instance's own count of at most the limit.
 //
-// And in the end the counters hold what was acknowledged, and what was applied
-// without anyone learning of it, and nothing else.
+// In the end the counters hold what was acknowledged, and what was applied
+// without anyone being told, and nothing else.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {
@@ -67,7 +68,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simulate runs one seed in a bubble of its own.
+// simulate runs one seed in its own bubble.
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -117,8 +118,8 @@ func raceEnabled() bool {
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
-	connectionsRefused, lostBefore, lostAfter, failed int // charges without an answer, by reason
-	late                                              int // applied after the Limiter gave up
+	connectionsRefused, lostBefore, lostAfter, failed int // charges without a response, by reason
+	late                                              int // applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 }
 
@@ -176,7 +177,7 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is what the specification charges a request, worked out here once more.
+// rule is what the specification charges a request, computed independently.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -192,10 +193,10 @@ type world struct {
 	store      *memstore.Store
 	limits     ratelimit.Limits
 	addresses  []string
-	timeout    time.Duration
-	skewed     bool // clocks are wrong by up to a second
-	concurrent bool // an instance serves many requests at once, as a server does; a function serves one
-	most       int  // instances
+	timeout    time.Duration // of a call of the store
+	skewed     bool          // clocks are wrong by up to a second
+	concurrent bool          // an instance serves many requests at once, as a server does; a function serves one
+	most       int           // instances
 	requests   int
 	gap        time.Duration // mean, between requests
 	crashes    float64       // probability before each request
@@ -205,13 +206,12 @@ type world struct {
 	mu        sync.Mutex
 	instances []*instance // the living
 	calls     []*call
-	newest    ratelimit.Window // that the store has seen
-	applied   ledger           // what the store was made to add
-	acked     ledger           // what clients were told is admitted
+	applied   ledger // what the store added
+	acked     ledger // what clients were told was admitted
 	tally     tally
 }
 
-// faults are probabilities, and the longest way of a charge to the store.
+// faults holds probabilities, and the longest time of a charge to the store.
 type faults struct {
 	refuse, loseBefore, loseAfter, fail, crash, slow float64
 	slowest                                          time.Duration
@@ -229,11 +229,11 @@ type instance struct {
 	known    knowledge
 }
 
-// knowledge is what an instance has been told and must not ask again.
+// knowledge is what an instance has been told and must not call the store for.
 type knowledge struct {
-	window ratelimit.Window // the newest; of others it need not know
-	used   ledger
-	asked  ledger // the fewest records refused, by route
+	window  ratelimit.Window // the newest; it need not know of others
+	used    ledger
+	refused map[counterID]bool // counters that a request was refused because of
 }
 
 // call is one request on its way.
@@ -245,13 +245,12 @@ type call struct {
 	rng   *rand.Rand
 	rules []rule
 
-	charged  bool // the store was called, with key
-	key      ratelimit.Key
-	applied  bool // the store added the costs
-	answered bool // the Limiter got the store's answer: admitted, used
-	admitted bool
-	used     []int64
-	acked    bool
+	charged   bool // the store was called, with key
+	key       ratelimit.Key
+	applied   bool // the store added the costs
+	responded bool // the Limiter got the store's result
+	result    ratelimit.Result
+	acked     bool
 }
 
 // contextKey carries a *call through the Limiter.
@@ -267,8 +266,8 @@ var routes = []struct {
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// between is a duration in [from, to), to the nanosecond, so that hardly ever
-// two things happen at once.
+// between returns a duration in [from, to), to the nanosecond, so that two
+// things hardly ever happen at once.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
 }
@@ -283,7 +282,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			Imports:  pick[int64](rng, 0, 1, 3, 10, 50),
 			Requests: pick[int64](rng, 0, 2, 5, 20, 200),
 		},
-		timeout:    pick(rng, 0, 50*time.Millisecond, 300*time.Millisecond, time.Second),
+		timeout:    pick(rng, 50*time.Millisecond, 300*time.Millisecond, time.Second, 2*time.Second),
 		skewed:     rng.IntN(3) == 0,
 		concurrent: rng.IntN(2) == 0,
 		most:       1 + rng.IntN(pick(rng, 1, 3, 10, 40)),
@@ -312,8 +311,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A charge that takes longer would find its window dropped from a store in
-	// memory, which keeps three windows before the newest that any clock shows.
+	// A store in memory may drop the window of a charge that takes longer: it
+	// always keeps only three windows before the newest that any clock shows.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -321,14 +320,15 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	return w
 }
 
-// fail reports what is wrong once; what follows from it helps nobody.
+// fail reports the first error; others usually follow from it.
 func (w *world) fail(format string, args ...any) {
 	if !w.t.Failed() {
 		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 	}
 }
 
-// run sends the requests, waits until nothing is under way and checks the books.
+// run sends the requests, waits until nothing is under way and checks the
+// accounts.
 func (w *world) run() {
 	defer func() {
 		for _, inst := range w.instances {
@@ -353,7 +353,7 @@ func (w *world) run() {
 		}
 		route := pick(w.rng, routes...)
 		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
-			Address: pick(w.rng, w.addresses...), Route: ratelimit.NewRoute(route.name, route.class),
+			Address: pick(w.rng, w.addresses...), Route: ratelimit.Route{Name: route.name, Class: route.class},
 		}, class: route.class, route: route.name}
 		w.calls = append(w.calls, c)
 		under.Go(func() { w.serve(c) })
@@ -363,8 +363,8 @@ func (w *world) run() {
 	w.audit()
 }
 
-// instance is one that takes the next request, made if need be; nil when all
-// are busy and no more may start. w.mu is held.
+// instance returns one for the next request, starting it if necessary, or nil
+// if all are busy and no more may start. w.mu is held.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -385,7 +385,7 @@ func (w *world) instance() *instance {
 	}
 	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew()}
 	inst.ctx, inst.die = context.WithCancel(context.Background())
-	cfg := ratelimit.Config{Limits: w.limits, Timeout: w.timeout, Now: func() time.Time {
+	cfg := ratelimit.Config{Limits: w.limits, Now: func() time.Time {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return time.Now().Add(inst.skew)
@@ -420,7 +420,7 @@ func (w *world) crash(inst *instance) {
 	inst.die()
 }
 
-// rulesOf is what a request of that many records costs.
+// rulesOf returns what a request of that many records costs.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	limit := func(n int64) int64 {
 		if n == 0 {
@@ -442,8 +442,8 @@ func (w *world) rulesOf(c *call, records int64) []rule {
 }
 
 // serve handles one request as a function of the service does: an export reads
-// first, unless that is known to be in vain, and is charged for what it found;
-// an import is charged before it writes.
+// first, unless it is known to be refused, and is charged for what it found; an
+// import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -476,7 +476,7 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, ratelimit.WindowAt(clock))
 
-	// The work that was charged for, and the way of the answer to the client.
+	// The work that was charged for, and the response on its way to the client.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
@@ -490,8 +490,11 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, windo
 	known := &c.inst.known
 	asDocumented := false
 	if known.window == window {
-		fewest := known.asked[counterID{key, c.route}]
-		asDocumented = fewest > 0 && c.req.Asked >= fewest || known.excludes(key, w.rulesOf(c, 0))
+		rules := w.rulesOf(c, c.req.Asked)
+		if !known.refused[counterID{key, "records"}] {
+			rules = w.rulesOf(c, 0) // it may find none
+		}
+		asDocumented = known.excludes(key, rules)
 	}
 	if refused != asDocumented {
 		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, window, refused, *known)
@@ -506,7 +509,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, windo
 	}
 }
 
-// judgeRefusal checks a refusal by rules that were full when it was decided.
+// judgeRefusal checks a refusal; full are the rules without room at that time.
 func (w *world) judgeRefusal(d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; counters hold %v", d, w.applied)
@@ -530,7 +533,7 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
-	if d.Window != window || len(d.Rules) != len(c.rules) {
+	if !sameRules(c.rules, d) || d.Window != window {
 		w.fail("the clock shows window %d, the rules are %+v, the decision is %+v", window, c.rules, d)
 		return
 	}
@@ -539,21 +542,21 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit
 		w.tally.local++
 		w.judgeRefusal(d, key, w.applied.full(key, c.rules))
 		if c.charged || err != nil || d.Degraded != nil {
-			w.fail("a local decision asked the store: %+v, %v", d, err)
+			w.fail("a local decision called the store: %+v, %v", d, err)
 		}
-		c.inst.known.learnAsked(key, c)
+		c.inst.known.learnRefusal(key, c.rules)
 	case !c.charged:
-		w.fail("neither known nor asked: %+v, %v", d, err)
-	case c.answered:
-		if err != nil || d.Degraded != nil || d.Allowed != c.admitted {
-			w.fail("the store's answer was %v, the decision is %+v, %v", c.admitted, d, err)
+		w.fail("neither a local decision nor a call: %+v, %v", d, err)
+	case c.responded:
+		if err != nil || d.Degraded != nil || d.Allowed != c.result.Admitted {
+			w.fail("the store's result was %+v, the decision is %+v, %v", c.result, d, err)
 		}
 		left := int64(1 << 62)
 		for i, r := range c.rules {
-			if d.Used.At(i) != c.used[i] {
-				w.fail("%s holds %d, the decision says %+v", r.name, c.used[i], d)
+			if d.Counts[i].Used != c.result.Used[i] {
+				w.fail("%s holds %d, the decision says %+v", r.name, c.result.Used[i], d)
 			}
-			left = min(left, r.limit-c.used[i])
+			left = min(left, r.limit-c.result.Used[i])
 		}
 		if !d.Allowed {
 			w.tally.refused++
@@ -563,25 +566,32 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit
 		}
 		c.inst.known.learn(key, c)
 	default:
-		w.judgeUnanswered(c, key, d, err)
+		w.judgeLost(c, key, d, err)
 	}
 }
 
-// violatedBy names the rules that had no room in the store's answer.
+// sameRules reports whether d counts by rules.
+func sameRules(rules []rule, d ratelimit.Decision) bool {
+	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
+		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
+	})
+}
+
+// violatedBy returns the rules that had no room in the store's result.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
-		if c.used[i]+r.cost > r.limit {
+		if c.result.Used[i]+r.cost > r.limit {
 			policies = append(policies, r.policy)
 		}
 	}
 	return policies
 }
 
-// judgeUnanswered checks the outcome of a charge that had no answer.
-func (w *world) judgeUnanswered(c *call, key ratelimit.Key, d ratelimit.Decision, err error) {
-	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or nobody to ask it
+// judgeLost checks the outcome of a charge without a response.
+func (w *world) judgeLost(c *call, key ratelimit.Key, d ratelimit.Decision, err error) {
+	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or no instance to ask it
 		if err == nil || d.Allowed || d.Remaining() != 0 || d.Degraded != nil {
-			w.fail("without an answer the decision is %+v, %v", d, err)
+			w.fail("without a response the decision is %+v, %v", d, err)
 		}
 		return
 	}
@@ -606,25 +616,25 @@ func (w *world) judgeUnanswered(c *call, key ratelimit.Key, d ratelimit.Decision
 	}
 }
 
-// learn takes in an answer of the store. An admission that leaves room need
+// learn takes in a result of the store. An admission that exhausts nothing need
 // not be remembered.
 func (k *knowledge) learn(key ratelimit.Key, c *call) {
 	exhausted := false
 	for i, r := range c.rules {
-		exhausted = exhausted || c.used[i] >= r.limit
+		exhausted = exhausted || c.result.Used[i] >= r.limit
 	}
-	if c.admitted && !exhausted || key.Window < k.window {
+	if c.result.Admitted && !exhausted || key.Window < k.window {
 		return
 	}
 	if key.Window > k.window {
-		*k = knowledge{window: key.Window, used: make(ledger), asked: make(ledger)}
+		*k = knowledge{window: key.Window, used: make(ledger), refused: make(map[counterID]bool)}
 	}
 	for i, r := range c.rules {
 		id := counterID{key, r.name}
-		k.used[id] = max(k.used[id], c.used[i])
+		k.used[id] = max(k.used[id], c.result.Used[i])
 	}
-	if !c.admitted {
-		k.learnAsked(key, c)
+	if !c.result.Admitted {
+		k.learnRefusal(key, c.rules)
 	}
 }
 
@@ -632,19 +642,23 @@ func (k *knowledge) learn(key ratelimit.Key, c *call) {
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		used, told := k.used[counterID{key, r.name}]
-		return told && used+r.cost > r.limit
+		return told && r.cost > 0 && used+r.cost > r.limit
 	})
 }
 
-// learnAsked takes in how many records a refused request asked for.
-func (k *knowledge) learnAsked(key ratelimit.Key, c *call) {
-	id := counterID{key, c.route}
-	if key.Window == k.window && c.req.Asked > 0 && (k.asked[id] == 0 || c.req.Asked < k.asked[id]) {
-		k.asked[id] = c.req.Asked
+// learnRefusal takes in that a request was refused.
+func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
+	if key.Window != k.window {
+		return
+	}
+	for _, r := range rules {
+		if k.excludes(key, []rule{r}) {
+			k.refused[counterID{key, r.name}] = true
+		}
 	}
 }
 
-// acknowledge counts an answer that reached its client.
+// acknowledge counts a response that reached its client.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -662,7 +676,7 @@ func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	}
 }
 
-// audit compares the books with each other and with the store.
+// audit compares the accounts with each other and with the store.
 func (w *world) audit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -684,30 +698,30 @@ func (w *world) audit() {
 		if want[id] != n {
 			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], n)
 		}
-		if id.key.Window >= w.newest-3 { // a store in memory keeps no more
-			w.checkStored(id.key, []rule{{name: id.name}})
-		}
+		w.checkStored(id.key, []rule{{name: id.name}})
 	}
 }
 
-// checkStored compares counters with the ledger: a charge of nothing shows them.
+// checkStored compares counters with the ledger: a charge of 0 shows them.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
-	list := make([]ratelimit.Rule, len(rules))
+	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {
-		list[i] = ratelimit.Rule{Counter: r.name, Limit: 1}
+		costs[i].Rule = ratelimit.Rule{Counter: r.name, Limit: 1}
 	}
-	used, _, err := w.store.Charge(context.Background(), key, list, ratelimit.Amounts{})
+	result, err := w.store.Charge(context.Background(), key, costs)
 	if err != nil {
 		w.fail("%v", err)
+		return
 	}
 	for i, r := range rules {
-		if want := w.applied[counterID{key, r.name}]; used.At(i) != want {
-			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, used.At(i), want)
+		if want := w.applied[counterID{key, r.name}]; result.Used[i] != want {
+			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, result.Used[i], want)
 		}
 	}
 }
 
-// network is the store as instances reach it.
+// network is the store as instances reach it. Like a store behind a real network
+// it bounds the time of a call.
 type network struct{ w *world }
 
 var (
@@ -716,16 +730,18 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// Charge implements ratelimit.Store. Its error tells nothing of what happened
-// to the charge.
-func (n network) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool, err error) {
+// Charge implements ratelimit.Store. Its error does not tell what happened to
+// the charge.
+func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
 	w.mu.Lock()
 	if c.charged {
 		w.fail("%+v was charged twice", c.req)
 	}
 	if k := &c.inst.known; k.window == key.Window && k.excludes(key, c.rules) {
-		w.fail("the store is asked about %+v in %+v, which the instance knows to be refused: %+v", c.req, key, k.used)
+		w.fail("the store is called for %+v in %+v, which the instance knows to be refused: %+v", c.req, key, k.used)
 	}
 	c.charged, c.key = true, key
 	now := time.Now()
@@ -739,11 +755,11 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimi
 	if c.rng.Float64() < w.faults.slow {
 		back = between(c.rng, 1, 3*time.Second)
 	}
-	lost := func(count *int, err error) (ratelimit.Amounts, bool, error) {
+	lost := func(count *int, err error) (ratelimit.Result, error) {
 		w.mu.Lock()
 		*count++
 		w.mu.Unlock()
-		return ratelimit.Amounts{}, false, err
+		return ratelimit.Result{}, err
 	}
 	if !connected {
 		sleep(ctx, between(c.rng, 1, time.Millisecond))
@@ -764,16 +780,16 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimi
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.tally.late++
-			w.apply(c, key, rules, cost)
+			w.apply(c, key, costs)
 		})
-		return used, false, ctx.Err()
+		return ratelimit.Result{}, ctx.Err()
 	}
 	if c.rng.Float64() < w.faults.fail {
 		sleep(ctx, back)
 		return lost(&w.tally.failed, errInternal)
 	}
 	w.mu.Lock()
-	used, admitted = w.apply(c, key, rules, cost)
+	result := w.apply(c, key, costs)
 	if c.rng.Float64() < w.faults.crash {
 		w.crash(c.inst)
 	}
@@ -791,35 +807,30 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, rules []ratelimi
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.answered, c.admitted, c.used = true, admitted, nil
-	for i := range rules {
-		c.used = append(c.used, used.At(i))
-	}
-	return used, admitted, nil
+	c.responded, c.result = true, result
+	return result, nil
 }
 
-// apply charges the real store and checks it against the books. w.mu is held.
-func (w *world) apply(c *call, key ratelimit.Key, rules []ratelimit.Rule, cost ratelimit.Amounts) (used ratelimit.Amounts, admitted bool) {
-	same := len(rules) == len(c.rules)
-	for i, want := range c.rules {
-		same = same && rules[i] == ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit} && cost.At(i) == want.cost
-	}
+// apply charges the real store and checks it against the accounts. w.mu is held.
+func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
+	same := slices.EqualFunc(costs, c.rules, func(got ratelimit.Cost, want rule) bool {
+		return got == ratelimit.Cost{Rule: ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit}, Amount: want.cost}
+	})
 	if !same {
-		w.fail("charged are %+v with %+v, the rules say %+v", rules, cost, c.rules)
-		return used, false
+		w.fail("charged are %+v, the rules say %+v", costs, c.rules)
+		return ratelimit.Result{Used: make([]int64, len(costs))}
 	}
-	w.newest = max(w.newest, key.Window)
 	full := w.applied.full(key, c.rules)
-	used, admitted, err := w.store.Charge(context.Background(), key, rules, cost)
-	if err != nil || admitted != (full == nil) {
-		w.fail("admitted %v, error %v, full are %v: %+v", admitted, err, full, cost)
+	result, err := w.store.Charge(context.Background(), key, costs)
+	if err != nil || result.Admitted != (full == nil) {
+		w.fail("%+v, error %v, full are %v: %+v", result, err, full, costs)
 	}
-	if admitted {
+	if result.Admitted {
 		c.applied = true
 		w.applied.add(key, c.rules)
 	}
 	w.checkStored(key, c.rules)
-	return used, admitted
+	return result
 }
 
 // sleep waits for d, or until ctx is done, which is an error.

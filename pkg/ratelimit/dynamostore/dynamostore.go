@@ -32,10 +32,9 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-const (
-	retention = 5 * time.Minute // of an item, after its window; ratelimit.Usage needs one minute
-	timeout   = 2 * time.Second // of a charge
-)
+// retention is how long an item outlives its window. ratelimit.Usage needs one
+// minute.
+const retention = 5 * time.Minute
 
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
@@ -44,9 +43,12 @@ type Client interface {
 
 // Store is a ratelimit.Store. It is safe for concurrent use.
 type Store struct {
+	// Timeout bounds the time of a charge. New sets it to 2 seconds. It must
+	// not change once the Store is in use.
+	Timeout time.Duration
+
 	client  Client
 	table   string
-	timeout time.Duration
 	retryer aws.Retryer // of charges
 }
 
@@ -55,7 +57,7 @@ func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
 	}
-	return &Store{client: client, table: table, timeout: timeout, retryer: newRetryer()}, nil
+	return &Store{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
 }
 
 // options returns the options of a call. The SDK must not validate checksums: it
@@ -91,25 +93,36 @@ func notConnected(err error) aws.Ternary {
 }
 
 // Charge implements ratelimit.Store with one UpdateItem, which takes one write
-// unit. It waits for DynamoDB for at most 2 seconds. It refuses an amount above
-// its limit without a call, because the condition lets an absent counter pass.
+// unit. It refuses an amount above its limit without a call, because the
+// condition lets an absent counter pass.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
-			return ratelimit.Result{Used: make([]int64, len(costs))}, nil
+			return result, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), options(s.retryer))
+	var item map[string]types.AttributeValue
 	var refused *types.ConditionalCheckFailedException
 	switch {
+	case err == nil:
+		result.Admitted, item = true, out.Attributes
 	case errors.As(err, &refused):
-		return result(false, refused.Item, costs)
-	case err != nil:
+		item = refused.Item
+	default:
 		return ratelimit.Result{}, fmt.Errorf("update counters: %w", err)
 	}
-	return result(true, out.Attributes, costs)
+	counters, err := readCounters(item)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
+	for i, c := range costs {
+		result.Used[i] = counters[c.Rule.Counter]
+	}
+	return result, nil
 }
 
 // Connect opens the connection that the first charge needs, with an UpdateItem
@@ -161,19 +174,6 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
 	}
 	return in
-}
-
-// result returns the Result with the counters of item; an absent one is 0.
-func result(admitted bool, item map[string]types.AttributeValue, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	counters, err := readCounters(item)
-	if err != nil {
-		return ratelimit.Result{}, err
-	}
-	used := make([]int64, len(costs))
-	for i, c := range costs {
-		used[i] = counters[c.Rule.Counter]
-	}
-	return ratelimit.Result{Admitted: admitted, Used: used}, nil
 }
 
 // readCounters returns the counters in item by name.

@@ -24,9 +24,14 @@ func open(t *testing.T) ratelimit.Store {
 	return s
 }
 
+// one returns the cost of 1 by a rule on the counter of that name.
+func one(counter string, limit int64) []ratelimit.Cost {
+	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
+}
+
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
-// meter asks for the capacity that each update consumes and adds it up.
+// meter is a Client that counts its calls and the write units they consume.
 type meter struct {
 	client *dynamodb.Client
 	calls  atomic.Int64
@@ -50,12 +55,12 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Class: ratelimit.General, Window: 1_800_000_000}
-	// An address that calls every route there could be: the item stays within
-	// the 1 KB that one write unit covers.
+	// An address that calls more routes than there are: the item stays within the
+	// 1 KB that one write unit covers.
 	for i := range 20 {
-		rules := []ratelimit.Rule{{Counter: "records", Limit: 200}, {Counter: "r_create_export_job_" + string(rune('a'+i)), Limit: 200}}
-		if _, ok, err := s.Charge(t.Context(), key, rules, ratelimit.Amounts{First: 1, Second: 1}); !ok || err != nil {
-			t.Fatalf("admitted %v, error %v", ok, err)
+		costs := append(one("records", 200), one("r_create_export_job_"+string(rune('a'+i)), 200)...)
+		if result, err := s.Charge(t.Context(), key, costs); !result.Admitted || err != nil {
+			t.Fatalf("%+v, error %v", result, err)
 		}
 	}
 	if m.calls.Load() != 20 || m.units != 20 {
@@ -69,13 +74,13 @@ func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ok, err := s.Charge(t.Context(), ratelimit.Key{}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 2})
-	if ok || err != nil || m.calls.Load() != 0 {
-		t.Errorf("admitted %v, error %v, %d calls", ok, err, m.calls.Load())
+	costs := []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: "a", Limit: 1}, Amount: 2}}
+	if result, err := s.Charge(t.Context(), ratelimit.Key{}, costs); result.Admitted || err != nil || m.calls.Load() != 0 {
+		t.Errorf("%+v, error %v, %d calls", result, err, m.calls.Load())
 	}
 }
 
-func TestARefusalIsNothingToWarnOf(t *testing.T) {
+func TestARefusalLogsNoWarning(t *testing.T) {
 	var log bytes.Buffer
 	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.Logger = logging.NewStandardLogger(&log) })
 	s, err := dynamostore.New(client, dynamolocal.Table(t, "CountersTable"))
@@ -86,13 +91,13 @@ func TestARefusalIsNothingToWarnOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		_, admitted, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 1})
-		if err != nil || admitted != (i == 0) {
-			t.Fatalf("charge %d: admitted %v, error %v", i, admitted, err)
+		result, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1))
+		if err != nil || result.Admitted != (i == 0) {
+			t.Fatalf("charge %d: %+v, error %v", i, result, err)
 		}
 	}
 	if log.Len() > 0 {
-		t.Errorf("the SDK says: %s", &log)
+		t.Errorf("the SDK logs: %s", &log)
 	}
 }
 
@@ -101,7 +106,7 @@ func TestAMissingTableIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, []ratelimit.Rule{{Counter: "a", Limit: 1}}, ratelimit.Amounts{First: 1}); err == nil {
+	if _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1)); err == nil {
 		t.Error("no error")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,14 +22,14 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// answer is what the server of a script does with a call.
-type answer func(w http.ResponseWriter, r *http.Request)
+// response is how a script responds to a call.
+type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, `{"Attributes":{"imports":{"N":"3"}}}`)
 }
 
-func failsWith(status int, code string) answer {
+func failsWith(status int, code string) response {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, status, `{"__type":"com.amazonaws.dynamodb.v20120810#`+code+`","message":"scripted"}`)
 	}
@@ -50,28 +51,28 @@ func resets(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // then it is a dropped answer
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // then it is a dropped response
 	conn.Close()
 }
 
-// cutsShort closes the connection amid its answer.
+// cutsShort closes the connection in the middle of its response.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	reply(w, http.StatusOK, `{"Attributes":`)
 	panic(http.ErrAbortHandler)
 }
 
-// isSilent answers nothing until the client gives up.
+// isSilent does not respond until the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// script is a DynamoDB that answers each call as the script says, behind a
-// dialer that fails first as often as it is told.
+// script is a DynamoDB that responds to each call as the script says, behind a
+// dialer that first fails as often as refuse says.
 type script struct {
-	mu      sync.Mutex
-	answers []answer
-	refuse  int
-	calls   int
-	dials   int
+	mu        sync.Mutex
+	responses []response
+	refuse    int
+	calls     int
+	dials     int
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,8 +80,8 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.calls++
 	next := admits
-	if len(s.answers) > 0 {
-		next, s.answers = s.answers[0], s.answers[1:]
+	if len(s.responses) > 0 {
+		next, s.responses = s.responses[0], s.responses[1:]
 	}
 	s.mu.Unlock()
 	next(w, r)
@@ -117,49 +118,47 @@ func (s *script) store(t *testing.T) *dynamostore.Store {
 	return store
 }
 
-func charge(ctx context.Context, s *dynamostore.Store) (bool, int64, error) {
-	used, admitted, err := s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000},
-		[]ratelimit.Rule{{Counter: "imports", Limit: 200}}, ratelimit.Amounts{First: 1})
-	return admitted, used.First, err
+func charge(ctx context.Context, s *dynamostore.Store) (ratelimit.Result, error) {
+	return s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000}, one("imports", 200))
 }
 
 // A charge is repeated, once, only if it cannot have been applied.
 func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
-		name    string
-		answers []answer // then it admits
-		refuse  int      // connections, first
-		calls   int
-		dials   int // 0: as many as the transport likes
-		fails   bool
+		name      string
+		responses []response // then it admits
+		refuse    int        // connections, first
+		calls     int
+		dials     int // 0: as many as the transport likes
+		fails     bool
 	}{
-		{"an answer at once", nil, 0, 1, 0, false},
-		{"throttled once", []answer{throttled}, 0, 2, 0, false},
-		{"throttled by the account's limit", []answer{failsWith(http.StatusBadRequest, "RequestLimitExceeded")}, 0, 2, 0, false},
-		{"throttled on demand", []answer{failsWith(http.StatusBadRequest, "ThrottlingException")}, 0, 2, 0, false},
-		{"throttled twice", []answer{throttled, throttled}, 0, 2, 0, true},
+		{"a response at once", nil, 0, 1, 0, false},
+		{"throttled once", []response{throttled}, 0, 2, 0, false},
+		{"throttled by the account's limit", []response{failsWith(http.StatusBadRequest, "RequestLimitExceeded")}, 0, 2, 0, false},
+		{"throttled on demand", []response{failsWith(http.StatusBadRequest, "ThrottlingException")}, 0, 2, 0, false},
+		{"throttled twice", []response{throttled, throttled}, 0, 2, 0, true},
 		{"a refused connection", nil, 1, 1, 2, false},
 		{"two refused connections", nil, 2, 0, 2, true},
-		{"a refused connection, then throttled", []answer{throttled}, 1, 1, 2, true},
-		{"throttled, then an internal error", []answer{throttled, failsWith(http.StatusInternalServerError, "InternalServerError")}, 0, 2, 0, true},
-		{"an internal error", []answer{failsWith(http.StatusInternalServerError, "InternalServerError")}, 0, 1, 0, true},
-		{"an error without a code", []answer{failsWith(http.StatusInternalServerError, "")}, 0, 1, 0, true},
-		{"an unavailable service", []answer{failsWith(http.StatusServiceUnavailable, "ServiceUnavailable")}, 0, 1, 0, true},
-		{"a bad gateway", []answer{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }}, 0, 1, 0, true},
-		{"a dropped answer", []answer{drops}, 0, 1, 0, true},
-		{"a reset connection", []answer{resets}, 0, 1, 0, true},
-		{"an answer cut short", []answer{cutsShort}, 0, 1, 0, true},
-		{"a missing table", []answer{failsWith(http.StatusBadRequest, "ResourceNotFoundException")}, 0, 1, 0, true},
-		{"an item that another transaction holds", []answer{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
+		{"a refused connection, then throttled", []response{throttled}, 1, 1, 2, true},
+		{"throttled, then an internal error", []response{throttled, failsWith(http.StatusInternalServerError, "InternalServerError")}, 0, 2, 0, true},
+		{"an internal error", []response{failsWith(http.StatusInternalServerError, "InternalServerError")}, 0, 1, 0, true},
+		{"an error without a code", []response{failsWith(http.StatusInternalServerError, "")}, 0, 1, 0, true},
+		{"an unavailable service", []response{failsWith(http.StatusServiceUnavailable, "ServiceUnavailable")}, 0, 1, 0, true},
+		{"a bad gateway", []response{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }}, 0, 1, 0, true},
+		{"a dropped response", []response{drops}, 0, 1, 0, true},
+		{"a reset connection", []response{resets}, 0, 1, 0, true},
+		{"a response cut short", []response{cutsShort}, 0, 1, 0, true},
+		{"a missing table", []response{failsWith(http.StatusBadRequest, "ResourceNotFoundException")}, 0, 1, 0, true},
+		{"an item that another transaction holds", []response{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := &script{answers: slices.Clone(tt.answers), refuse: tt.refuse}
-			admitted, used, err := charge(t.Context(), s.store(t))
-			if admitted == tt.fails || (err != nil) != tt.fails || admitted && used != 3 {
-				t.Errorf("admitted %v, used %d, error %v", admitted, used, err)
+			s := &script{responses: slices.Clone(tt.responses), refuse: tt.refuse}
+			result, err := charge(t.Context(), s.store(t))
+			if result.Admitted == tt.fails || (err != nil) != tt.fails || result.Admitted && result.Used[0] != 3 {
+				t.Errorf("%+v, error %v", result, err)
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -170,17 +169,17 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// A connection that has been idle may be gone when it is used again. Whether
-// the charge was read from it cannot be known, so that it is not repeated.
-func TestADroppedAnswerOnAUsedConnectionIsNotRepeated(t *testing.T) {
+// An idle connection may be gone when it is used again. It is unknown whether
+// the server read the charge from it, so the charge is not repeated.
+func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	s := &script{answers: []answer{admits, drops}}
+	s := &script{responses: []response{admits, drops}}
 	store := s.store(t)
-	if admitted, _, err := charge(t.Context(), store); !admitted || err != nil {
-		t.Fatalf("admitted %v, error %v", admitted, err)
+	if result, err := charge(t.Context(), store); !result.Admitted || err != nil {
+		t.Fatalf("%+v, error %v", result, err)
 	}
-	if admitted, _, err := charge(t.Context(), store); admitted || err == nil {
-		t.Errorf("admitted %v, error %v", admitted, err)
+	if result, err := charge(t.Context(), store); result.Admitted || err == nil {
+		t.Errorf("%+v, error %v", result, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,32 +188,64 @@ func TestADroppedAnswerOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A server that does not respond is given up when the caller's time or the
+// store's own is over, after one call.
 func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
-	t.Parallel()
-	s := &script{answers: []answer{isSilent}}
-	store := s.store(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	admitted, _, err := charge(ctx, store)
-	if admitted || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("admitted %v, error %v", admitted, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.calls > 1 { // 0 where the machine was too slow to send it
-		t.Errorf("%d calls", s.calls)
+	for name, limits := range map[string]struct{ caller, store time.Duration }{
+		"by the caller": {100 * time.Millisecond, time.Minute},
+		"by the store":  {time.Minute, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &script{responses: []response{isSilent}}
+			store := s.store(t)
+			store.Timeout = limits.store
+			ctx, cancel := context.WithTimeout(t.Context(), limits.caller)
+			defer cancel()
+			result, err := charge(ctx, store)
+			if result.Admitted || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v, error %v", result, err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.calls > 1 { // 0 where the machine was too slow to send it
+				t.Errorf("%d calls", s.calls)
+			}
+		})
 	}
 }
 
-// A refusal carries the counters as they are, in one call.
+// silent is a Client that never responds.
+type silent struct{}
+
+func (silent) UpdateItem(ctx context.Context, _ *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAChargeTakesAtMostTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := dynamostore.New(silent{}, "counters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		result, err := charge(context.Background(), store)
+		if took := time.Since(start); result.Admitted || !errors.Is(err, context.DeadlineExceeded) || took != 2*time.Second {
+			t.Errorf("%+v, error %v after %v", result, err, took)
+		}
+	})
+}
+
+// A refusal returns the counters as they are, in one call.
 func TestARefusalShowsTheCounters(t *testing.T) {
 	t.Parallel()
-	s := &script{answers: []answer{func(w http.ResponseWriter, r *http.Request) {
+	s := &script{responses: []response{func(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"imports":{"N":"200"}}}`)
 	}}}
-	admitted, used, err := charge(t.Context(), s.store(t))
-	if admitted || used != 200 || err != nil {
-		t.Errorf("admitted %v, used %d, error %v", admitted, used, err)
+	result, err := charge(t.Context(), s.store(t))
+	if result.Admitted || err != nil || result.Used[0] != 200 {
+		t.Errorf("%+v, error %v", result, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,14 +254,13 @@ func TestARefusalShowsTheCounters(t *testing.T) {
 	}
 }
 
-// What is not a number in a counter's place is an error, not zero.
-func TestACounterThatIsNoNumberIsAnError(t *testing.T) {
+func TestACounterThatIsNotANumberIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`{"S":"3"}`, `{"N":"3.5"}`, `{"N":"1e40"}`, `{"NULL":true}`} {
-		s := &script{answers: []answer{func(w http.ResponseWriter, _ *http.Request) {
+		s := &script{responses: []response{func(w http.ResponseWriter, _ *http.Request) {
 			reply(w, http.StatusOK, `{"Attributes":{"imports":`+value+`}}`)
 		}}}
-		if _, _, err := charge(t.Context(), s.store(t)); err == nil {
+		if _, err := charge(t.Context(), s.store(t)); err == nil {
 			t.Errorf("%s: no error", value)
 		}
 	}

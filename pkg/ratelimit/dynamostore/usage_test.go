@@ -31,8 +31,8 @@ func TestUsageStore(t *testing.T) {
 	})
 }
 
-// miser answers at most some keys of a call, each with an item that counts one
-// request, and leaves out the rest.
+// miser is a BatchClient that returns items for at most atOnce keys of a call,
+// each counting one request, and leaves out the others.
 type miser struct {
 	atOnce int
 	calls  []int // keys of each

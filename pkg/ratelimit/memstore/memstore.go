@@ -14,29 +14,21 @@ import (
 )
 
 const (
-	shards = 64
-
-	// minute is the age at which a window is dropped.
-	minute = ratelimit.Window(ratelimit.UsageWindows)
-
-	// retained is the age up to which a window is kept in any case, for charges
-	// that arrive late.
-	retained = 3
-
-	// maxHistory is the number of keys in older windows that a shard keeps for
-	// ratelimit.Usage: 32,768 in all, which take about 12 MB.
-	maxHistory = 512
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // windows of this age are dropped
+	retained   = 3                                        // windows up to this age are kept, for charges that arrive late
+	maxHistory = 512                                      // keys that a shard keeps in windows of an age between those
 )
 
 // errDropped is the error of a charge in a window whose counters were dropped.
 var errDropped = errors.New("the counters of the window were dropped")
 
-// Store is a ratelimit.Store and a ratelimit.UsageStore. A key takes about 350
-// bytes. The first charge in a new window drops the windows that are over for a
-// minute, and more if they hold too many keys. Store is safe for concurrent use.
+// Store is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the
+// last four windows and up to 32,768 of the last minute, at about 350 bytes each.
+// Older windows are dropped when a charge begins a new one. Store is safe for
+// concurrent use.
 type Store struct {
 	seed   maphash.Seed
-	shards [shards]shard
+	shards [64]shard
 
 	mu     sync.Mutex
 	newest ratelimit.Window
@@ -46,7 +38,7 @@ type Store struct {
 type shard struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
-	dropped ratelimit.Window // the newest that was dropped for want of room
+	dropped ratelimit.Window // the newest that was dropped because of maxHistory
 }
 
 // New returns an empty Store.
@@ -60,8 +52,8 @@ func New() *Store {
 }
 
 // Charge implements ratelimit.Store. It fails if ctx is done or if the counters
-// of the window were dropped. If the window is a minute or more before the
-// newest one, the clock was set back, and counting starts anew.
+// of the window were dropped. A window that is a minute or more before the
+// newest one means that the clock was set back; it becomes the newest.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -87,7 +79,7 @@ func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]in
 
 // shard returns the shard that holds the counters of key.
 func (s *Store) shard(key ratelimit.Key) *shard {
-	return &s.shards[maphash.String(s.seed, key.Address)%shards]
+	return &s.shards[maphash.String(s.seed, key.Address)%uint64(len(s.shards))]
 }
 
 // advance makes w the newest window if it is later than the newest one or so much
@@ -115,7 +107,7 @@ func (sh *shard) drop(newest ratelimit.Window) {
 	for _, w := range slices.Backward(slices.Sorted(maps.Keys(sh.windows))) {
 		age, keys := newest-w, len(sh.windows[w])
 		switch {
-		case age < 0 || age >= minute:
+		case age >= minute:
 			delete(sh.windows, w)
 		case age <= retained:
 		case history+keys <= maxHistory:
