@@ -216,6 +216,8 @@ func mayImport(from, to string) bool {
 		// Whoever uses the client links the domain and nothing that serves it.
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
 			slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
+	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
+		return true
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":

@@ -46,8 +46,8 @@ func TestAFloodOfUnknownIDsIsForgotten(t *testing.T) {
 		}
 	}
 	ask(token, "")
-	if s.reads != 1 || len(a.known.young)+len(a.known.old) != 1 || len(a.reads) != 0 {
-		t.Errorf("the key was read %d times; %d keys are remembered, %d reads under way", s.reads, len(a.known.young)+len(a.known.old), len(a.reads))
+	if s.reads != 1 || len(a.known.young)+len(a.known.old) != 1 {
+		t.Errorf("the key was read %d times; %d keys are remembered", s.reads, len(a.known.young)+len(a.known.old))
 	}
 }
 
