@@ -47,7 +47,7 @@ const MaxAge = time.Minute
 
 const (
 	readTimeout = 2 * time.Second // longest wait for the store
-	maxCached   = 1 << 12         // entries of each generation of a cache
+	maxCached   = 1 << 13         // entries of a cache
 )
 
 // Reason says why a token was refused. It is for logs: a client must not learn
@@ -196,38 +196,26 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 // may be frozen between two requests, and its monotonic clock with it.
 func (a *Authenticator) wallClock() time.Time { return a.now().Round(0) }
 
-// cache holds entries by id, at most twice maxCached. When there are maxCached
-// young entries, they become the old ones, and the previous old ones are
-// dropped. An entry that is looked up becomes young again. The zero value is
-// empty. A cache is safe for concurrent use.
+// cache holds entries by id, at most maxCached of them: when it is full, it starts
+// again. Entries are of no use after a minute anyway. A cache is safe for
+// concurrent use; its zero value is empty.
 type cache struct {
-	mu         sync.Mutex
-	young, old map[string]entry
+	mu      sync.Mutex
+	entries map[string]entry
 }
 
 func (c *cache) get(id string) (entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.young[id]
-	if ok {
-		return e, true
-	}
-	if e, ok = c.old[id]; ok {
-		c.add(id, e)
-	}
+	e, ok := c.entries[id]
 	return e, ok
 }
 
 func (c *cache) put(id string, e entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(id, e)
-}
-
-// add makes e a young entry. The caller holds mu.
-func (c *cache) add(id string, e entry) {
-	if c.young == nil || len(c.young) >= maxCached {
-		c.young, c.old = make(map[string]entry), c.young
+	if c.entries == nil || len(c.entries) >= maxCached {
+		c.entries = make(map[string]entry)
 	}
-	c.young[id] = e
+	c.entries[id] = e
 }

@@ -16,16 +16,16 @@ import (
 
 // Key is an API key as stores hold it. Whoever has its secret may use the routes
 // of its scopes, on the records of its workspace. Times are in UTC, in whole
-// milliseconds.
+// milliseconds. Its JSON is how files hold it, not for clients.
 type Key struct {
-	ID         string  // 12 characters; not secret
-	Name       string  // for people; at most 128 characters, may be empty
-	Workspace  string  // see CheckWorkspace
-	Scopes     []Scope // at least one, sorted
-	SecretHash Hash
-	CreatedAt  time.Time
-	ExpiresAt  time.Time // from then on the key is not valid; zero: it does not expire
-	RevokedAt  time.Time // zero: not revoked
+	ID         string    `json:"id"`            // 12 characters; not secret
+	Name       string    `json:"name,omitzero"` // for people; at most 128 characters, may be empty
+	Workspace  string    `json:"workspace"`     // see CheckWorkspace
+	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
+	SecretHash Hash      `json:"secret_hash"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // from then on the key is not valid; zero: it does not expire
+	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero: not revoked
 }
 
 // Hash is the SHA-256 of a key's secret. A slow hash would protect secrets that

@@ -144,46 +144,28 @@ func key(schema []types.KeySchemaElement) (key []template.KeyElement) {
 
 func text(s *string) template.Text { return template.Text(aws.ToString(s)) }
 
-// expire enables expiry by the attribute.
+// expire enables expiry by the attribute. DynamoDB rejects that if expiry is
+// enabled already, by an earlier call or by a concurrent one.
 func expire(ctx context.Context, client Client, name, attribute string) error {
-	done, err := expires(ctx, client, name, attribute)
-	if done || err != nil {
-		return err
-	}
-	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName: &name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{
-			AttributeName: &attribute,
-			Enabled:       aws.Bool(true),
-		},
+	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},
 	})
-	if err == nil {
+	if updateErr == nil {
 		return nil
 	}
-	// Another caller may have enabled it meanwhile. DynamoDB has no error code
-	// for that.
-	if done, again := expires(ctx, client, name, attribute); done || again != nil {
-		return again
-	}
-	return fmt.Errorf("update time to live: %w", err)
-}
-
-// expires reports whether expiry by the attribute is enabled.
-func expires(ctx context.Context, client Client, name, attribute string) (bool, error) {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
-		return false, fmt.Errorf("describe time to live: %w", err)
+		return fmt.Errorf("describe time to live: %w", err)
 	}
-	ttl := out.TimeToLiveDescription
-	if ttl == nil {
-		return false, nil
-	}
-	switch ttl.TimeToLiveStatus {
-	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
-		if aws.ToString(ttl.AttributeName) != attribute {
-			return false, ErrDiffers
+	if ttl := out.TimeToLiveDescription; ttl != nil {
+		switch ttl.TimeToLiveStatus {
+		case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+			if aws.ToString(ttl.AttributeName) != attribute {
+				return ErrDiffers
+			}
+			return nil
 		}
-		return true, nil
 	}
-	return false, nil
+	return fmt.Errorf("update time to live: %w", updateErr)
 }
