@@ -62,9 +62,7 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	if cfg.Shards == 0 {
-		cfg.Shards = 1
-	}
+	cfg.Shards = cmp.Or(cfg.Shards, 1)
 	if cfg.Shards < 1 || cfg.Shards > MaxShards {
 		return nil, fmt.Errorf("event dynamostore: %d shards, want 1 to %d", cfg.Shards, MaxShards)
 	}
@@ -85,10 +83,7 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 // whose default is 1. The error for another value names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const name = "EVENT_SHARDS"
-	text := getenv(name)
-	if text == "" {
-		return Config{Shards: 1}, nil
-	}
+	text := cmp.Or(getenv(name), "1")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxShards {
 		return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)

@@ -161,10 +161,7 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 			step = c.Next
 		}
 		for k, v := start(c, low, high, ascending); k != nil; k, v = step() {
-			beyond := low != "" && string(k) < low
-			if ascending {
-				beyond = high != "" && string(k) > high
-			}
+			beyond := ascending && high != "" && string(k) > high || !ascending && string(k) < low
 			if beyond || !yield(k, v) {
 				return
 			}
@@ -174,23 +171,15 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 
 // start moves c to the first key of a scan, which is nil if there is none.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
-	switch {
-	case ascending && low == "":
-		return c.First()
-	case ascending:
+	if ascending {
 		return c.Seek([]byte(low))
-	case high == "":
-		return c.Last()
 	}
-	k, v := c.Seek([]byte(high)) // the first key not below high
-	switch {
-	case k == nil:
-		return c.Last()
-	case string(k) == high:
-		return k, v
-	default:
-		return c.Prev()
+	if high != "" {
+		if after, _ := c.Seek([]byte(high + "\x00")); after != nil {
+			return c.Prev()
+		}
 	}
+	return c.Last()
 }
 
 // Lookup ranges over keys with the values that b has at the ids that keys has for
