@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
+	"sluice/internal/test/templatetest"
 	"sluice/pkg/template"
 )
 
@@ -122,7 +123,7 @@ func parse(t *testing.T) *template.Template {
 // samconfig.toml is what is meant.
 func TestRenderedTemplate(t *testing.T) {
 	t.Parallel()
-	all, tmpl := render(t), parse(t)
+	all, tables, declared := render(t), parse(t).Tables, templatetest.Functions(t)
 	for _, e := range environments {
 		t.Run(e.name, func(t *testing.T) {
 			r := all[e.name]
@@ -135,9 +136,9 @@ func TestRenderedTemplate(t *testing.T) {
 			want("stack", r.Stack, "sluice-"+e.name)
 			want("tags", r.Tags, []string{"service=sluice", "environment=" + e.name})
 
-			checkRoutes(t, r, tmpl)
+			checkRoutes(t, r, declared)
 			var functions []string
-			for _, f := range tmpl.Functions {
+			for _, f := range declared {
 				functions = append(functions, f.LogicalID)
 				checkFunction(t, r, f, e)
 			}
@@ -155,7 +156,7 @@ func TestRenderedTemplate(t *testing.T) {
 				want(name+" of requests", at(stage, "DefaultRouteSettings", "Throttling"+name+"Limit"), r.Parameters["Api"+name+"Limit"])
 			}
 
-			for _, table := range tmpl.Tables {
+			for _, table := range tables {
 				got := r.Resolved.Resources[table.LogicalID]
 				p := got.Properties
 				for _, units := range []string{"MaxReadRequestUnits", "MaxWriteRequestUnits"} {
@@ -168,8 +169,8 @@ func TestRenderedTemplate(t *testing.T) {
 						}
 					}
 				}
-				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != table.TTLAttribute {
-					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTLAttribute)
+				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) {
+					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.Attribute)
 				}
 				if table.LogicalID == "CountersTable" {
 					want("what becomes of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
@@ -196,7 +197,7 @@ func TestRenderedTemplate(t *testing.T) {
 }
 
 // The routes of the API and the functions behind them are those of the template.
-func checkRoutes(t *testing.T, r rendered, tmpl *template.Template) {
+func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
 	var deployed, meant []string
@@ -216,7 +217,7 @@ func checkRoutes(t *testing.T, r rendered, tmpl *template.Template) {
 			deployed = append(deployed, m[1]+" "+route.Key())
 		}
 	}
-	for _, f := range tmpl.Functions {
+	for _, f := range functions {
 		for _, route := range f.Routes {
 			meant = append(meant, f.LogicalID+" "+route.Key())
 		}
@@ -226,7 +227,7 @@ func checkRoutes(t *testing.T, r rendered, tmpl *template.Template) {
 
 // A function runs as meant, may do what the template grants it, and is deployed
 // as the environment says.
-func checkFunction(t *testing.T, r rendered, f template.Function, e environment) {
+func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environment) {
 	t.Helper()
 	resources := r.Resolved.Resources
 	p := resources[f.LogicalID].Properties
@@ -283,14 +284,14 @@ func checkFunction(t *testing.T, r rendered, f template.Function, e environment)
 	if !reflect.DeepEqual(role["ManagedPolicyArns"], managed) {
 		t.Errorf("%s has the managed policies %v, want %v", f.LogicalID, role["ManagedPolicyArns"], managed)
 	}
-	var granted []template.Grant
+	var granted []templatetest.Grant
 	policies, _ := role["Policies"].([]any)
 	for _, policy := range policies {
 		statements, _ := at(policy, "PolicyDocument", "Statement").([]any)
 		for _, statement := range statements {
 			for _, action := range oneOrMore(at(statement, "Action")) {
 				for _, r := range oneOrMore(at(statement, "Resource")) {
-					granted = append(granted, template.Grant{Action: fmt.Sprint(action), Resource: resourceText(r)})
+					granted = append(granted, templatetest.Grant{Action: fmt.Sprint(action), Resource: resourceText(r)})
 				}
 			}
 		}
@@ -315,7 +316,7 @@ func oneOrMore(v any) []any {
 	return []any{v}
 }
 
-// resourceText is an ARN as template.Grant has it.
+// resourceText is an ARN as templatetest.Grant has it.
 func resourceText(v any) string {
 	if text, ok := at(v, "Fn::Sub").(string); ok {
 		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)

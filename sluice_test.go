@@ -10,24 +10,20 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/internal/test/templatetest"
 	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/template"
 )
 
 // The template, the function folders, the sample events and the route table
 // name the same functions and routes.
 func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := templatetest.Functions(t)
 	var routes, deployed []string
 	for _, r := range httpapi.Routes() {
 		routes = append(routes, r.Name+" "+r.Key())
 	}
-	for _, f := range tmpl.Functions {
+	for _, f := range functions {
 		for _, r := range f.Routes {
 			deployed = append(deployed, f.Name+" "+r.Key())
 		}
@@ -35,7 +31,7 @@ func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 	same(t, "route table", routes, "template.yaml", deployed)
 
 	var names []string
-	for _, f := range tmpl.Functions {
+	for _, f := range functions {
 		names = append(names, f.Name)
 	}
 	same(t, "template.yaml", names, "functions", list(t, "functions/*/main.go", func(path string) string { return filepath.Base(filepath.Dir(path)) }))
@@ -44,15 +40,11 @@ func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 
 // A table and the variable that names it agree: EntitiesTable, ENTITIES_TABLE.
 func TestTablesAndVariablesAgree(t *testing.T) {
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
 	variables := make(map[string]string)
-	for _, table := range tmpl.Tables {
+	for _, table := range parse(t).Tables {
 		variables[table.EnvVar()] = table.LogicalID
 	}
-	for _, f := range tmpl.Functions {
+	for _, f := range templatetest.Functions(t) {
 		if len(f.Routes) > 0 && f.Tables["COUNTERS_TABLE"] == "" {
 			t.Errorf("%s has no COUNTERS_TABLE", f.LogicalID)
 		}
@@ -67,12 +59,9 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 // A function has the table of keys if its route asks for one, and only then;
 // but the dashboard's, which checks the key that somebody signs in with.
 func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := templatetest.Functions(t)
 	for _, r := range httpapi.Routes() {
-		for _, f := range tmpl.Functions {
+		for _, f := range functions {
 			if _, has := f.Tables["KEYS_TABLE"]; f.Name == r.Name && has != (r.Scope != access.Public || r.Name == "dashboard") {
 				t.Errorf("%s, whose route has the scope %s: KEYS_TABLE %v", f.LogicalID, r.Scope, has)
 			}
@@ -161,6 +150,9 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 			t.Errorf("%s has %q, %s has not", bName, s, aName)
 		}
 	}
+	if !t.Failed() && len(a) != len(b) {
+		t.Errorf("%s has %d names, %s has %d, so one of them repeats a name", aName, len(a), bName, len(b))
+	}
 }
 
 // imports lists package paths by `go list` with the template -f format.
@@ -240,6 +232,8 @@ func mayImport(from, to string) bool {
 			slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
 	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
 		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
+	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
+		return true
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/test/templatetest"
 	"sluice/pkg/template"
 )
 
@@ -36,7 +37,7 @@ type stack struct {
 // rendered stack, and what it then has is what the template says.
 func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	t.Parallel()
-	prod, tmpl := render(t)["prod"], parse(t)
+	prod := render(t)["prod"]
 	in, err := json.Marshal(map[string]any{"stack": prod.Stack, "template": prod.Rendered, "parameters": prod.Parameters})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	}
 
 	arns := make(map[string]string) // what an ARN begins with → logical id
-	for _, table := range tmpl.Tables {
+	for _, table := range parse(t).Tables {
 		got := s.Tables[table.LogicalID]
 		arns[fmt.Sprint(at(got, "TableArn"))] = table.LogicalID
 		checkTable(t, table, got)
@@ -70,20 +71,20 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 		}
 	}
 
-	for _, f := range tmpl.Functions {
+	for _, f := range templatetest.Functions(t) {
 		for variable, table := range f.Tables {
 			if got := at(s.Functions[f.LogicalID], "Environment", "Variables", variable); got != s.Physical[table] {
 				t.Errorf("%s: %s is %v, want the name of %s", f.LogicalID, variable, got, table)
 			}
 		}
-		var granted []template.Grant
+		var granted []templatetest.Grant
 		for _, document := range s.Roles[f.LogicalID+"Role"] {
 			statements, _ := at(document, "Statement").([]any)
 			for _, statement := range statements {
 				for _, action := range oneOrMore(at(statement, "Action")) {
 					for _, r := range oneOrMore(at(statement, "Resource")) {
 						if action != "sqs:SendMessage" { // SAM's own
-							granted = append(granted, template.Grant{Action: fmt.Sprint(action), Resource: logical(arns, fmt.Sprint(r))})
+							granted = append(granted, templatetest.Grant{Action: fmt.Sprint(action), Resource: logical(arns, fmt.Sprint(r))})
 						}
 					}
 				}
@@ -102,7 +103,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	}
 }
 
-// logical is an ARN as template.Grant has it.
+// logical is an ARN as templatetest.Grant has it.
 func logical(arns map[string]string, arn string) string {
 	for prefix, id := range arns {
 		if rest, ok := strings.CutPrefix(arn, prefix); ok && (rest == "" || rest[0] == '/') {
@@ -117,31 +118,26 @@ func logical(arns map[string]string, arn string) string {
 // encryption; TestRenderedTemplate looks at them.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
-	key := func(of any) (hash, rng string) {
+	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(at(v, name))) }
+	key := func(of any) (key []template.KeyElement) {
 		for _, e := range oneOrMore(at(of, "KeySchema")) {
-			if at(e, "KeyType") == "HASH" {
-				hash = fmt.Sprint(at(e, "AttributeName"))
-			} else {
-				rng = fmt.Sprint(at(e, "AttributeName"))
-			}
+			key = append(key, template.KeyElement{Name: text(e, "AttributeName"), Type: text(e, "KeyType")})
 		}
-		return hash, rng
+		return key
 	}
-	made := template.Table{LogicalID: want.LogicalID, Attributes: make(map[string]string)}
-	made.Hash, made.Range = key(got)
+	made := template.Table{LogicalID: want.LogicalID, BillingMode: text(at(got, "BillingModeSummary"), "BillingMode"), Key: key(got)}
 	for _, a := range oneOrMore(at(got, "AttributeDefinitions")) {
-		made.Attributes[fmt.Sprint(at(a, "AttributeName"))] = fmt.Sprint(at(a, "AttributeType"))
+		made.Attributes = append(made.Attributes, template.Attribute{Name: text(a, "AttributeName"), Type: text(a, "AttributeType")})
 	}
 	indexes, _ := at(got, "GlobalSecondaryIndexes").([]any)
 	for _, i := range indexes {
-		index := template.Index{Name: fmt.Sprint(at(i, "IndexName")), Projection: fmt.Sprint(at(i, "Projection", "ProjectionType"))}
-		index.Hash, index.Range = key(i)
+		index := template.Index{Name: text(i, "IndexName"), Key: key(i)}
+		index.Projection.Type = text(at(i, "Projection"), "ProjectionType")
 		made.Indexes = append(made.Indexes, index)
 	}
-	slices.SortFunc(made.Indexes, func(a, b template.Index) int { return strings.Compare(a.Name, b.Name) })
-	made.TTLAttribute = want.TTLAttribute // not made by moto
+	made.TTL = want.TTL // not made by moto
 	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
-		made.StreamView = view
+		made.Stream.View = template.Text(view)
 	}
 	if !reflect.DeepEqual(made, want) {
 		t.Errorf("the table made is %+v, want %+v", made, want)

@@ -250,7 +250,7 @@ func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
 	if n := count(t, d.events); n != 0 {
 		t.Errorf("%d events were written", n)
 	}
-	if log := instance.Log(); strings.Count(log, "read access key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
+	if log := instance.Log(); strings.Count(log, "read API key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
 		t.Errorf("the log does not tell the cause of each: %s", log)
 	}
 	proxy.SetFault(nil)

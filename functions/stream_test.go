@@ -11,9 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
-	"sluice"
 	"sluice/internal/dynamolocal"
-	"sluice/pkg/template"
+	"sluice/internal/test/templatetest"
 )
 
 // stream reads the changes of a table's items as Lambda does for a function: from
@@ -39,11 +38,7 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 		}),
 		arn: described.Table.LatestStreamArn, seen: make(map[string]bool),
 	}
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range tmpl.Functions {
+	for _, f := range templatetest.Functions(t) {
 		if f.Name != function {
 			continue
 		}

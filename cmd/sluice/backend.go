@@ -40,13 +40,14 @@ type backend struct {
 	stores     httpapi.Stores
 	jobs       jobStore // of export jobs
 	keys       access.Store
-	records    string // where, for people
-	countersIn string
-	keyFlags   string // of "sluice keys", for the same keys
+	records    string // where records are, for people
+	countersIn string // where counters are, for people
+	keyFlags   string // flags of "sluice keys" for the same keys
 	close      func() error
 }
 
-// openEmbedded keeps records in a file in dir and counters in memory.
+// openEmbedded returns a backend with records in a file in dir, which it creates
+// if needed, and counters in memory.
 func openEmbedded(dir string) (*backend, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -78,8 +79,9 @@ func openEmbedded(dir string) (*backend, error) {
 	return b, nil
 }
 
-// localDynamoDB is a client of a DynamoDB endpoint. The SDK's own variables
-// hold; region and credentials have defaults, since a local engine takes any.
+// localDynamoDB returns a client of a DynamoDB endpoint. The variables of the
+// AWS SDK apply; region and credentials have defaults, since a local engine
+// accepts any.
 func localDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
@@ -95,23 +97,13 @@ func localDynamoDB(ctx context.Context, getenv func(string) string, endpoint str
 	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }), nil
 }
 
-// ensureTables creates those of the template's tables that are missing, and
-// returns the name of each by its logical id: that of its environment variable,
-// as in the deployment.
-func ensureTables(ctx context.Context, client *dynamodb.Client, tmpl *template.Template, getenv func(string) string) (map[string]string, error) {
-	names := make(map[string]string)
-	for _, table := range tmpl.Tables {
-		name := cmp.Or(getenv(table.EnvVar()), "sluice-"+table.LogicalID)
-		names[table.LogicalID] = name
-		if err := dynamotable.Create(ctx, client, table, name); err != nil {
-			return nil, err
-		}
-	}
-	return names, nil
-}
+// localName returns the name of a table at a DynamoDB endpoint unless an
+// environment variable names another.
+func localName(table template.Table) string { return "sluice-" + table.LogicalID }
 
-// openDynamoDB keeps everything in the template's tables at a DynamoDB
-// endpoint, creating those that are missing.
+// openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
+// It creates the template's tables that are missing, with the names that their
+// environment variables give, as in a deployment.
 func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*backend, error) {
 	client, err := localDynamoDB(ctx, getenv, endpoint)
 	if err != nil {
@@ -121,9 +113,13 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
-	names, err := ensureTables(ctx, client, tmpl, getenv)
-	if err != nil {
-		return nil, fmt.Errorf("use %s: %w", endpoint, err)
+	names := make(map[string]string) // by logical id
+	for _, table := range tmpl.Tables {
+		name := cmp.Or(getenv(table.EnvVar()), localName(table))
+		if err := dynamotable.Create(ctx, client, table, name); err != nil {
+			return nil, fmt.Errorf("use %s: %w", endpoint, err)
+		}
+		names[table.LogicalID] = name
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
 	if b.counters, err = counterdynamo.New(client, names["CountersTable"]); err != nil {

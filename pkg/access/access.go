@@ -1,47 +1,42 @@
-// Package access says who may use which route of the API: keys, what each of
-// them opens, and whether the text that a request brings is one.
+// Package access decides who may use which route of the API: API keys, what
+// each of them permits, and whether a token that a request carries is valid.
 //
-// A key is shown to its owner once, as the text slc_<id>_<secret>. What is kept
-// of it is a [Key], with a hash of the secret: the table of keys lets nobody in.
+// A key is shown to its owner once, as the token slc_<id>_<secret>. Stores hold
+// a [Key], which has only a hash of the secret: nobody can sign in with what
+// they read there.
 package access
 
-import "slices"
+import (
+	"errors"
+	"regexp"
+)
 
-// Scope is what a key must have been given for a route to let it in.
+// Scope is what a key must have been given to use a route.
 type Scope string
 
-// The scopes. The zero value is none of them: a route must declare its own.
+// The scopes. The zero value is not a scope: every route must declare its own.
 const (
-	Public    Scope = "public"    // needs no key, and no key is given it
+	Public    Scope = "public"    // routes that need no key; no key has it
 	Import    Scope = "import"    // puts records in
 	Export    Scope = "export"    // gets records out
 	Dashboard Scope = "dashboard" // export jobs and usage
 )
 
-// Scopes are those that a key can be given, sorted.
+// Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Export, Import} }
 
-// DefaultWorkspace owns every record while access keys are off, and those of
-// keys that were given no other.
+// DefaultWorkspace owns every record while API keys are off, and the records of
+// keys that name no other workspace.
 const DefaultWorkspace = "default"
 
-// maxWorkspaceLength is the most characters of a workspace's name, at least 1.
-const maxWorkspaceLength = 64
+var workspacePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// CheckWorkspace says what is wrong with the name of a workspace, or "" if it
-// may be used. Stores put a '#' behind it in the keys of their items, so that it
-// must have none.
-func CheckWorkspace(name string) string {
-	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, isWorkspaceChar) {
-		return "must be 1 to 64 of the characters A-Z a-z 0-9 . _ -"
+// CheckWorkspace returns an error that says what the name of a workspace must
+// be, or nil if name is valid. Stores append '#' to the name in the keys of
+// their items, so it must not contain one.
+func CheckWorkspace(name string) error {
+	if !workspacePattern.MatchString(name) {
+		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
 	}
-	return ""
-}
-
-func isWorkspaceChar(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
-}
-
-func consistsOf(s string, allowed func(c byte) bool) bool {
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return !allowed(c) })
+	return nil
 }

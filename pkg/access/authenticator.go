@@ -5,11 +5,14 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
-// ErrNotFound is the error for a key that is not there.
+// ErrNotFound is the error for a key that does not exist.
 var ErrNotFound = errors.New("there is no such key")
 
 // ErrExists is the error for a new key whose id is taken.
@@ -17,8 +20,8 @@ var ErrExists = errors.New("there is a key of this id already")
 
 // Store finds keys. Implementations are safe for concurrent use.
 type Store interface {
-	// Get reads a key as it was last written, or fails with ErrNotFound. Any
-	// other error means that the store cannot tell.
+	// Get returns a key as it was last written, or ErrNotFound. Any other error
+	// means that the store cannot tell.
 	Get(ctx context.Context, id string) (Key, error)
 }
 
@@ -26,31 +29,32 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds a key, or fails with ErrExists and changes nothing.
+	// Create adds a key. If the id is taken it returns ErrExists and changes
+	// nothing.
 	Create(ctx context.Context, k Key) error
 
-	// List reads all keys, of every workspace, in the order of their creation.
+	// List returns the keys of all workspaces in the order of their creation.
 	List(ctx context.Context) ([]Key, error)
 
 	// Revoke sets RevokedAt of a key, unless it is set, and returns the key as
-	// it is then. It fails with ErrNotFound.
+	// it is then. It returns ErrNotFound if the key does not exist.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 }
 
-// MaxAge is how old what an Authenticator knows of a key may be: a key that is
-// revoked lets nobody in after that time, anywhere.
+// MaxAge bounds the age of what an Authenticator knows of a key. After a key is
+// revoked, no Authenticator accepts it for longer.
 const MaxAge = time.Minute
 
 const (
 	readTimeout = 2 * time.Second // longest wait for the store
-	maxCached   = 1 << 12         // entries of each generation of a cache
+	maxCached   = 1 << 13         // entries of a cache
 )
 
-// Reason says why a token was refused. It is for logs: a client that learned
-// it would know whether it has guessed an id.
+// Reason says why a token was refused. It is for logs: a client must not learn
+// whether an id exists.
 type Reason string
 
-// The reasons. The zero value is none: the token is good.
+// The reasons. The zero value means that the token was accepted.
 const (
 	ReasonMalformed   Reason = "malformed"
 	ReasonUnknown     Reason = "unknown"
@@ -59,28 +63,27 @@ const (
 	ReasonExpired     Reason = "expired"
 )
 
-// Decision says whether a token is good. A refusal is a Decision, not an error.
+// Decision says whether a token is accepted. A refusal is a Decision, not an
+// error.
 type Decision struct {
-	Key     Key    // the token's; zero when it was refused
-	KeyID   string // what the token says it is; empty when it is malformed
-	Refused Reason // "" when it is good
+	Key     Key    // of the token; zero if the token was refused
+	KeyID   string // id that the token names; empty if it is malformed
+	Refused Reason // "" if the token was accepted
 }
 
-// Authenticator tells whose key a token is. It remembers for MaxAge what it has
-// read of a key, also that there is none, so that it reads its store at most
-// once a minute for each, as long as no more than some thousand are in use. It
-// is safe for concurrent use.
+// Authenticator decides about tokens. It caches what it reads of a key for
+// MaxAge, including that there is no such key, so that it reads its store at
+// most once a minute for each of some thousand keys. It is safe for concurrent
+// use.
 type Authenticator struct {
-	store Store
-	now   func() time.Time
-
-	mu     sync.Mutex
-	known  cache            // keys that are there
-	absent cache            // ids that are not: apart, so that guessing cannot crowd out keys
-	reads  map[string]*read // under way, by id
+	store  Store
+	now    func() time.Time
+	reads  singleflight.Group // by id
+	known  cache              // keys that exist
+	absent cache              // ids that do not: a cache of their own, so that guesses cannot evict keys
 }
 
-// NewAuthenticator makes an Authenticator over store. now is the clock;
+// NewAuthenticator returns an Authenticator over store. now is the clock;
 // time.Now if it is nil.
 func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error) {
 	if store == nil {
@@ -89,12 +92,13 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	return &Authenticator{store: store, now: now, reads: make(map[string]*read)}, nil
+	return &Authenticator{store: store, now: now}, nil
 }
 
-// Authenticate decides about the text of a token. It does the same work for an
-// id that is unknown as for one that is not, so that its time tells neither.
-// An error means that the store could not tell, within 2 seconds.
+// Authenticate decides about the text of a token. It does the same work for
+// unknown ids as for known ones, so that its duration does not tell them apart.
+// An error means that the store could not tell within 2 seconds, or that ctx is
+// done.
 func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
@@ -103,7 +107,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 	hash := token.hash()
 	e, err := a.lookup(ctx, token.ID)
 	if err != nil {
-		return Decision{KeyID: token.ID}, fmt.Errorf("read access key %s: %w", token.ID, err)
+		return Decision{KeyID: token.ID}, fmt.Errorf("read API key %s: %w", token.ID, err)
 	}
 	same := subtle.ConstantTimeCompare(hash[:], e.key.SecretHash[:]) == 1
 	d := Decision{KeyID: token.ID}
@@ -126,73 +130,56 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 type entry struct {
 	key    Key // zero if it was not found
 	found  bool
-	readAt time.Time
+	readAt time.Time // when the read began
 }
 
-// fresh reports whether e may still be believed.
-func (e entry) fresh(now time.Time) bool {
-	age := now.Sub(e.readAt)
-	return age >= 0 && age < MaxAge
-}
-
-// read is a read of the store. Its results are there once done is closed.
-type read struct {
-	done  chan struct{}
-	entry entry
-	err   error
-}
-
-// lookup is what is known of the key with that id, read anew if need be. Calls
-// for one id at the same time share a read.
+// lookup returns what is known of the key with that id, and reads it if need be.
+// Concurrent calls for one id share a read, which outlives the call that began
+// it: each caller waits only until its own ctx is done.
 func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
-	// The wall clock: a function instance may stand still between two events,
-	// and its monotonic clock with it.
-	now := a.now().Round(0)
-	a.mu.Lock()
-	for _, c := range []*cache{&a.known, &a.absent} {
-		if e, ok := c.get(id); ok && e.fresh(now) {
-			a.mu.Unlock()
-			return e, nil
-		}
+	if e, ok := a.cached(id); ok {
+		return e, nil
 	}
-	if r, ok := a.reads[id]; ok {
-		a.mu.Unlock()
-		select {
-		case <-r.done:
-			return r.entry, r.err
-		case <-ctx.Done():
-			return entry{}, ctx.Err()
-		}
+	reading := a.reads.DoChan(id, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		return a.read(ctx, id)
+	})
+	select {
+	case r := <-reading:
+		e, _ := r.Val.(entry)
+		return e, r.Err
+	case <-ctx.Done():
+		return entry{}, ctx.Err()
 	}
-	r := &read{done: make(chan struct{}), err: errors.New("the read of the key panicked")}
-	a.reads[id] = r
-	a.mu.Unlock()
-
-	defer func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.reads, id)
-		switch {
-		case r.err != nil: // not remembered: the next request tries again
-		case r.entry.found:
-			a.known.put(id, r.entry)
-		default:
-			a.absent.put(id, r.entry)
-		}
-		close(r.done)
-	}()
-	// Others may wait for this read although the client who began it has gone.
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-	defer cancel()
-	r.entry, r.err = a.read(bounded, id, now)
-	return r.entry, r.err
 }
 
-// read reads a key. What it finds counts from before the read.
-func (a *Authenticator) read(ctx context.Context, id string, now time.Time) (entry, error) {
+// cached returns the entry of the key with that id unless it is too old.
+func (a *Authenticator) cached(id string) (entry, bool) {
+	now := a.wallClock()
+	for _, c := range []*cache{&a.known, &a.absent} {
+		if e, ok := c.get(id); ok {
+			age := now.Sub(e.readAt)
+			return e, age >= 0 && age < MaxAge
+		}
+	}
+	return entry{}, false
+}
+
+// read reads a key from the store and caches what it finds. A panic becomes an
+// error, because singleflight would end the process.
+func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	readAt := a.wallClock()
 	key, err := a.store.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		return entry{readAt: now}, nil
+		e = entry{readAt: readAt}
+		a.absent.put(id, e)
+		return e, nil
 	}
 	if err == nil {
 		err = key.Validate()
@@ -200,30 +187,35 @@ func (a *Authenticator) read(ctx context.Context, id string, now time.Time) (ent
 	if err != nil {
 		return entry{}, err
 	}
-	return entry{key: key, found: true, readAt: now}, nil
+	e = entry{key: key, found: true, readAt: readAt}
+	a.known.put(id, e)
+	return e, nil
 }
 
-// cache holds entries by id, up to twice maxCached of them: once the young ones
-// are that many they become the old ones, and the old ones are forgotten. An
-// entry that is asked for is young again. The zero value is empty.
+// wallClock returns the time without its monotonic reading: a function instance
+// may be frozen between two requests, and its monotonic clock with it.
+func (a *Authenticator) wallClock() time.Time { return a.now().Round(0) }
+
+// cache holds entries by id, at most maxCached of them: when it is full, it starts
+// again. Entries are of no use after a minute anyway. A cache is safe for
+// concurrent use; its zero value is empty.
 type cache struct {
-	young, old map[string]entry
+	mu      sync.Mutex
+	entries map[string]entry
 }
 
 func (c *cache) get(id string) (entry, bool) {
-	e, ok := c.young[id]
-	if ok {
-		return e, true
-	}
-	if e, ok = c.old[id]; ok {
-		c.put(id, e)
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[id]
 	return e, ok
 }
 
 func (c *cache) put(id string, e entry) {
-	if c.young == nil || len(c.young) >= maxCached {
-		c.young, c.old = make(map[string]entry), c.young
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil || len(c.entries) >= maxCached {
+		c.entries = make(map[string]entry)
 	}
-	c.young[id] = e
+	c.entries[id] = e
 }

@@ -196,7 +196,8 @@ func TestConcurrentRequestsShareARead(t *testing.T) {
 	})
 }
 
-// Who began the read may go, others still get its result; who waits may go too.
+// A caller whose context ends stops waiting, also the one that began the read.
+// The others get the result of the same read.
 func TestAReadOutlivesWhoBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := newKey(t)
@@ -204,23 +205,27 @@ func TestAReadOutlivesWhoBeganIt(t *testing.T) {
 		s.delay = time.Second
 		a := newAuthenticator(t, s, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		first, waiting, gone := make(chan error), make(chan error), make(chan error)
+		first, waiting, gone := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		ask := func(ctx context.Context, result chan error) {
 			_, err := a.Authenticate(ctx, token.Reveal())
 			result <- err
 		}
+		start := time.Now()
 		go ask(ctx, first)
 		synctest.Wait()
 		go ask(t.Context(), waiting)
 		go ask(ctx, gone)
 		synctest.Wait()
 		cancel()
-		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Error(err)
+		for name, result := range map[string]chan error{"the first": first, "the one that waits": gone} {
+			if err := <-result; !errors.Is(err, context.Canceled) || time.Since(start) != 0 {
+				t.Errorf("%s: error %v after %s", name, err, time.Since(start))
+			}
 		}
-		if err := errors.Join(<-first, <-waiting); err != nil {
-			t.Error(err)
+		if err := <-waiting; err != nil || time.Since(start) != time.Second {
+			t.Errorf("the other one: error %v after %s", err, time.Since(start))
 		}
+		want(t, a, token.Reveal(), "")
 		if s.count(k.ID) != 1 {
 			t.Errorf("%d reads", s.count(k.ID))
 		}
@@ -264,19 +269,23 @@ type panicking struct{}
 
 func (panicking) Get(context.Context, string) (access.Key, error) { panic("broken") }
 
-func TestAPanicOfTheStoreLeavesNobodyWaiting(t *testing.T) {
-	_, token := newKey(t)
-	a := newAuthenticator(t, panicking{}, now)
-	for range 2 {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			a.Authenticate(t.Context(), token.Reveal()) //nolint:errcheck // it panics
-		}()
-	}
+func TestAPanicOfTheStoreIsAnErrorOfEveryCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, token := newKey(t)
+		a := newAuthenticator(t, panicking{}, now)
+		for range 2 {
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					d, err := a.Authenticate(t.Context(), token.Reveal())
+					if err == nil || !strings.Contains(err.Error(), "panic: broken") || !strings.Contains(err.Error(), "panicking") || d.Key.ID != "" {
+						t.Errorf("%+v, error %v", d, err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+	})
 }
 
 func TestAnAuthenticatorWantsAStore(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,30 +14,31 @@ import (
 	"unicode/utf8"
 )
 
-// Key lets whoever has its secret use the routes of its scopes, on the records
-// of its workspace.
+// Key is an API key as stores hold it. Whoever has its secret may use the routes
+// of its scopes, on the records of its workspace. Times are in UTC, in whole
+// milliseconds. Its JSON is how files hold it, not for clients.
 type Key struct {
-	ID         string // 12 characters; no secret
-	Name       string // for people; up to 128 characters, may be empty
-	Workspace  string
-	Scopes     []Scope // at least one, sorted
-	SecretHash Hash
-	CreatedAt  time.Time // in UTC, to the millisecond, as are the others
-	ExpiresAt  time.Time // from then on it opens nothing; zero: never
-	RevokedAt  time.Time // zero: it is not
+	ID         string    `json:"id"`            // 12 characters; not secret
+	Name       string    `json:"name,omitzero"` // for people; at most 128 characters, may be empty
+	Workspace  string    `json:"workspace"`     // see CheckWorkspace
+	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
+	SecretHash Hash      `json:"secret_hash"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // from then on the key is not valid; zero: it does not expire
+	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero: not revoked
 }
 
-// Hash is the SHA-256 of a key's secret. A slower hash would guard secrets that
-// people think up; these have 160 random bits. Its text is hexadecimal.
+// Hash is the SHA-256 of a key's secret. A slow hash would protect secrets that
+// people choose; these have 160 random bits. Its text is hexadecimal.
 type Hash [sha256.Size]byte
 
-// String is the hash in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// MarshalText is String.
+// MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what String writes.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (h *Hash) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(h) {
@@ -46,9 +48,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New makes a key like k, of which the name, the workspace, the scopes and the
-// expiry are used, and the token that opens it. It fails when one of those
-// cannot be accepted.
+// New returns a new key with the name, the workspace, the scopes and the expiry
+// of k, and its token. It returns an error if one of these is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -66,13 +67,13 @@ func New(k Key, now time.Time) (Key, Token, error) {
 // maxNameLength is the most characters of a key's name.
 const maxNameLength = 128
 
-// Validate says what keeps k from being a key.
+// Validate returns an error that says which field of k is not valid, or nil.
 func (k Key) Validate() error {
-	if len(k.ID) != idLength || !consistsOf(k.ID, isTokenChar) {
+	if !idPattern.MatchString(k.ID) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
 	}
-	if detail := CheckWorkspace(k.Workspace); detail != "" {
-		return fmt.Errorf("the workspace %q %s", k.Workspace, detail)
+	if err := CheckWorkspace(k.Workspace); err != nil {
+		return fmt.Errorf("the workspace %q %w", k.Workspace, err)
 	}
 	if !utf8.ValidString(k.Name) || utf8.RuneCountInString(k.Name) > maxNameLength || strings.ContainsFunc(k.Name, unicode.IsControl) {
 		return fmt.Errorf("the name must have at most %d characters, none of them a control character", maxNameLength)
@@ -91,7 +92,7 @@ func (k Key) Validate() error {
 // Has reports whether k has been given scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
 
-// Status is what k is worth at the time now.
+// Status returns the status of k at the time now.
 func (k Key) Status(now time.Time) Status {
 	switch {
 	case !k.RevokedAt.IsZero():
@@ -102,7 +103,7 @@ func (k Key) Status(now time.Time) Status {
 	return Active
 }
 
-// Status says whether a key that is there opens anything.
+// Status says whether a key that exists is valid.
 type Status string
 
 // The statuses of a key.
@@ -112,8 +113,8 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Token is what the owner of a key has: its id and its secret. It prints
-// without the secret, whatever prints it.
+// Token is what the owner of a key has: its id and its secret. However it is
+// printed, the secret is left out.
 type Token struct {
 	ID     string
 	secret string
@@ -124,13 +125,17 @@ const (
 	idLength     = 12
 	secretLength = 32
 
-	// alphabet has 32 characters, 5 bits each, and none of 0 and o, 1 and l.
+	// alphabet has 32 characters, so that each carries 5 bits. It lacks 0 and o,
+	// and 1 and l, which are easily confused.
 	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
 )
 
-func isTokenChar(c byte) bool { return strings.IndexByte(alphabet, c) >= 0 }
+var (
+	idPattern    = regexp.MustCompile(`^[2-9a-km-np-z]{12}$`)
+	tokenPattern = regexp.MustCompile(`^slc_([2-9a-km-np-z]{12})_([2-9a-km-np-z]{32})$`)
+)
 
-// randomText is n random characters of the alphabet.
+// randomText returns n random characters of the alphabet.
 func randomText(n int) string {
 	b := make([]byte, n)
 	rand.Read(b) //nolint:errcheck // it never fails: package crypto/rand
@@ -142,22 +147,21 @@ func randomText(n int) string {
 
 // ParseToken reads the text of a token. ok is false for anything else.
 func ParseToken(text string) (t Token, ok bool) {
-	prefix, rest, _ := strings.Cut(text, "_")
-	id, secret, _ := strings.Cut(rest, "_")
-	if prefix != tokenPrefix || len(id) != idLength || len(secret) != secretLength || !consistsOf(id+secret, isTokenChar) {
+	parts := tokenPattern.FindStringSubmatch(text)
+	if parts == nil {
 		return Token{}, false
 	}
 	// A substring would keep the whole text in memory for as long as the id.
-	return Token{ID: strings.Clone(id), secret: secret}, true
+	return Token{ID: strings.Clone(parts[1]), secret: parts[2]}, true
 }
 
-// Reveal is the whole text, secret included: slc_<id>_<secret>.
+// Reveal returns the whole text, including the secret: slc_<id>_<secret>.
 func (t Token) Reveal() string { return strings.Join([]string{tokenPrefix, t.ID, t.secret}, "_") }
 
-// String is the text without the secret.
+// String returns the text without the secret.
 func (t Token) String() string { return tokenPrefix + "_" + t.ID + "_…" }
 
-// GoString is String.
+// GoString returns the text without the secret.
 func (t Token) GoString() string { return t.String() }
 
 func (t Token) hash() Hash { return sha256.Sum256([]byte(t.secret)) }

@@ -41,27 +41,30 @@ func TestAFloodOfUnknownIDsIsForgotten(t *testing.T) {
 	ask(token, "")
 	for range 10 * maxCached {
 		ask(Token{ID: randomText(idLength), secret: token.secret}, ReasonUnknown)
-		if n := len(a.absent.young) + len(a.absent.old); n > 2*maxCached {
+		if n := len(a.absent.entries); n > maxCached {
 			t.Fatalf("%d unknown ids are remembered", n)
 		}
 	}
 	ask(token, "")
-	if s.reads != 1 || len(a.known.young)+len(a.known.old) != 1 || len(a.reads) != 0 {
-		t.Errorf("the key was read %d times; %d keys are remembered, %d reads under way", s.reads, len(a.known.young)+len(a.known.old), len(a.reads))
+	if s.reads != 1 || len(a.known.entries) != 1 {
+		t.Errorf("the key was read %d times; %d keys are remembered", s.reads, len(a.known.entries))
 	}
 }
 
-// What is asked for stays while what is not is forgotten.
-func TestTheCacheForgetsTheOldest(t *testing.T) {
+// A cache holds what it was given last, and never more than its bound.
+func TestTheCacheIsBounded(t *testing.T) {
 	var c cache
-	c.put("kept", entry{found: true})
-	for range 5 * maxCached {
-		c.put(randomText(idLength), entry{})
-		if e, ok := c.get("kept"); !ok || !e.found {
-			t.Fatal("what is asked for was forgotten")
-		}
+	if _, ok := c.get("a"); ok {
+		t.Error("an empty cache has an entry")
 	}
-	if n := len(c.young) + len(c.old); n > 2*maxCached {
-		t.Errorf("%d entries", n)
+	for n := range 3 * maxCached {
+		id := randomText(idLength)
+		c.put(id, entry{found: true})
+		if e, ok := c.get(id); !ok || !e.found {
+			t.Fatal("the last entry was forgotten")
+		}
+		if got := len(c.entries); got > maxCached || n < maxCached && got != n+1 {
+			t.Fatalf("%d entries after %d", got, n+1)
+		}
 	}
 }

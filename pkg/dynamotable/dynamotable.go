@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// Client is what Create needs of a *dynamodb.Client.
+// Client is the part of *dynamodb.Client that Create uses.
 type Client interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -26,18 +25,18 @@ type Client interface {
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-// MaxWait is how long Create waits at most for a table to become active. AWS
-// takes up to half a minute for an empty one, DynamoDB Local none.
+// MaxWait bounds how long Create waits for a table to become active. AWS takes
+// up to half a minute for an empty table, DynamoDB Local no time.
 const MaxWait = 2 * time.Minute
 
-// ErrDiffers is the error for a table of the name that has other keys, indexes,
-// another stream or TTL attribute than its definition. Create leaves it as it was.
+// ErrDiffers is the error for a table of this name whose key, indexes, stream or
+// TTL attribute differ from the definition. Create leaves it as it was.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// Create makes sure that a table like table exists under name and is active,
-// and that its items expire where they are to. It may be called again, also by
-// several programs at once. After any other error than ErrDiffers a table may
-// be left; calling again finishes it.
+// Create creates a table as defined by table under name, unless it exists, waits
+// until it is active and enables its expiry. It may be called again, and by
+// several programs at once. An error other than ErrDiffers may leave a table
+// behind; another call completes it.
 func Create(ctx context.Context, client Client, table template.Table, name string) error {
 	if err := create(ctx, client, table, name); err != nil {
 		return fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
@@ -62,125 +61,111 @@ func create(ctx context.Context, client Client, table template.Table, name strin
 	if !same(table, out.Table) {
 		return ErrDiffers
 	}
-	if table.TTLAttribute == "" {
+	if !table.TTL.Enabled {
 		return nil
 	}
-	return expire(ctx, client, name, table.TTLAttribute)
+	return expire(ctx, client, name, string(table.TTL.Attribute))
 }
 
-// input is the request for the table.
+// input returns the request that creates the table.
 func input(table template.Table, name string) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:   &name,
-		BillingMode: types.BillingModePayPerRequest,
-		KeySchema:   key(table.Hash, table.Range),
+		BillingMode: types.BillingMode(table.BillingMode),
+		KeySchema:   schema(table.Key),
 	}
-	for _, attribute := range slices.Sorted(maps.Keys(table.Attributes)) {
+	for _, a := range table.Attributes {
 		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
-			AttributeName: aws.String(attribute),
-			AttributeType: types.ScalarAttributeType(table.Attributes[attribute]),
+			AttributeName: aws.String(string(a.Name)),
+			AttributeType: types.ScalarAttributeType(a.Type),
 		})
 	}
 	for _, index := range table.Indexes {
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
-			IndexName:  aws.String(index.Name),
-			KeySchema:  key(index.Hash, index.Range),
-			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection)},
+			IndexName:  aws.String(string(index.Name)),
+			KeySchema:  schema(index.Key),
+			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection.Type)},
 		})
 	}
-	if table.StreamView != "" {
-		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewType(table.StreamView)}
+	if view := table.Stream.View; view != "" {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewType(view)}
 	}
 	return in
 }
 
-func key(hash, rng string) []types.KeySchemaElement {
-	schema := []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}}
-	if rng != "" {
-		schema = append(schema, types.KeySchemaElement{AttributeName: &rng, KeyType: types.KeyTypeRange})
+func schema(key []template.KeyElement) (schema []types.KeySchemaElement) {
+	for _, e := range key {
+		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(string(e.Name)), KeyType: types.KeyType(e.Type)})
 	}
 	return schema
 }
 
-// same reports whether the table that exists has the attributes, the keys, the
+// same reports whether an existing table has the key, the attributes, the
 // indexes and the stream of the definition.
 func same(table template.Table, exists *types.TableDescription) bool {
-	attributes := map[string]string{}
+	found := template.Table{Key: key(exists.KeySchema)}
 	for _, a := range exists.AttributeDefinitions {
-		attributes[aws.ToString(a.AttributeName)] = string(a.AttributeType)
+		found.Attributes = append(found.Attributes, template.Attribute{Name: text(a.AttributeName), Type: template.Text(a.AttributeType)})
 	}
-	var indexes []template.Index
 	for _, i := range exists.GlobalSecondaryIndexes {
-		index := template.Index{Name: aws.ToString(i.IndexName)}
-		index.Hash, index.Range = names(i.KeySchema)
+		index := template.Index{Name: text(i.IndexName), Key: key(i.KeySchema)}
 		if i.Projection != nil {
-			index.Projection = string(i.Projection.ProjectionType)
+			index.Projection.Type = template.Text(i.Projection.ProjectionType)
 		}
-		indexes = append(indexes, index)
+		found.Indexes = append(found.Indexes, index)
 	}
-	view := ""
 	if stream := exists.StreamSpecification; stream != nil && aws.ToBool(stream.StreamEnabled) {
-		view = string(stream.StreamViewType)
+		found.Stream.View = template.Text(stream.StreamViewType)
 	}
-	hash, rng := names(exists.KeySchema)
-	return view == table.StreamView && hash == table.Hash && rng == table.Range &&
-		maps.Equal(attributes, table.Attributes) &&
-		len(indexes) == len(table.Indexes) &&
-		!slices.ContainsFunc(indexes, func(i template.Index) bool { return !slices.Contains(table.Indexes, i) })
+	return slices.Equal(parts(found), parts(table))
 }
 
-// names is the inverse of key.
-func names(schema []types.KeySchemaElement) (hash, rng string) {
+// parts describes what same compares. It is sorted, because DynamoDB returns
+// attributes and indexes in any order.
+func parts(t template.Table) []string {
+	parts := []string{fmt.Sprint("key ", t.Key), fmt.Sprint("stream ", t.Stream)}
+	for _, a := range t.Attributes {
+		parts = append(parts, fmt.Sprint("attribute ", a))
+	}
+	for _, i := range t.Indexes {
+		parts = append(parts, fmt.Sprint("index ", i))
+	}
+	slices.Sort(parts)
+	return parts
+}
+
+// key is the inverse of schema.
+func key(schema []types.KeySchemaElement) (key []template.KeyElement) {
 	for _, e := range schema {
-		if e.KeyType == types.KeyTypeHash {
-			hash = aws.ToString(e.AttributeName)
-		} else {
-			rng = aws.ToString(e.AttributeName)
-		}
+		key = append(key, template.KeyElement{Name: text(e.AttributeName), Type: template.Text(e.KeyType)})
 	}
-	return hash, rng
+	return key
 }
 
-// expire lets the table's items expire by the attribute.
+func text(s *string) template.Text { return template.Text(aws.ToString(s)) }
+
+// expire enables expiry by the attribute. DynamoDB rejects that if expiry is
+// enabled already, by an earlier call or by a concurrent one.
 func expire(ctx context.Context, client Client, name, attribute string) error {
-	done, err := expires(ctx, client, name, attribute)
-	if done || err != nil {
-		return err
-	}
-	_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-		TableName: &name,
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{
-			AttributeName: &attribute,
-			Enabled:       aws.Bool(true),
-		},
+	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},
 	})
-	if err == nil {
+	if updateErr == nil {
 		return nil
 	}
-	// DynamoDB has no code of its own for "already enabled": another creator of
-	// the same table may have been faster.
-	if done, again := expires(ctx, client, name, attribute); done || again != nil {
-		return again
-	}
-	return fmt.Errorf("update time to live: %w", err)
-}
-
-// expires reports whether the table's items expire by the attribute already.
-func expires(ctx context.Context, client Client, name, attribute string) (bool, error) {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
-		return false, fmt.Errorf("describe time to live: %w", err)
+		return fmt.Errorf("describe time to live: %w", err)
 	}
-	ttl := out.TimeToLiveDescription
-	if ttl == nil {
-		return false, nil
-	}
-	switch ttl.TimeToLiveStatus {
-	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
-		if aws.ToString(ttl.AttributeName) != attribute {
-			return false, ErrDiffers
+	if ttl := out.TimeToLiveDescription; ttl != nil {
+		switch ttl.TimeToLiveStatus {
+		case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+			if aws.ToString(ttl.AttributeName) != attribute {
+				return ErrDiffers
+			}
+			return nil
 		}
-		return true, nil
 	}
-	return false, nil
+	return fmt.Errorf("update time to live: %w", updateErr)
 }

@@ -21,16 +21,26 @@ import (
 
 // jobs has all that a definition may have.
 var jobs = template.Table{
-	LogicalID:  "JobsTable",
-	Hash:       "pk",
-	Range:      "at",
-	Attributes: map[string]string{"pk": "S", "at": "N", "hash": "B"},
+	LogicalID:   "JobsTable",
+	BillingMode: "PAY_PER_REQUEST",
+	Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
+	Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
 	Indexes: []template.Index{
-		{Name: "by_hash", Hash: "hash", Projection: "KEYS_ONLY"},
-		{Name: "by_time", Hash: "at", Range: "pk", Projection: "ALL"},
+		{Name: "by_time", Key: []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}}, Projection: template.Projection{Type: "ALL"}},
+		{Name: "by_hash", Key: []template.KeyElement{{Name: "hash", Type: "HASH"}}, Projection: template.Projection{Type: "KEYS_ONLY"}},
 	},
-	TTLAttribute: "expires_at",
-	StreamView:   "NEW_IMAGE",
+	TTL:    template.TTL{Attribute: "expires_at", Enabled: true},
+	Stream: template.Stream{View: "NEW_IMAGE"},
+}
+
+// copyOfJobs returns a copy of jobs that a test may change.
+func copyOfJobs() template.Table {
+	table := jobs
+	table.Attributes, table.Key, table.Indexes = slices.Clone(jobs.Attributes), slices.Clone(jobs.Key), slices.Clone(jobs.Indexes)
+	for i := range table.Indexes {
+		table.Indexes[i].Key = slices.Clone(table.Indexes[i].Key)
+	}
+	return table
 }
 
 // fresh is a table name that nothing else uses. The table is deleted with the test.
@@ -124,21 +134,19 @@ func TestCreateRefusesAnotherDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*template.Table){
-		"no range":   func(d *template.Table) { d.Range = "" },
-		"other hash": func(d *template.Table) { d.Hash, d.Range = d.Range, d.Hash },
-		"other type": func(d *template.Table) { d.Attributes = map[string]string{"pk": "S", "at": "S", "hash": "B"} },
+		"no range":   func(d *template.Table) { d.Key = d.Key[:1] },
+		"other hash": func(d *template.Table) { d.Key[0].Name, d.Key[1].Name = d.Key[1].Name, d.Key[0].Name },
+		"other type": func(d *template.Table) { d.Attributes[1].Type = "S" },
 		"one index less": func(d *template.Table) {
-			d.Attributes = map[string]string{"pk": "S", "at": "N"}
-			d.Indexes = d.Indexes[1:]
+			d.Attributes, d.Indexes = d.Attributes[:2], d.Indexes[:1]
 		},
-		"other projection": func(d *template.Table) {
-			d.Indexes = slices.Clone(d.Indexes)
-			d.Indexes[1].Projection = "KEYS_ONLY"
-		},
-		"other expiry": func(d *template.Table) { d.TTLAttribute = "gone_at" },
-		"no stream":    func(t *template.Table) { t.StreamView = "" },
+		"other index key":  func(d *template.Table) { d.Indexes[1].Key = d.Indexes[0].Key },
+		"other projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "KEYS_ONLY" },
+		"other expiry":     func(d *template.Table) { d.TTL.Attribute = "gone_at" },
+		"no stream":        func(d *template.Table) { d.Stream = template.Stream{} },
+		"other stream":     func(d *template.Table) { d.Stream.View = "OLD_IMAGE" },
 	} {
-		other := jobs
+		other := copyOfJobs()
 		change(&other)
 		if err := dynamotable.Create(t.Context(), client, other, name); !errors.Is(err, dynamotable.ErrDiffers) {
 			t.Errorf("%s: got %v", what, err)
@@ -179,14 +187,62 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 }
 
-func TestCreateReportsFailure(t *testing.T) {
+// Package template leaves it to DynamoDB to reject definitions of no valid table.
+func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
-	unused := jobs
-	unused.Indexes = nil // leaves an attribute that no key uses
-	err := dynamotable.Create(t.Context(), client, unused, fresh(t, client))
-	if err == nil || !strings.HasPrefix(err.Error(), "create table JobsTable as dynamotable-") {
-		t.Errorf("got %v", err)
+	for what, change := range map[string]func(*template.Table){
+		"no billing mode":        func(d *template.Table) { d.BillingMode = "" },
+		"provisioned":            func(d *template.Table) { d.BillingMode = "PROVISIONED" },
+		"no attributes":          func(d *template.Table) { d.Attributes = nil },
+		"attribute type":         func(d *template.Table) { d.Attributes[1].Type = "SS" },
+		"attribute without type": func(d *template.Table) { d.Attributes[1].Type = "" },
+		"attribute without name": func(d *template.Table) { d.Attributes[0].Name = "" },
+		"attribute twice":        func(d *template.Table) { d.Attributes = append(d.Attributes, d.Attributes[0]) },
+		"attribute twice, differs": func(d *template.Table) {
+			d.Attributes = append(d.Attributes, template.Attribute{Name: "pk", Type: "N"})
+		},
+		"attribute without use":    func(d *template.Table) { d.Indexes = nil },
+		"key without attribute":    func(d *template.Table) { d.Attributes = d.Attributes[:2] },
+		"no key":                   func(d *template.Table) { d.Key = nil },
+		"range without hash":       func(d *template.Table) { d.Key[0].Type = "RANGE"; d.Key = d.Key[:1] },
+		"range before hash":        func(d *template.Table) { slices.Reverse(d.Key) },
+		"two hashes":               func(d *template.Table) { d.Key[1].Type = "HASH" },
+		"key type":                 func(d *template.Table) { d.Key[1].Type = "SORT" },
+		"index twice":              func(d *template.Table) { d.Indexes[1].Name = d.Indexes[0].Name },
+		"index without name":       func(d *template.Table) { d.Indexes[1].Name = "" },
+		"index without key":        func(d *template.Table) { d.Indexes[0].Key = nil },
+		"two hashes of an index":   func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
+		"index without projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "" },
+		"unknown projection":       func(d *template.Table) { d.Indexes[0].Projection.Type = "SOME" },
+		"projection of some":       func(d *template.Table) { d.Indexes[0].Projection.Type = "INCLUDE" },
+		"stream view":              func(d *template.Table) { d.Stream.View = "ALL" },
+		"expiry by no attribute":   func(d *template.Table) { d.TTL.Attribute = "" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			table := copyOfJobs()
+			change(&table)
+			err := dynamotable.Create(t.Context(), client, table, fresh(t, client))
+			if err == nil || !strings.HasPrefix(err.Error(), "create table JobsTable as dynamotable-") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A definition whose expiry is disabled is a table whose items do not expire.
+func TestCreateLeavesDisabledExpiryOff(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	name, table := fresh(t, client), copyOfJobs()
+	table.TTL.Enabled = false
+	if err := dynamotable.Create(t.Context(), client, table, name); err != nil {
+		t.Fatal(err)
+	}
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
+		t.Errorf("got %+v, %v", ttl, err)
 	}
 }
 

@@ -1,15 +1,14 @@
-// Package boltstore keeps access keys in a bbolt file of their own, for a server
-// that needs no other program.
+// Package boltstore keeps API keys in a bbolt file of their own, for a server that
+// needs no other program.
 //
-// bbolt locks a file for as long as it is open, so each operation opens the
-// file and closes it again: keys can be managed while a server runs that reads
-// each of them at most once a minute.
+// bbolt locks a file while it is open, so each operation opens the file and closes
+// it again. Keys can thus be managed while a server runs, which reads each of them
+// at most once a minute.
 //
-// The bucket keys holds the JSON of every key by id.
+// The bucket keys has the JSON of every key by id.
 package boltstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +28,17 @@ const lockTimeout = time.Second
 
 var bucket = []byte("keys")
 
-// Store is an access.Manager. It is safe for concurrent use, by several
-// processes too.
+// Store is an access.Manager. It is safe for concurrent use, also by several
+// processes.
 //
-// Its methods fail, and do nothing, when their context is done at the call.
-// What has begun runs to its end.
+// If the context is done at the call, its methods do nothing and return an error.
+// They do not watch the context later.
 type Store struct {
 	path string
 }
 
-// New makes a Store of the file at path. The file is made by the first Create;
-// until then there are no keys. Its directory must be there.
+// New returns a Store in the file at path, whose directory must exist. The first
+// Create creates the file; until then there are no keys.
 func New(path string) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("access boltstore: a path is required")
@@ -47,52 +46,32 @@ func New(path string) (*Store, error) {
 	return &Store{path: path}, nil
 }
 
-// row is a key as JSON.
-type row struct {
-	ID         string         `json:"id"`
-	Name       string         `json:"name,omitzero"`
-	Workspace  string         `json:"workspace"`
-	Scopes     []access.Scope `json:"scopes"`
-	SecretHash access.Hash    `json:"secret_hash"`
-	CreatedAt  time.Time      `json:"created_at"`
-	ExpiresAt  time.Time      `json:"expires_at,omitzero"`
-	RevokedAt  time.Time      `json:"revoked_at,omitzero"`
-}
-
-// view calls read with the bucket of the keys; with nil if there is no file yet.
-func (s *Store) view(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
-	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(ctx.Err(), read(nil))
-	}
-	return s.with(ctx, op, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}, func(db *bbolt.DB) error {
-		return db.View(func(tx *bbolt.Tx) error { return read(tx.Bucket(bucket)) })
-	})
-}
-
-// update calls write with the bucket of the keys and commits what it did,
-// unless it failed.
-func (s *Store) update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
-	return s.with(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
-		return db.Update(func(tx *bbolt.Tx) error {
-			b, err := tx.CreateBucketIfNotExists(bucket)
-			if err != nil {
-				return err
-			}
-			return write(b)
-		})
-	})
-}
-
-// with opens the file for as long as f runs.
-func (s *Store) with(ctx context.Context, op string, opts *bbolt.Options, f func(*bbolt.DB) error) error {
+// with opens the file and calls f with the bucket of the keys, in a transaction
+// that writes or only reads. The bucket is nil if f only reads and no key was ever
+// created.
+func (s *Store) with(ctx context.Context, op string, write bool, f func(keys *bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	db, err := bbolt.Open(s.path, 0o600, opts)
+	if _, err := os.Stat(s.path); !write && errors.Is(err, fs.ErrNotExist) {
+		return f(nil)
+	}
+	db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: !write})
 	if err != nil {
 		return fmt.Errorf("%s: open %s: %w", op, s.path, err)
 	}
-	if err := errors.Join(f(db), db.Close()); err != nil {
+	if write {
+		err = db.Update(func(tx *bbolt.Tx) error {
+			keys, err := tx.CreateBucketIfNotExists(bucket)
+			if err != nil {
+				return err
+			}
+			return f(keys)
+		})
+	} else {
+		err = db.View(func(tx *bbolt.Tx) error { return f(tx.Bucket(bucket)) })
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
@@ -100,14 +79,13 @@ func (s *Store) with(ctx context.Context, op string, opts *bbolt.Options, f func
 
 // Get implements access.Store.
 func (s *Store) Get(ctx context.Context, id string) (k access.Key, err error) {
-	err = s.view(ctx, "get key", func(keys *bbolt.Bucket) (err error) {
+	err = s.with(ctx, "get key", false, func(keys *bbolt.Bucket) (err error) {
 		k, err = get(keys, id)
 		return err
 	})
 	return k, err
 }
 
-// get reads a key from keys, which may be nil.
 func get(keys *bbolt.Bucket, id string) (access.Key, error) {
 	if keys == nil {
 		return access.Key{}, access.ErrNotFound
@@ -116,31 +94,30 @@ func get(keys *bbolt.Bucket, id string) (access.Key, error) {
 	if value == nil {
 		return access.Key{}, access.ErrNotFound
 	}
-	r, err := boltrecord.Decode[row](value)
-	return access.Key(r), err
+	return boltrecord.Decode[access.Key](value)
 }
 
 // Create implements access.Manager.
 func (s *Store) Create(ctx context.Context, k access.Key) error {
-	return s.update(ctx, "create key", func(keys *bbolt.Bucket) error {
+	return s.with(ctx, "create key", true, func(keys *bbolt.Bucket) error {
 		if keys.Get([]byte(k.ID)) != nil {
 			return access.ErrExists
 		}
-		return boltrecord.Put(keys, k.ID, row(k))
+		return boltrecord.Put(keys, k.ID, k)
 	})
 }
 
 // List implements access.Manager.
 func (s *Store) List(ctx context.Context) (list []access.Key, err error) {
-	err = s.view(ctx, "list keys", func(keys *bbolt.Bucket) error {
-		if keys == nil {
-			return nil
+	err = s.with(ctx, "list keys", false, func(keys *bbolt.Bucket) error {
+		for _, value := range boltrecord.Scan(keys, "", "", true) {
+			k, err := boltrecord.Decode[access.Key](value)
+			if err != nil {
+				return err
+			}
+			list = append(list, k)
 		}
-		return keys.ForEach(func(_, value []byte) error {
-			r, err := boltrecord.Decode[row](value)
-			list = append(list, access.Key(r))
-			return err
-		})
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -151,17 +128,17 @@ func (s *Store) List(ctx context.Context) (list []access.Key, err error) {
 
 // Revoke implements access.Manager.
 func (s *Store) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
-	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		return access.Key{}, access.ErrNotFound // a file would be made
+	if _, err := s.Get(ctx, id); err != nil {
+		return access.Key{}, err // and no file is created
 	}
-	err = s.update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
+	err = s.with(ctx, "revoke key", true, func(keys *bbolt.Bucket) (err error) {
 		if k, err = get(keys, id); err != nil {
 			return err
 		}
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = at.UTC().Truncate(time.Millisecond)
 		}
-		return boltrecord.Put(keys, k.ID, row(k))
+		return boltrecord.Put(keys, k.ID, k)
 	})
 	return k, err
 }

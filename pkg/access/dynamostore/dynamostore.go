@@ -1,10 +1,10 @@
-// Package dynamostore keeps access keys in a DynamoDB table.
+// Package dynamostore keeps API keys in a DynamoDB table.
 //
 // The table's partition key is id (S). The other attributes are workspace, name
 // (absent if it is empty), secret_hash (hexadecimal), created_at, expires_at
 // (absent if the key does not expire) and revoked_at (absent until then), the
 // times as the text of record.Time, all S, and scopes, a set of S. Keys that have
-// expired or were revoked stay: they say who had access.
+// expired or were revoked stay in the table: they tell who had access.
 package dynamostore
 
 import (
@@ -24,8 +24,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Functions need no
-// more of it than GetItem.
+// Client is the part of *dynamodb.Client that a Store uses. Functions use only
+// GetItem.
 type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter
@@ -39,7 +39,7 @@ type Store struct {
 	table  string
 }
 
-// New makes a Store over the table of that name.
+// New returns a Store over the table of that name.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("access dynamostore: a client and a table name are required")
@@ -47,8 +47,8 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Get implements access.Store. The read is strongly consistent: a key that has
-// been revoked must not be found as it was before.
+// Get implements access.Store. The read is strongly consistent, so that a revoked
+// key is never found as it was before.
 func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
 	item, err := dynamorecord.Get(ctx, s.client, s.table, primaryKey(id))
 	switch {
@@ -60,14 +60,14 @@ func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
 	return fromItem(item)
 }
 
-// Create implements access.Manager. A put whose answer was lost, and which the
-// SDK repeats, finds its own key there and has succeeded.
+// Create implements access.Manager. If the SDK retries a put whose response was
+// lost, the retry finds the key of the first attempt, and Create succeeds.
 func (s *Store) Create(ctx context.Context, k access.Key) error {
 	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "id", toItem(k))
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("create key: %w", err)
-	}
-	if created {
+	case created:
 		return nil
 	}
 	stored, err := fromItem(item)

@@ -1,10 +1,10 @@
 // Package boltstore keeps entities in a bbolt file, for a server that needs no
-// other program. They outlive the process.
+// other program.
 //
-// The bucket entities holds a bucket for each workspace, and that the JSON of
-// every entity by id: bbolt sorts keys by bytes, which is the order of lists.
-// The bucket entities_by_type holds a bucket for each workspace, and that one
-// for each type, whose keys and values are the ids of its entities.
+// The bucket entities has a bucket for each workspace, with the JSON of every
+// entity by id: bbolt sorts keys by bytes, which is the order of lists. The
+// bucket entities_by_type has a bucket for each workspace, and in it one for each
+// type, whose keys and values are the ids of its entities.
 package boltstore
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// byType is the bucket of the index.
+// byType is the bucket of the index by type.
 const byType = "entities_by_type"
 
 // Store is an entity.Store. It is safe for concurrent use.
@@ -28,7 +28,7 @@ type Store struct {
 	workspaces *boltrecord.Workspaces
 }
 
-// New makes a Store in db, which other stores may share. The caller closes db.
+// New returns a Store in db, which other stores may share. The caller closes db.
 func New(db *bbolt.DB) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("entity boltstore: a database is required")
@@ -37,22 +37,10 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("entity boltstore: %w", err)
 	}
-	err = workspaces.EnsureIndex(byType, func(workspace string, entities *bbolt.Bucket) error {
-		return entities.ForEach(func(_, value []byte) error {
-			e, err := boltrecord.Decode[entity.Entity](value)
-			if err != nil {
-				return err
-			}
-			return index(entities, workspace, e)
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("entity boltstore: %w", err)
-	}
 	return &Store{workspaces: workspaces}, nil
 }
 
-// index notes e in the index of its type.
+// index adds e to the index by type.
 func index(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
 	ids, err := boltrecord.EnsureNested(entities, byType, workspace, e.Type)
 	if err != nil {
@@ -73,8 +61,8 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	return stored, created, err
 }
 
-// Update implements entity.Store. Transactions that write come one after the
-// other, so nothing can come between.
+// Update implements entity.Store. bbolt runs one writing transaction at a time, so
+// no other write comes between.
 func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (stored entity.Entity, err error) {
 	err = s.workspaces.Update(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
 		value := entities.Get([]byte(id))
@@ -149,11 +137,11 @@ func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, unt
 	return n, err
 }
 
-// scan ranges over the entities that q asks for.
+// scan ranges over the entities that q selects. entities is the workspace's bucket.
 func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
-		low = q.AfterID + "\x00" // the next text after it, which is no id
+		low = q.AfterID + "\x00" // the next string, which is not a valid id
 	}
 	if q.Type == "" {
 		return boltrecord.Scan(entities, low, "", true)

@@ -3,12 +3,12 @@
 // The table's partition key is workspace (S), its sort key id (S): DynamoDB
 // sorts strings by bytes, which is the order of lists. The other attributes
 // are type, attributes (JSON text), created_at and updated_at (the text of
-// record.Time), and type_key: workspace, '#', type. All are S. Attributes are
-// text and not a map, so that they keep their bytes: DynamoDB's numbers have 38
-// digits and no trailing zeros.
+// record.Time), and type_key: workspace, '#', type. All are S. attributes is text
+// and not a map, so that it keeps its bytes: DynamoDB's numbers have 38 digits
+// and no trailing zeros.
 //
 // The global secondary index by_type, of type_key and id, serves lists of one
-// type. It holds all attributes: entities are never looked up one by one.
+// type. It projects all attributes, so that a list is one query.
 package dynamostore
 
 import (
@@ -38,7 +38,7 @@ type Store struct {
 	table  string
 }
 
-// New makes a Store over the table of that name.
+// New returns a Store over the table of that name.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("entity dynamostore: a client and a table name are required")
@@ -46,21 +46,24 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Create implements entity.Store with one PutItem, whose refusal brings the
-// entity that is there: a read would cost a call and could come too early. See
-// dynamorecord.Create about repeats by the SDK.
+// Create implements entity.Store with one conditional PutItem. If the condition
+// fails, the response carries the existing entity. See dynamorecord.Create about
+// retries by the SDK.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "workspace", toItem(workspace, e))
-	if err != nil {
+	switch {
+	case err != nil:
 		return entity.Entity{}, false, dynamorecord.Error("create entity", err)
+	case created:
+		return e, true, nil
 	}
 	stored, err = fromItem(item)
-	return stored, created, err
+	return stored, false, err
 }
 
-// Update implements entity.Store with a read and a put on the condition that
-// the entity is still what was read, in every attribute. When it is not, the
-// refusal brings what it has become, and that is tried next.
+// Update implements entity.Store with a read, and a put on the condition that the
+// entity still has every attribute that was read. If the condition fails, the
+// response carries the entity as it is now, and Update tries again with that.
 func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (entity.Entity, error) {
 	was, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
 	if err != nil {
@@ -128,7 +131,7 @@ func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, unt
 	return n, nil
 }
 
-// query asks for the entities of a type, "" for all, behind an id.
+// query returns a query for the entities of a type, "" for all, after an id.
 func (s *Store) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -149,13 +152,13 @@ func (s *Store) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	return in
 }
 
-// key is the table's key of an entity.
+// key returns the primary key of an entity.
 func key(workspace, id string) dynamorecord.Item {
 	return dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)}
 }
 
-// typeKey is the partition of by_type that holds a workspace's entities of a
-// type. A workspace has no '#', so no two share one.
+// typeKey returns the partition key of by_type for a workspace's entities of a
+// type. It is unique, because a workspace's name has no '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
 func toItem(workspace string, e entity.Entity) dynamorecord.Item {

@@ -1,11 +1,11 @@
 // Package boltstore keeps events in a bbolt file, for a server that needs no
-// other program. They outlive the process.
+// other program.
 //
-// The bucket events holds a bucket for each workspace, and that two more: by_id
+// The bucket events has a bucket for each workspace, and in it two more: by_id
 // has the JSON of every event by id, by_position the id of every event by
 // event.Position.String. bbolt sorts keys by bytes, which is the order of lists.
-// The bucket events_by_entity holds a bucket for each workspace, and that one
-// for each entity id, which is like by_position.
+// The bucket events_by_entity has a bucket for each workspace, and in it one for
+// each entity id, which is like by_position.
 package boltstore
 
 import (
@@ -26,7 +26,7 @@ const (
 	byID       = "by_id"
 	byPosition = "by_position"
 
-	// The bucket of the index.
+	// The bucket of the index by entity.
 	byEntity = "events_by_entity"
 )
 
@@ -35,7 +35,7 @@ type Store struct {
 	workspaces *boltrecord.Workspaces
 }
 
-// New makes a Store in db, which other stores may share. The caller closes db.
+// New returns a Store in db, which other stores may share. The caller closes db.
 func New(db *bbolt.DB) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("event boltstore: a database is required")
@@ -44,22 +44,10 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event boltstore: %w", err)
 	}
-	err = workspaces.EnsureIndex(byEntity, func(workspace string, b *bbolt.Bucket) error {
-		return b.Bucket([]byte(byID)).ForEach(func(_, value []byte) error {
-			e, err := boltrecord.Decode[event.Event](value)
-			if err != nil {
-				return err
-			}
-			return index(b, workspace, e)
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("event boltstore: %w", err)
-	}
 	return &Store{workspaces: workspaces}, nil
 }
 
-// index notes e, of the workspace in b, in the index of its entity.
+// index adds e to the index by entity. b is a bucket of the database.
 func index(b *bbolt.Bucket, workspace string, e event.Event) error {
 	if e.EntityID == "" {
 		return nil
@@ -129,7 +117,7 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 	return n, err
 }
 
-// scan ranges over the events that q asks for; b is the bucket of the workspace.
+// scan ranges over the events that q selects. b is the workspace's bucket.
 func scan(b *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	positions := b.Bucket([]byte(byPosition))

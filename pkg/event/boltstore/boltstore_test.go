@@ -9,7 +9,6 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/event/boltstore"
 	"sluice/pkg/event/storetest"
-	"sluice/pkg/record"
 )
 
 func openDB(t *testing.T) *bbolt.DB {
@@ -35,30 +34,6 @@ func TestStore(t *testing.T) { storetest.Run(t, open) }
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	storetest.Walk(t, open(t), false)
-}
-
-// A database that was written before lists by entity were thought of.
-func TestOldDatabasesGetTheIndex(t *testing.T) {
-	db := openDB(t)
-	s, err := boltstore.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"a", "b"} {
-		e := event.Event{ID: id, Name: "login", EntityID: "u", Attributes: record.Attributes(`{}`)}
-		if _, _, err := s.Create(t.Context(), "default", e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("events_by_entity")) }); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = boltstore.New(db); err != nil {
-		t.Fatal(err)
-	}
-	if page, err := s.List(t.Context(), "default", event.Query{EntityID: "u", Limit: 10}); err != nil || len(page.Events) != 2 {
-		t.Errorf("the list has %+v, error %v", page, err)
-	}
 }
 
 func TestNewNeedsADatabase(t *testing.T) {

@@ -2,18 +2,19 @@
 //
 // The table's partition key is pk (S): workspace, '#', id. So an event is
 // unique in its workspace, and writes spread over all partitions. The other
-// attributes are id, name, entity_id (absent if there is none), occurred_at,
+// attributes are id, name, entity_id (absent if the event has none), occurred_at,
 // attributes (JSON text, to keep its bytes), created_at, and the keys of two
-// global secondary indexes, which serve lists. All are S, the indexes hold all
+// global secondary indexes, which serve lists. All are S, the indexes project all
 // of them, and the sort key of both is position, the text of event.Position.
 //
 //   - by_position, of shard and position: all events of a workspace. shard is
 //     workspace, '#' and a number from 0, by a hash of the id.
 //   - by_entity, of entity_key and position: those of one entity. entity_key is
-//     workspace, '#', entity_id; absent if there is none.
+//     workspace, '#', entity_id; absent if the event has no entity_id.
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -29,7 +30,7 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// MaxShards is the most partitions that a workspace's events can be spread over.
+// MaxShards is the largest number of shards.
 const MaxShards = 64
 
 // Client is the part of *dynamodb.Client that a Store uses.
@@ -41,11 +42,11 @@ type Client interface {
 
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
-	// Shards is over how many partitions of by_position a workspace's events
-	// are spread, 1 (the default) to MaxShards. Each takes 1,000 write units a
-	// second, and each is read for a list. It may grow over events that are
-	// there, never shrink: events in a partition that is no longer read are
-	// missing from lists.
+	// Shards is the number of partition keys of by_position over which the
+	// events of a workspace are spread, 1 (the default) to MaxShards. Each takes
+	// 1,000 write units a second, and each is read for a list. It may be raised
+	// at any time but never lowered: events in a shard that is no longer read
+	// are missing from lists.
 	Shards int
 }
 
@@ -56,22 +57,20 @@ type Store struct {
 	shards int
 }
 
-// New makes a Store over the table of that name.
+// New returns a Store over the table of that name.
 func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	if cfg.Shards == 0 {
-		cfg.Shards = 1
-	}
+	cfg.Shards = cmp.Or(cfg.Shards, 1)
 	if cfg.Shards < 1 || cfg.Shards > MaxShards {
 		return nil, fmt.Errorf("event dynamostore: %d shards, want 1 to %d", cfg.Shards, MaxShards)
 	}
 	return &Store{client: client, table: table, shards: cfg.Shards}, nil
 }
 
-// Open makes the Store that environment variables describe: EVENTS_TABLE names
-// the table, EVENT_SHARDS is Config.Shards.
+// Open returns a Store over the table that the environment variable EVENTS_TABLE
+// names, with the configuration of LoadConfig.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	cfg, err := LoadConfig(getenv)
 	if err != nil {
@@ -80,14 +79,11 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return New(client, getenv("EVENTS_TABLE"), cfg)
 }
 
-// LoadConfig reads a Config from environment variables: EVENT_SHARDS, whose
-// default is 1. One out of its range is an error that names it.
+// LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS,
+// whose default is 1. The error for another value names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const name = "EVENT_SHARDS"
-	text := getenv(name)
-	if text == "" {
-		return Config{Shards: 1}, nil
-	}
+	text := cmp.Or(getenv(name), "1")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxShards {
 		return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
@@ -95,15 +91,19 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return Config{Shards: n}, nil
 }
 
-// Create implements event.Store with one PutItem, whose refusal brings the
-// event that is there. See dynamorecord.Create about repeats by the SDK.
+// Create implements event.Store with one conditional PutItem. If the condition
+// fails, the response carries the existing event. See dynamorecord.Create about
+// retries by the SDK.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "pk", s.toItem(workspace, e))
-	if err != nil {
+	switch {
+	case err != nil:
 		return event.Event{}, false, dynamorecord.Error("create event", err)
+	case created:
+		return e, true, nil
 	}
 	stored, err = fromItem(item)
-	return stored, created, err
+	return stored, false, err
 }
 
 // Get implements event.Store. The read is strongly consistent: a client that
@@ -119,8 +119,8 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, err
 	return fromItem(item)
 }
 
-// List implements event.Store. An index is only ever read eventually
-// consistent: an event may be missing for a moment after its creation.
+// List implements event.Store. Reads of an index are eventually consistent: an
+// event may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
 	ins := s.queries(workspace, q)
 	if len(ins) == 0 {
@@ -144,67 +144,49 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 	return n, nil
 }
 
-// queries ask for all that q asks for; there are none if that is nothing.
+// queries returns the queries for what q selects, none if it selects nothing.
 func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryInput) {
 	low, high := q.Bounds()
-	if low != "" && high != "" && low > high {
-		return nil // DynamoDB refuses a range whose ends cross
+	// Positions begin with a digit, so they are between these texts.
+	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
+	if low > high {
+		return nil // DynamoDB rejects a range whose ends cross
+	}
+	query := func(index, attribute, key string) *dynamodb.QueryInput {
+		return &dynamodb.QueryInput{
+			TableName:                &s.table,
+			IndexName:                &index,
+			ScanIndexForward:         &q.Ascending,
+			KeyConditionExpression:   aws.String("#key = :key AND #position BETWEEN :low AND :high"),
+			ExpressionAttributeNames: map[string]string{"#key": attribute, "#position": "position"},
+			ExpressionAttributeValues: dynamorecord.Item{
+				":key": dynamorecord.Text(key), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
+			},
+		}
 	}
 	if q.EntityID != "" {
-		return append(ins, s.query("by_entity", "entity_key", entityKey(workspace, q.EntityID), low, high, q.Ascending))
+		return append(ins, query("by_entity", "entity_key", entityKey(workspace, q.EntityID)))
 	}
 	for n := range s.shards {
-		ins = append(ins, s.query("by_position", "shard", shard(workspace, n), low, high, q.Ascending))
+		ins = append(ins, query("by_position", "shard", shard(workspace, n)))
 	}
 	return ins
 }
 
-// query asks an index for the events of the partition key between positions.
-func (s *Store) query(index, attribute, key, low, high string, ascending bool) *dynamodb.QueryInput {
-	in := &dynamodb.QueryInput{
-		TableName:                 &s.table,
-		IndexName:                 aws.String(index),
-		ScanIndexForward:          aws.Bool(ascending),
-		KeyConditionExpression:    aws.String("#key = :key"),
-		ExpressionAttributeNames:  map[string]string{"#key": attribute},
-		ExpressionAttributeValues: dynamorecord.Item{":key": dynamorecord.Text(key)},
-	}
-	condition := ""
-	switch {
-	case low != "" && high != "":
-		condition = " AND #position BETWEEN :low AND :high"
-	case low != "":
-		condition = " AND #position >= :low"
-	case high != "":
-		condition = " AND #position <= :high"
-	default:
-		return in
-	}
-	*in.KeyConditionExpression += condition
-	in.ExpressionAttributeNames["#position"] = "position"
-	if low != "" {
-		in.ExpressionAttributeValues[":low"] = dynamorecord.Text(low)
-	}
-	if high != "" {
-		in.ExpressionAttributeValues[":high"] = dynamorecord.Text(high)
-	}
-	return in
-}
-
-// primaryKey is the table's key of an event.
+// primaryKey returns the primary key of an event.
 func primaryKey(workspace, id string) string { return workspace + "#" + id }
 
-// shard is the n-th partition of by_position that holds events of a workspace.
+// shard returns the partition key of by_position for the n-th shard of a workspace.
 func shard(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
-// shardOf is the partition that an event is put into. The hash spreads any
-// kind of ids alike, also those that count up.
+// shardOf returns the number of the shard of an event. The hash spreads all kinds
+// of ids evenly, also those that count up.
 func (s *Store) shardOf(id string) int {
 	sum := sha256.Sum256([]byte(id))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(s.shards))
 }
 
-// entityKey is the partition of by_entity that holds the events of an entity.
+// entityKey returns the partition key of by_entity for the events of an entity.
 func entityKey(workspace string, id event.OptionalID) string { return workspace + "#" + string(id) }
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {

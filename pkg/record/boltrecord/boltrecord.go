@@ -1,5 +1,5 @@
-// Package boltrecord is what the stores of records on bbolt share: buckets of
-// workspaces, records as values, and pages of them.
+// Package boltrecord is shared by the stores that keep records in bbolt: buckets
+// of workspaces, records as values, and pages of them.
 package boltrecord
 
 import (
@@ -18,15 +18,16 @@ import (
 // Workspaces is a bucket at the top of a database that holds one bucket for
 // each workspace. It is safe for concurrent use.
 //
-// Its methods fail with kind Unavailable, and do nothing, when their context is
-// done at the call. What has begun runs to its end: bbolt cannot be interrupted.
+// If the context is done at the call, its methods do nothing and return an error
+// of kind Unavailable. They do not watch the context later: bbolt cannot be
+// interrupted.
 type Workspaces struct {
 	db   *bbolt.DB
 	name []byte
 }
 
-// Open makes Workspaces of the bucket called name, which it creates if need be.
-// The caller closes db.
+// Open returns the Workspaces in the bucket called name, which it creates if
+// needed. The caller closes db.
 func Open(db *bbolt.DB, name string) (*Workspaces, error) {
 	err := db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists([]byte(name))
@@ -38,28 +39,8 @@ func Open(db *bbolt.DB, name string) (*Workspaces, error) {
 	return &Workspaces{db: db, name: []byte(name)}, nil
 }
 
-// EnsureIndex calls fill with each workspace and its bucket, in one
-// transaction, unless the bucket called index is there, which it creates. So
-// databases from before an index was thought of get it.
-func (w *Workspaces) EnsureIndex(index string, fill func(workspace string, b *bbolt.Bucket) error) error {
-	err := w.db.Update(func(tx *bbolt.Tx) error {
-		if tx.Bucket([]byte(index)) != nil {
-			return nil
-		}
-		if _, err := tx.CreateBucket([]byte(index)); err != nil {
-			return err
-		}
-		all := tx.Bucket(w.name)
-		return all.ForEachBucket(func(workspace []byte) error { return fill(string(workspace), all.Bucket(workspace)) })
-	})
-	if err != nil {
-		return fmt.Errorf("open index %s: %w", index, err)
-	}
-	return nil
-}
-
-// Nested is the bucket at a path of names below the top of the database that b
-// is in; nil if it is not there.
+// Nested returns the bucket at a path of names below the top of the database that
+// b is in, or nil if it does not exist.
 func Nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	nested := b.Tx().Bucket([]byte(path[0]))
 	for _, name := range path[1:] {
@@ -71,7 +52,7 @@ func Nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	return nested
 }
 
-// EnsureNested is Nested, creating what is not there.
+// EnsureNested is like Nested, but creates buckets that do not exist.
 func EnsureNested(b *bbolt.Bucket, path ...string) (*bbolt.Bucket, error) {
 	nested, err := b.Tx().CreateBucketIfNotExists([]byte(path[0]))
 	for _, name := range path[1:] {
@@ -83,11 +64,11 @@ func EnsureNested(b *bbolt.Bucket, path ...string) (*bbolt.Bucket, error) {
 	return nested, err
 }
 
-// Update calls write with the bucket of a workspace, which it creates if need
-// be, and commits what write did unless that failed. Concurrent calls share a
-// transaction, and so its fsync; a lone one waits for company for db's
-// MaxBatchDelay. write may be called more than once and only the last call
-// counts: a transaction that fails is repeated without the write that broke it.
+// Update calls write with the bucket of a workspace, which it creates if needed,
+// and commits what write did unless write returned an error. Concurrent calls
+// share a transaction, and so its fsync; a call waits up to db's MaxBatchDelay
+// for others. write may be called more than once and only its last call counts:
+// a transaction that fails is repeated without the write that failed.
 func (w *Workspaces) Update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -105,7 +86,7 @@ func (w *Workspaces) Update(ctx context.Context, op, workspace string, write fun
 	return nil
 }
 
-// View calls read with the bucket of a workspace, unless there is none.
+// View calls read with the bucket of a workspace, if it exists.
 func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -123,8 +104,8 @@ func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*
 	return nil
 }
 
-// Create puts r, a record, at key unless b holds one there. It returns the
-// record that b holds afterwards and whether that is r.
+// Create puts the record r at key unless b has a record there. It returns the
+// record that b then has, and whether that is r.
 func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
 		stored, err = Decode[R](value)
@@ -136,7 +117,7 @@ func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, er
 	return r, true, nil
 }
 
-// Put puts r, a record, at key, over what b holds there.
+// Put puts the record r at key, in place of what b has there.
 func Put(b *bbolt.Bucket, key string, r any) error {
 	value, err := encode(r)
 	if err != nil {
@@ -145,8 +126,8 @@ func Put(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// encode is r as the value of a key: its JSON. HTML is not escaped, so that
-// attributes keep their bytes; json.Marshal would change them.
+// encode returns the JSON of r. It does not escape HTML, so that attributes keep
+// their bytes; json.Marshal would change them.
 func encode(r any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -157,8 +138,8 @@ func encode(r any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Decode reads a record that Create or Put stored. It keeps nothing of value, whose
-// bytes are gone with the transaction.
+// Decode reads a record that Create or Put stored. The record shares no memory
+// with value, which is valid only during the transaction.
 func Decode[R any](value []byte) (r R, err error) {
 	if err := jsonv2.Unmarshal(value, &r); err != nil { // takes half the time of json.Unmarshal
 		return r, fmt.Errorf("decode record: %w", err)
@@ -166,9 +147,9 @@ func Decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// Scan ranges over the keys and values of b from low to high, both included, by
-// the bytes of key, ascending or descending. "" is no bound; b may be nil. The
-// bytes are gone with the transaction.
+// Scan ranges over the keys and values of b from low to high, both included, in
+// ascending or descending order of the bytes of the key. "" is no bound; b may be
+// nil. Keys and values are valid only during the transaction.
 func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {
@@ -180,10 +161,7 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 			step = c.Next
 		}
 		for k, v := start(c, low, high, ascending); k != nil; k, v = step() {
-			beyond := low != "" && string(k) < low
-			if ascending {
-				beyond = high != "" && string(k) > high
-			}
+			beyond := ascending && high != "" && string(k) > high || !ascending && string(k) < low
 			if beyond || !yield(k, v) {
 				return
 			}
@@ -191,28 +169,21 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the first key of a scan; nil if there is none.
+// start moves c to the first key of a scan, which is nil if there is none.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
-	switch {
-	case ascending && low == "":
-		return c.First()
-	case ascending:
+	if ascending {
 		return c.Seek([]byte(low))
-	case high == "":
-		return c.Last()
 	}
-	k, v := c.Seek([]byte(high)) // the first key not below high
-	switch {
-	case k == nil:
-		return c.Last()
-	case string(k) == high:
-		return k, v
-	default:
-		return c.Prev()
+	if high != "" {
+		if after, _ := c.Seek([]byte(high + "\x00")); after != nil {
+			return c.Prev()
+		}
 	}
+	return c.Last()
 }
 
-// Lookup replaces the values that keys range over, ids, by what b holds there.
+// Lookup ranges over keys with the values that b has at the ids that keys has for
+// values.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {
@@ -223,8 +194,8 @@ func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 	}
 }
 
-// Page decodes values, each beside its key, until it has limit of them or as
-// many bytes as a page may hold (record.PageFull). more says whether any are left.
+// Page decodes values until it has limit records or as many bytes as a page may
+// hold (record.PageFull). more reports whether any values are left.
 func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
 	pageBytes := 0
 	for _, value := range values {
@@ -241,7 +212,7 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count is how many values hold records that were created at until or before.
+// Count returns the number of records that were created at until or before.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
 		created, err := Decode[struct {

@@ -1,6 +1,6 @@
-// Package dynamorecord is what the stores of records on DynamoDB share: items
-// that are created once or replaced if nothing came between, pages of one query
-// or of several as one, attributes of items, and what the errors of the SDK mean.
+// Package dynamorecord is shared by the stores that keep records in DynamoDB:
+// conditional puts, pages of one query or of several merged, attributes of items,
+// and the meaning of the SDK's errors.
 package dynamorecord
 
 import (
@@ -26,48 +26,38 @@ type Getter interface {
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }
 
-// Querier is the part of *dynamodb.Client that Page and Merge use.
+// Querier is the part of *dynamodb.Client that Page, Merge and Count use.
 type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Create puts item into a table unless the table has an item of the same key.
-// It returns the item that the table holds afterwards and whether that is
-// item, in one call. hashKey is the attribute that is the table's partition key.
+// Create puts item into a table unless the table has an item with the same key.
+// It returns the item that the table then has, and whether that is item. It makes
+// one call. hashKey is the name of the table's partition key attribute.
 //
-// When the SDK repeats a put whose answer was lost, the repeat finds the item
-// that the first one put: created is then false and stored equals item.
+// If the SDK retries a put whose response was lost, the retry finds the item of
+// the first attempt: created is then false and stored equals item.
 func Create(ctx context.Context, client Putter, table, hashKey string, item Item) (stored Item, created bool, err error) {
-	_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &table,
-		Item:                                item,
-		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
-		ExpressionAttributeNames:            map[string]string{"#key": hashKey},
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	return putIf(ctx, client, &dynamodb.PutItemInput{
+		TableName:                &table,
+		Item:                     item,
+		ConditionExpression:      aws.String("attribute_not_exists(#key)"),
+		ExpressionAttributeNames: map[string]string{"#key": hashKey},
 	})
-	var exists *types.ConditionalCheckFailedException
-	switch {
-	case errors.As(err, &exists):
-		return exists.Item, false, nil
-	case err != nil:
-		return nil, false, err
-	}
-	return item, true, nil
 }
 
-// Replace puts item over an item of the same key that still equals was, in
-// one call. It returns the item that the table holds afterwards, nil if there
-// is none of that key, and whether it was replaced.
+// Replace puts item in place of an item with the same key, if that still has the
+// attributes of was. It returns the item that the table then has, nil if it has
+// none with that key, and whether that is item. It makes one call.
 //
-// When the SDK repeats a put whose answer was lost, the repeat finds the item
-// that the first one put: replaced is then false and stored equals item.
+// If the SDK retries a put whose response was lost, the retry finds the item of
+// the first attempt: replaced is then false and stored equals item.
 func Replace(ctx context.Context, client Putter, table string, was, item Item) (stored Item, replaced bool, err error) {
 	in := &dynamodb.PutItemInput{
-		TableName:                           &table,
-		Item:                                item,
-		ExpressionAttributeNames:            make(map[string]string, len(was)),
-		ExpressionAttributeValues:           make(Item, len(was)),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		TableName:                 &table,
+		Item:                      item,
+		ExpressionAttributeNames:  make(map[string]string, len(was)),
+		ExpressionAttributeValues: make(Item, len(was)),
 	}
 	var conditions []string
 	for i, name := range slices.Sorted(maps.Keys(was)) {
@@ -76,18 +66,26 @@ func Replace(ctx context.Context, client Putter, table string, was, item Item) (
 		in.ExpressionAttributeNames[nameKey], in.ExpressionAttributeValues[valueKey] = name, was[name]
 	}
 	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
+	return putIf(ctx, client, in)
+}
+
+// putIf makes a conditional put. It returns the item that the table then has, and
+// whether that is the item of the put.
+func putIf(ctx context.Context, client Putter, in *dynamodb.PutItemInput) (stored Item, put bool, err error) {
+	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	_, err = client.PutItem(ctx, in)
-	var differs *types.ConditionalCheckFailedException
+	var failed *types.ConditionalCheckFailedException
 	switch {
-	case errors.As(err, &differs):
-		return differs.Item, false, nil
+	case errors.As(err, &failed):
+		return failed.Item, false, nil
 	case err != nil:
 		return nil, false, err
 	}
-	return item, true, nil
+	return in.Item, true, nil
 }
 
-// Get reads an item strongly consistently; nil if there is none of that key.
+// Get returns the item with that key, nil if the table has none. The read is
+// strongly consistent.
 func Get(ctx context.Context, client Getter, table string, key Item) (Item, error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error is what the error of a call of the SDK means to a client of the
-// service: kind Unavailable, for the call may succeed later, unless DynamoDB
-// says that the call itself is wrong (no such table, not allowed, not valid),
-// which is a fault of the service.
+// Error wraps the error of a call of the SDK as record stores return it: of kind
+// Unavailable, because the call may succeed later, unless DynamoDB says that the
+// call itself is wrong (no such table, not allowed, not valid), which is a fault
+// of the service.
 func Error(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -23,17 +23,17 @@ func Error(op string, err error) error {
 	return record.UnavailableError(op, err)
 }
 
-// isRefusal reports whether err is an answer by DynamoDB that a repeat would
-// get again. It goes by the status: DynamoDB's errors state their fault only
-// where the SDK has a type for them. Throttling has a 400 like the rest.
+// isRefusal reports whether err is a response of DynamoDB that a retry would get
+// again. It uses the HTTP status, because only errors for which the SDK has a type
+// say whose fault they are. Throttling has status 400 as well.
 func isRefusal(err error) bool {
-	var answer smithy.APIError
+	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
-	if !errors.As(err, &answer) || !errors.As(err, &response) {
+	if !errors.As(err, &apiError) || !errors.As(err, &response) {
 		return false
 	}
-	_, throttled := retry.DefaultThrottleErrorCodes[answer.ErrorCode()]
-	_, timedOut := retry.DefaultRetryableErrorCodes[answer.ErrorCode()]
+	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
+	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut
 }

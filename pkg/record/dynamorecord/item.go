@@ -9,16 +9,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// Item is a row of a table: attributes by name. Those of records are strings.
+// Item is an item of a table: attributes by name. Those of records are strings.
 type Item = map[string]types.AttributeValue
 
-// Text is s as an attribute.
+// Text returns s as an attribute value.
 func Text(s string) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: s}
 }
 
-// size is about how many bytes of JSON the record in item takes: DynamoDB's
-// own measure, names and values. The names stand in for JSON's punctuation.
+// size returns about how many bytes the JSON of the record in item has. Like
+// DynamoDB it counts names and values.
 func size(item Item) int {
 	n := 0
 	for name, value := range item {
@@ -30,16 +30,17 @@ func size(item Item) int {
 	return n
 }
 
-// Reader reads attributes of an Item and keeps the first error.
+// Reader reads attributes of an Item and keeps the first error, after which what
+// it returns is of no use.
 type Reader struct {
 	item Item
 	err  error
 }
 
-// Read makes a Reader of item.
+// Read returns a Reader of item.
 func Read(item Item) *Reader { return &Reader{item: item} }
 
-// Text is the value of an attribute that must be there.
+// Text returns the value of an attribute that must exist.
 func (r *Reader) Text(name string) string {
 	if r.item[name] == nil {
 		r.fail(name, "is missing")
@@ -47,7 +48,7 @@ func (r *Reader) Text(name string) string {
 	return r.OptionalText(name)
 }
 
-// OptionalText is the value of an attribute, "" if it is not there.
+// OptionalText returns the value of an attribute, "" if it does not exist.
 func (r *Reader) OptionalText(name string) string {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -60,16 +61,16 @@ func (r *Reader) OptionalText(name string) string {
 	}
 }
 
-// Attributes is the value of an attribute that must be there and is JSON.
+// Attributes returns the value of an attribute that must exist and be JSON.
 func (r *Reader) Attributes(name string) record.Attributes {
 	a := record.Attributes(r.Text(name))
 	if !json.Valid(a) {
-		r.fail(name, "is not JSON") // answers show it as it is
+		r.fail(name, "is not JSON") // responses contain it as it is
 	}
 	return a
 }
 
-// Time is the value of an attribute that must be there and holds the text of a
+// Time returns the value of an attribute that must exist and be the text of a
 // record.Time.
 func (r *Reader) Time(name string) record.Time {
 	t, err := record.ParseTime(r.Text(name))
@@ -85,11 +86,10 @@ func (r *Reader) fail(name, detail string) {
 	}
 }
 
-// Err is the first error: an attribute that is missing or not what it must be.
-// What was read is then of no use.
+// Err returns the first error: an attribute is missing or not what it must be.
 func (r *Reader) Err() error { return r.err }
 
-// Each reads every item with read, up to the first error.
+// Each returns the records that read returns for items, or its first error.
 func Each[R any](items []Item, read func(Item) (R, error)) ([]R, error) {
 	records := make([]R, len(items))
 	for i, item := range items {

@@ -5,35 +5,37 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/record"
 )
 
 const (
-	readUnitBytes  = 4096 // what a query reads is charged in steps of this
+	readUnitBytes  = 4096 // DynamoDB bills what a query reads in steps of this size
+	fillFactor     = 0.9  // how much of read units to fill by the mean size of items, because sizes vary
 	maxConcurrency = 16   // queries of one page at the same time
 
-	// countItems is how many items one call counts at most. DynamoDB cuts an answer
-	// off at a megabyte anyway; DynamoDB Local does so after it has read all that
-	// the limit admits, without one to the end of the query.
+	// countItems bounds the items that one call counts. DynamoDB stops after a
+	// megabyte in any case; DynamoDB Local does so only after it has read all that
+	// the limit admits, without a limit to the end of the query.
 	countItems = 1000
 )
 
 // Page runs in until it has limit items or as many bytes as a page may hold
-// (record.PageFull, by the size of items). more says whether any are left. It
-// sets in's Limit and ExclusiveStartKey, and takes a call for each megabyte,
-// where DynamoDB cuts an answer off.
+// (record.PageFull, by the size of items). more reports whether any are left. It
+// sets in's Limit and ExclusiveStartKey, and makes a call for each megabyte, after
+// which DynamoDB ends a response.
 func Page(ctx context.Context, client Querier, in *dynamodb.QueryInput, limit int) (items []Item, more bool, err error) {
 	return Merge(ctx, client, "", limit, in)
 }
 
-// Count is how many items queries find whose text attribute is at most value, in
-// the order of bytes. It reads what it counts, but nothing of that is sent.
+// Count returns the number of items that queries find whose text attribute is at
+// most value, in the order of bytes. DynamoDB bills it like a read of all items
+// that the queries find, but sends none of them.
 func Count(ctx context.Context, client Querier, attribute, value string, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
@@ -53,42 +55,38 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 	return n, nil
 }
 
-// Merge is Page over several queries as if they were one. Each must give its
+// Merge is Page over several queries as if they were one. Each must return its
 // items in the order of the text attribute sortKey, all in the direction of the
 // first, and no two the same item.
 //
-// It reads little that it does not return. One query is asked first, for its
-// fair share of the page, since items are not known to be small; then the
-// others, at once; then, at once again, those that ran dry before the page's
-// end, for what the others say is likely to be there. Items that a read unit
-// has room for are read along: they cost nothing, and may save a call.
+// It reads little that it does not return. It asks one query first, for its share
+// of the page, because it does not know how large items are; then the others, at
+// once; then those that may have further items of the page, at once, until there
+// are none.
 func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins ...*dynamodb.QueryInput) (items []Item, more bool, err error) {
-	m := &merger{client: client, sortKey: sortKey, limit: limit}
+	m := &merger{client: client, sortKey: sortKey, limit: min(limit, math.MaxInt32-1)}
 	if forward := ins[0].ScanIndexForward; forward != nil && !*forward {
 		m.descending = true
 	}
 	for _, in := range ins {
 		m.parts = append(m.parts, &part{in: in})
 	}
-	if err := m.read(ctx, m.parts[:1], m.share); err != nil {
-		return nil, false, err
-	}
-	if err := m.read(ctx, m.parts[1:], m.share); err != nil {
-		return nil, false, err
+	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
+		if err := m.read(ctx, parts, m.wanted()); err != nil {
+			return nil, false, err
+		}
 	}
 	for {
-		found, end := m.merge()
-		dry := m.dry(end)
-		if len(dry) == 0 {
-			items := make([]Item, 0, len(found))
-			for _, c := range found {
-				items = append(items, c.item)
+		page, end := m.merge()
+		missing := m.missing(end)
+		if len(missing) == 0 {
+			items = make([]Item, len(page))
+			for i, c := range page {
+				items[i] = c.item
 			}
 			return items, end != nil, nil
 		}
-		settled := m.settled(found, dry)
-		ask := func(p *part) int { return m.guess(p, found, end, dry, m.wanted()-settled) }
-		if err := m.read(ctx, dry, ask); err != nil {
+		if err := m.read(ctx, missing, m.wanted()-m.settled(page, missing)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -113,12 +111,11 @@ type part struct {
 // candidate is an item that may be on the page.
 type candidate struct {
 	item Item
-	key  string // its place in the order
-	size int    // bytes
-	from *part
+	key  string // value of the sort key
+	size int    // in bytes
 }
 
-// compare orders places in the direction of the page.
+// compare orders keys in the direction of the page.
 func (m *merger) compare(a, b string) int {
 	if m.descending {
 		a, b = b, a
@@ -126,101 +123,9 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// wanted is how many items make a full page and show that there are more, as
-// far as the sizes seen so far tell how many fit.
-func (m *merger) wanted() int {
-	wanted := min(m.limit, math.MaxInt32-1) + 1
-	if _, mean, _ := m.sizes(); mean > 0 && len(m.parts) > 1 {
-		wanted = min(wanted, int(record.MaxPageBytes/mean)+2)
-	}
-	return wanted
-}
-
-// sizes are how many items have been read, their mean size and its standard
-// deviation, in bytes.
-func (m *merger) sizes() (count, mean, deviation float64) {
-	var sum, squares float64
-	for _, p := range m.parts {
-		for _, c := range p.items {
-			count++
-			sum += float64(c.size)
-			squares += float64(c.size) * float64(c.size)
-		}
-	}
-	if count == 0 {
-		return 0, 0, 0
-	}
-	mean = sum / count
-	return count, mean, math.Sqrt(max(squares/count-mean*mean, 0))
-}
-
-// share is how many items of a full page each part holds on average.
-func (m *merger) share(*part) int { return ceil(m.wanted(), len(m.parts)) }
-
-// read asks the parts for as many items as ask says, all at once.
-func (m *merger) read(ctx context.Context, parts []*part, ask func(*part) int) error {
-	limits := make([]int, len(parts))
-	for i, p := range parts { // before any of them changes
-		limits[i] = m.fillUnit(max(ask(p), 1))
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var first error
-	var once sync.Once
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxConcurrency)
-	for i, p := range parts {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := p.read(ctx, m.client, m.sortKey, limits[i]); err != nil {
-				once.Do(func() { first = err; cancel() })
-			}
-		})
-	}
-	wg.Wait()
-	return first
-}
-
-// fillUnit is n raised to what the read units of n items most likely have room
-// for, as far as sizes are known.
-func (m *merger) fillUnit(n int) int {
-	seen, mean, deviation := m.sizes()
-	if mean == 0 || len(m.parts) == 1 {
-		return n
-	}
-	// A unit too many costs more than an item too few: leave room for one and a
-	// half times the spread of what n items weigh, judged by those seen.
-	weight := func(n float64) float64 { return n*mean + 1.5*deviation*math.Sqrt(n+n*n/seen) }
-	paid := math.Ceil(float64(n)*mean/readUnitBytes) * readUnitBytes
-	for wanted := m.wanted(); n < wanted && weight(float64(n+1)) <= paid; {
-		n++
-	}
-	return n
-}
-
-// read asks for the next n items.
-func (p *part) read(ctx context.Context, client Querier, sortKey string, n int) error {
-	p.in.Limit = aws.Int32(int32(n))
-	out, err := client.Query(ctx, p.in)
-	if err != nil {
-		return err
-	}
-	for _, item := range out.Items {
-		c := candidate{item: item, size: size(item), from: p}
-		if s, ok := item[sortKey].(*types.AttributeValueMemberS); ok {
-			c.key = s.Value
-		}
-		p.items = append(p.items, c)
-	}
-	p.in.ExclusiveStartKey = out.LastEvaluatedKey
-	p.done = len(out.LastEvaluatedKey) == 0
-	return nil
-}
-
-// merge puts what has been read in order: the items of the page and the one
-// at which it ends, which is not on it; nil if there is none yet.
-func (m *merger) merge() (found []candidate, end *candidate) {
+// merge returns the items of the page among those that have been read, and the
+// item after the page, nil if that has not been read.
+func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
 		all = append(all, p.items...)
@@ -236,47 +141,101 @@ func (m *merger) merge() (found []candidate, end *candidate) {
 	return all, nil
 }
 
-// dry are the parts of which items before the end of the page may be missing.
-func (m *merger) dry(end *candidate) (dry []*part) {
+// missing returns the parts that may have unread items before the end of the page.
+func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
-		if !p.done && (end == nil || len(p.items) == 0 || m.compare(p.lastKey(), end.key) < 0) {
-			dry = append(dry, p)
+		if !p.done && (end == nil || m.before(p, end.key)) {
+			missing = append(missing, p)
 		}
 	}
-	return dry
+	return missing
 }
 
-// lastKey is the place up to which p has been read; p has items.
-func (p *part) lastKey() string { return p.items[len(p.items)-1].key }
+// before reports whether p, which is not done, may have unread items before key.
+func (m *merger) before(p *part, key string) bool {
+	return len(p.items) == 0 || m.compare(p.items[len(p.items)-1].key, key) < 0
+}
 
-// settled counts the items of the page before which none can be missing.
-func (m *merger) settled(found []candidate, dry []*part) int {
-	for i, c := range found {
-		for _, p := range dry {
-			if len(p.items) == 0 || m.compare(p.lastKey(), c.key) < 0 {
-				return i
-			}
+// settled returns how many items of the page have no unread items before them.
+func (m *merger) settled(page []candidate, missing []*part) int {
+	for i, c := range page {
+		if slices.ContainsFunc(missing, func(p *part) bool { return m.before(p, c.key) }) {
+			return i
 		}
 	}
-	return len(found)
+	return len(page)
 }
 
-// guess is how many items to ask a dry part for: as many as the parts that
-// have been read to the page's end have, on average, beyond p's last, and the
-// one that shows that p is no longer dry. It is never more than the page lacks.
-func (m *merger) guess(p *part, found []candidate, end *candidate, dry []*part, lacking int) int {
-	covering := len(m.parts) - len(dry)
-	if end == nil || covering == 0 {
-		return ceil(lacking, len(dry))
+// wanted returns how many items fill a page and show that there are more, as far
+// as the sizes of those read so far tell.
+func (m *merger) wanted() int {
+	if mean := m.meanSize(); mean > 0 {
+		return min(m.limit+1, int(record.MaxPageBytes/mean)+2)
 	}
-	beyond := 0
-	for _, c := range found {
-		if !slices.Contains(dry, c.from) && (len(p.items) == 0 || m.compare(p.lastKey(), c.key) < 0) {
-			beyond++
+	return m.limit + 1
+}
+
+// meanSize returns the mean size in bytes of the items read so far, 0 if there
+// are none.
+func (m *merger) meanSize() float64 {
+	bytes, count := 0, 0
+	for _, p := range m.parts {
+		for _, c := range p.items {
+			bytes += c.size
+			count++
 		}
 	}
-	return min(beyond/covering+1, lacking)
+	return float64(bytes) / float64(max(count, 1))
 }
 
-// ceil is a/b, rounded up.
-func ceil(a, b int) int { return (a + b - 1) / b }
+// read reads on in parts, at once, to find the items that the page lacks.
+func (m *merger) read(ctx context.Context, parts []*part, lacking int) error {
+	n := m.share(lacking)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxConcurrency)
+	for _, p := range parts {
+		group.Go(func() error { return m.readPart(ctx, p, n) })
+	}
+	return group.Wait()
+}
+
+// share returns how many items to ask a part for if the page lacks that many:
+// as many as each part has of them on average, and those that most likely fit
+// into the same read units. The latter cost nothing, and may save a call.
+func (m *merger) share(lacking int) int {
+	unread := 0
+	for _, p := range m.parts {
+		if !p.done {
+			unread++
+		}
+	}
+	n := lacking
+	if unread > 1 {
+		n = (lacking + unread - 1) / unread
+	}
+	n = max(n, 1)
+	if mean := m.meanSize(); mean > 0 {
+		paid := math.Ceil(float64(n)*mean/readUnitBytes) * readUnitBytes
+		n = max(n, min(int(fillFactor*paid/mean), lacking))
+	}
+	return n
+}
+
+// readPart reads the next n items of p.
+func (m *merger) readPart(ctx context.Context, p *part, n int) error {
+	p.in.Limit = aws.Int32(int32(n))
+	out, err := m.client.Query(ctx, p.in)
+	if err != nil {
+		return err
+	}
+	for _, item := range out.Items {
+		c := candidate{item: item, size: size(item)}
+		if s, ok := item[m.sortKey].(*types.AttributeValueMemberS); ok {
+			c.key = s.Value
+		}
+		p.items = append(p.items, c)
+	}
+	p.in.ExclusiveStartKey = out.LastEvaluatedKey
+	p.done = len(out.LastEvaluatedKey) == 0
+	return nil
+}

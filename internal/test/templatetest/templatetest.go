@@ -1,0 +1,259 @@
+// Package templatetest reads from template.yaml what only tests ask for: what
+// each function may do, which streams it reads and which tables it is told of.
+//
+// It is as strict as package template is lenient: in functions and tables it
+// rejects every property that neither package understands, because that one
+// might make the deployed stack differ from local tables and from what tests
+// see. In policies it rejects wildcards, managed policies and conditions.
+package templatetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
+	"sluice/pkg/template"
+)
+
+// Function is a function of a template.
+type Function struct {
+	template.Function
+	Tables  map[string]string // environment variable → logical id of the table that it names
+	Streams []Stream          // sorted by Table
+	Grants  []Grant
+}
+
+// Stream is a DynamoDB event of a function: the changes of a table's items.
+type Stream struct {
+	Table    string   // logical id
+	Patterns []string // event patterns in JSON, of which a change must match one; all changes if there are none
+}
+
+// Grant is an action that a function may take on a resource.
+type Grant struct {
+	Action string // dynamodb:Query
+
+	// Resource is the logical id and what follows its ARN: EntitiesTable,
+	// EntitiesTable/index/by_type, or Files/* for a bucket's objects.
+	Resource string
+}
+
+// Functions returns the functions of template.yaml, sorted by logical id.
+func Functions(t testing.TB) []Function {
+	t.Helper()
+	functions, err := Parse(sluice.Template)
+	if err != nil {
+		t.Fatalf("template.yaml: %v", err)
+	}
+	return functions
+}
+
+// Parse returns the functions of a template, sorted by logical id. The error
+// lists what it rejects, each with its line number or logical id.
+func Parse(b []byte) ([]Function, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	var doc document
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one YAML document")
+	}
+	if len(doc.Resources) == 0 {
+		return nil, errors.New("no Resources")
+	}
+	parsed, err := template.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(doc.Resources)) {
+		if err := doc.check(id); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+		}
+	}
+	var functions []Function
+	owners := make(map[template.Route]string)
+	for _, f := range parsed.Functions {
+		for _, r := range f.Routes {
+			if owner, taken := owners[r]; taken {
+				errs = append(errs, fmt.Errorf("%s: the route %q belongs to %s", f.LogicalID, r.Key(), owner))
+			}
+			owners[r] = f.LogicalID
+		}
+		full, err := doc.function(f)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.LogicalID, err))
+		}
+		functions = append(functions, full)
+	}
+	return functions, errors.Join(errs...)
+}
+
+// check rejects resources that may stand for routes or tables that package
+// template does not see, and names that folders cannot have.
+func (d document) check(id string) error {
+	switch typ := d.Resources[id].Type; {
+	case typ == typeFunction && !regexp.MustCompile(`^([A-Z][a-z0-9]*)+Function$`).MatchString(id):
+		return errors.New("the logical id of a function is its folder's name in CamelCase, followed by Function")
+	case typ == typeTable:
+		return d.Resources[id].table.check()
+	case typ == typeFunction, typ == typeAPI:
+		return nil
+	case typ == "", strings.HasPrefix(string(typ), "AWS::Serverless::"), strings.HasPrefix(string(typ), "AWS::DynamoDB::"):
+		return fmt.Errorf("resources of type %q are not supported", typ)
+	}
+	return nil
+}
+
+// check reports attributes that no key uses, which AWS rejects and DynamoDB
+// Local accepts, and expiry that is switched off, which only looks like expiry.
+func (t table) check() error {
+	keys := slices.Clone(t.Key)
+	for _, i := range t.Indexes {
+		keys = append(keys, i.Key...)
+	}
+	for _, a := range t.Attributes {
+		if !slices.ContainsFunc(keys, func(e template.KeyElement) bool { return e.Name == a.Name }) {
+			return fmt.Errorf("no key uses the attribute %q", a.Name)
+		}
+	}
+	if t.TTL != nil && !t.TTL.Enabled {
+		return errors.New("TimeToLiveSpecification is not enabled; remove it if items do not expire")
+	}
+	return nil
+}
+
+// function returns f with what the resource says of it.
+func (d document) function(f template.Function) (Function, error) {
+	properties := d.Resources[f.LogicalID].function
+	full := Function{Function: f, Tables: make(map[string]string)}
+	var errs []error
+
+	variables := maps.Clone(d.Globals.Function.Environment.Variables)
+	if variables == nil {
+		variables = make(map[string]value)
+	}
+	maps.Copy(variables, properties.Environment.Variables)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if table := variables[name].of("!Ref"); d.Resources[table].Type == typeTable {
+			full.Tables[name] = table
+		} else if strings.HasSuffix(name, "_TABLE") {
+			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not !Ref of a %s", name, typeTable))
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(properties.Events)) {
+		e := properties.Events[name]
+		var err error
+		switch e.Type {
+		case "HttpApi":
+			err = d.checkRoute(e.route)
+		case "DynamoDB":
+			var s Stream
+			s, err = d.stream(e.stream)
+			full.Streams = append(full.Streams, s)
+		default:
+			err = fmt.Errorf("events of type %q are not supported", e.Type)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("event %s: %w", name, err))
+		}
+	}
+	slices.SortFunc(full.Streams, func(a, b Stream) int { return strings.Compare(a.Table, b.Table) })
+
+	for _, policy := range properties.Policies {
+		for _, s := range policy.Statement {
+			grants, err := d.grants(s)
+			full.Grants, errs = append(full.Grants, grants...), append(errs, err)
+		}
+	}
+	return full, errors.Join(errs...)
+}
+
+var methods = []string{"ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
+
+func (d document) checkRoute(e httpEvent) error {
+	method, path := string(e.Method), string(e.Path)
+	switch {
+	case d.Resources[e.API.of("!Ref")].Type != typeAPI:
+		// SAM serves an event without ApiId from another API, which it creates.
+		return fmt.Errorf("ApiId is not !Ref of a %s", typeAPI)
+	case method == "" && path == "":
+		return nil // the default route
+	case !slices.Contains(methods, strings.ToUpper(method)):
+		return fmt.Errorf("Method %q is not one of %s", method, strings.Join(methods, ", "))
+	case !strings.HasPrefix(path, "/"):
+		return fmt.Errorf("Path %q does not start with a slash", path)
+	}
+	return nil
+}
+
+func (d document) stream(e streamEvent) (Stream, error) {
+	table, ok := strings.CutSuffix(e.Stream.of("!GetAtt"), ".StreamArn")
+	if !ok || d.Resources[table].Type != typeTable {
+		return Stream{}, fmt.Errorf("Stream is not !GetAtt of the StreamArn of a %s", typeTable)
+	}
+	if d.Resources[table].table.Stream.View == "" {
+		return Stream{}, fmt.Errorf("%s has no StreamSpecification", table)
+	}
+	s := Stream{Table: table}
+	for _, f := range e.FilterCriteria.Filters {
+		if !json.Valid([]byte(f.Pattern)) {
+			return Stream{}, fmt.Errorf("the pattern %q is not JSON", f.Pattern)
+		}
+		s.Patterns = append(s.Patterns, string(f.Pattern))
+	}
+	return s, nil
+}
+
+// grants returns what a statement allows: each action on each resource.
+func (d document) grants(s statement) (grants []Grant, err error) {
+	if s.Effect != "Allow" || len(s.Action) == 0 || len(s.Resource) == 0 {
+		return nil, errors.New("a statement has the Effect Allow, an Action and a Resource")
+	}
+	for _, v := range s.Action {
+		action := v.of("!!str")
+		if action == "" || strings.ContainsAny(action, "*?") {
+			return nil, fmt.Errorf("the action %q has a wildcard or no name", action)
+		}
+		for _, v := range s.Resource {
+			resource, err := d.arn(v)
+			if err != nil {
+				return nil, err
+			}
+			grants = append(grants, Grant{Action: action, Resource: resource})
+		}
+	}
+	return grants, nil
+}
+
+var arnSub = regexp.MustCompile(`^\$\{([A-Za-z0-9]+)\.Arn\}([^$]*)$`)
+
+// arn returns the ARN of a resource as Grant has it.
+func (d document) arn(v value) (string, error) {
+	id, isARN := strings.CutSuffix(v.of("!GetAtt"), ".Arn")
+	rest := ""
+	if m := arnSub.FindStringSubmatch(v.of("!Sub")); m != nil {
+		id, rest, isARN = m[1], m[2], true
+	}
+	r, known := d.Resources[id]
+	switch {
+	case !isARN || !known:
+		return "", fmt.Errorf("the resource %s %q is not the Arn of a resource of the template", v.tag, v.text)
+	case strings.ContainsAny(rest, "*?") && (r.Type != typeBucket || rest != "/*"):
+		return "", fmt.Errorf("%q after the Arn of %s is a wildcard", rest, id)
+	}
+	return id + rest, nil
+}
