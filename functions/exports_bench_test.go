@@ -27,6 +27,7 @@ import (
 	"sluice/pkg/exportjob"
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/exportjob/s3files"
+	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/record"
 )
 
@@ -57,7 +58,7 @@ func BenchmarkExport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	worker, err := exportjob.NewWorker(jobs, entities, events, files, exportjob.Config{Logger: slog.New(slog.DiscardHandler)})
+	w, err := worker.New(jobs, entities, events, files, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func BenchmarkExport(b *testing.B) {
 		if _, _, err := exportjob.Create(b.Context(), jobs, jobOf(id), time.Now()); err != nil {
 			b.Fatal(err)
 		}
-		if err := worker.Run(b.Context(), "default", id); err != nil {
+		if err := w.Run(b.Context(), "default", id); err != nil {
 			b.Fatal(err)
 		}
 	}

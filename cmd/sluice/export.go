@@ -76,7 +76,7 @@ The key needs the scope dashboard.
 	cmd.Flags().StringVar((*string)(&o.order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
 	cmd.Flags().BoolVar(&o.unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{formatNDJSON, formatCSV}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(exportjob.NDJSON), string(exportjob.CSV)}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 
@@ -98,11 +98,10 @@ func (o *exportOptions) check() error {
 	if info, err := os.Stat(o.path); err == nil && !info.Mode().IsRegular() {
 		return usageError("-o %q is not a file that can be written anew; use - for standard output", o.path)
 	}
-	format, err := chooseFormat(string(o.order.Format), o.path)
-	if err != nil {
+	var err error
+	if o.order.Format, err = chooseFormat(string(o.order.Format), o.path); err != nil {
 		return err
 	}
-	o.order.Format = exportjob.Format(format)
 	f := &o.order.Filters
 	for name, at := range map[string]struct {
 		text string

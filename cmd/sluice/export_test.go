@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -162,6 +163,53 @@ func TestExport(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
+	other.stop(t)
+	s.stop(t)
+}
+
+// What is exported as CSV and imported into another service is exported from
+// there to the byte, except for the times that the service sets.
+func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	values := []string{
+		`"one\r\ntwo"`, `"\r"`, `"\n"`, `"a\rb\n"`, `"'=1"`, `"''=1"`, `"=1"`, `"'"`, `"it's"`, `"'{}"`, `""`, `" "`, `" x "`, `"` + "\ufeff" + `"`, `"\"q\",;\t"`,
+		`"a;=1+1"`, `"a\t@b"`, `"\u0000=1"`, `"\t=1"`, `"007"`, `"5"`, `"1e400"`, `"-1"`, `"+1"`, `"true"`, `"null"`, `"{}"`, `"[1]"`, `"\"x\""`,
+		`5`, `-1.50e+3`, `1E400`, `true`, `false`, `null`, `{}`, `[]`, `{"a":["=1;=1",null,1.0]}`,
+	}
+	for i, value := range values {
+		s.client(t).want(t, http.StatusCreated, "POST", "/create_entity", fmt.Sprintf(`{"id":"e%02d","type":"=t;-%d","attributes":{"a;=1":%s}}`, i, i, value))
+	}
+	times := regexp.MustCompile(`"(created|updated)_at":"[^"]*"|\d{4}-\d\d-\d\dT[^,]*Z`)
+	export := func(url, name string, flags ...string) (path, text string) {
+		path = filepath.Join(t.TempDir(), name)
+		if out, stderr, code := run(t, sluiceCommand(t, url, append([]string{"export", "entity", "-o", path}, flags...)...)); code != 0 {
+			t.Fatalf("exit code %d, %s%s", code, out, stderr)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path, times.ReplaceAllString(string(b), "time")
+	}
+	for _, formulas := range []string{"neutralize", "keep"} {
+		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
+		_, lines := export(s.url, "entities.ndjson")
+		// The second time all are there already, with the same content.
+		if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", file)); code != 0 {
+			t.Errorf("%s: exit code %d, %s%s", formulas, code, out, stderr)
+		}
+		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
+			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
+		}
+		_, got := export(other.url, "entities.ndjson")
+		for i, line := range strings.Split(got, "\n") {
+			if want := strings.Split(lines, "\n")[i]; line != want {
+				t.Errorf("%s: got %s, want %s", formulas, line, want)
+			}
+		}
+	}
 	other.stop(t)
 	s.stop(t)
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 
 	api "sluice/pkg/client"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/recordfile"
 )
 
 // exporter is one run of export.
@@ -180,7 +179,7 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 		defer file.Close()     //nolint:errcheck // after a failure; otherwise it is closed below
 		plain = file
 	}
-	records, err := unpack(packed, string(j.Format), plain)
+	records, err := unpack(packed, j.Format, plain)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -196,7 +195,7 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 			return err
 		}
 		if ex.unpack {
-			_, err = unpack(packed, string(j.Format), stdout)
+			_, err = unpack(packed, j.Format, stdout)
 		} else {
 			_, err = io.Copy(stdout, packed)
 		}
@@ -213,42 +212,14 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 	return ex.journal.remove()
 }
 
-// unpack writes what a file of records holds to plain, and counts the records.
-// It fails where a checksum is wrong or a record is not whole.
-func unpack(packed io.Reader, format string, plain io.Writer) (records int64, err error) {
+// unpack writes what a compressed file of records holds to plain, and counts the
+// records. It fails if a checksum is wrong or a record is not whole.
+func unpack(packed io.Reader, format recordfile.Format, plain io.Writer) (records int64, err error) {
 	unpacked, err := gzip.NewReader(bufio.NewReaderSize(packed, 64<<10))
 	if err != nil {
 		return 0, err
 	}
-	in := io.TeeReader(unpacked, plain)
-	if format == formatCSV {
-		rows := csv.NewReader(in)
-		rows.ReuseRecord = true
-		for records = -1; ; records++ { // the header is none
-			if _, err := rows.Read(); err == io.EOF {
-				return records, nil
-			} else if err != nil {
-				return records, err
-			}
-		}
-	}
-	buffer := make([]byte, 64<<10)
-	last := byte('\n')
-	for {
-		n, err := in.Read(buffer)
-		if n > 0 {
-			records += int64(bytes.Count(buffer[:n], []byte("\n")))
-			last = buffer[n-1]
-		}
-		switch {
-		case err == io.EOF && last != '\n':
-			return records, errors.New("its last line has no end")
-		case err == io.EOF:
-			return records, nil
-		case err != nil:
-			return records, err
-		}
-	}
+	return recordfile.Count(io.TeeReader(unpacked, plain), format)
 }
 
 // cancelTimeout bounds the cancelling of a job after an interrupt.

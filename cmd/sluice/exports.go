@@ -13,6 +13,7 @@ import (
 
 	"sluice/pkg/exportjob"
 	"sluice/pkg/exportjob/dirfiles"
+	"sluice/pkg/exportjob/worker"
 )
 
 // exportsAtOnce is how many export jobs run at the same time; others wait.
@@ -20,7 +21,7 @@ const exportsAtOnce = 2
 
 // exports runs export jobs in this process and serves their files.
 type exports struct {
-	runner *exportjob.Runner
+	runner *worker.Runner
 	store  jobStore
 	files  *dirfiles.Store
 	days   int // for which files are kept
@@ -45,11 +46,11 @@ func openExports(b *backend, dir string, getenv func(string) string, logger *slo
 	if err != nil {
 		return nil, err
 	}
-	worker, err := exportjob.NewWorker(b.jobs, b.stores.Entities, b.stores.Events, files, exportjob.Config{FileDays: days, Logger: logger})
+	w, err := worker.New(b.jobs, b.stores.Entities, b.stores.Events, files, worker.Config{FileDays: days, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
-	runner, err := exportjob.NewRunner(b.jobs, worker, exportsAtOnce, logger)
+	runner, err := worker.NewRunner(b.jobs, w, exportsAtOnce, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			for _, want := range []string{
 				`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
 				`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
-				`,,'=1+1,"a` + "\n" + `b,""c""",-2,,` + "\r\n",
+				`,,'=1+1,"a` + "\n" + `b,""c""",-2,null,` + "\r\n",
 			} {
 				if !strings.Contains(csv, want) {
 					t.Errorf("the CSV lacks %q:\n%s", want, csv)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	api "sluice/pkg/client"
+	"sluice/pkg/recordfile"
 )
 
 // importOptions are the flags of import.
@@ -20,7 +21,7 @@ type importOptions struct {
 	connection
 	resource string // events or entities
 	path     string
-	format   string
+	format   recordfile.Format
 	oneByOne bool
 	update   bool
 	workers  int
@@ -40,9 +41,11 @@ func importCommand(getenv func(string) string) *cobra.Command {
 The file is NDJSON, one JSON object a line, or CSV with a header; it may be
 compressed with gzip. Its fields are those of the API; created_at and updated_at,
 which exports have, are passed over. CSV has a column attributes.<name> for each
-attribute, or attributes with JSON. In a cell of an attribute a number, true,
-false, an object or a list is what it is in JSON, and anything else text; an
-empty cell is nothing, and an apostrophe before one of = + - @ is taken away.
+attribute, or attributes with JSON. In a cell of an attribute an object or a list
+is what it is in JSON, and so is a number, true, false or null without quotes;
+anything else is text. An empty cell without quotes is nothing. An apostrophe is
+taken away where exports add one: before = + - @ and before the JSON of an object
+or a list that is meant as text. A CSV file that was exported comes back as it was.
 
 Events go in batches, or with --one-by-one each in a call of its own; entities
 always do. The import runs at the service's limits and keeps to them. A call that
@@ -79,7 +82,7 @@ which of two records with one id is taken is not determined.
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default by the file's name)")
+	cmd.Flags().StringVar((*string)(&o.format), "format", "", "ndjson or csv (default by the file's name)")
 	cmd.Flags().BoolVar(&o.oneByOne, "one-by-one", false, "create each event in a call of its own")
 	cmd.Flags().BoolVar(&o.update, "update", false, "merge into entities that are there with other content")
 	cmd.Flags().IntVar(&o.workers, "workers", 4, "calls at the same time, 1 to 64")
@@ -103,7 +106,7 @@ func (o *importOptions) check() error {
 		return usageError("--update is for entities; events never change")
 	}
 	var err error
-	if o.format, err = chooseFormat(o.format, o.path); err != nil {
+	if o.format, err = chooseFormat(string(o.format), o.path); err != nil {
 		return err
 	}
 	name := o.path

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	api "sluice/pkg/client"
 )
 
@@ -60,7 +62,7 @@ type outcome struct {
 	rejects []reject
 }
 
-// run sends what is not done yet. Reader, workers and committer go at the same
+// run sends what is not done yet. The reader and the workers run at the same
 // time; the first error stops them all.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
 	began := time.Now()
@@ -79,43 +81,32 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 	})
 	defer shown.close()
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// Workers end together where the server gathers writers; room for one more
-	// batch of each keeps them from waiting for the reader and for the disk.
-	batches, outcomes := make(chan batch, im.workers), make(chan outcome, im.workers)
 	done := im.mark.Line // commit moves the mark
-	var reader, workers sync.WaitGroup
-	reader.Go(func() {
+	// Workers end together where the server gathers writers; room for one more
+	// batch of each keeps them from waiting for the reader.
+	batches := make(chan batch, im.workers)
+	outcomes := &committer{im: im, rejects: list, waiting: make(map[int]outcome)}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
 		defer close(batches)
-		if err := im.read(ctx, io.TeeReader(file, hash), done, batches); err != nil {
-			cancel(err)
-		}
+		return im.read(ctx, io.TeeReader(file, hash), done, batches)
 	})
 	for range im.workers {
-		workers.Go(func() {
+		g.Go(func() error {
 			for b := range batches {
 				o, err := im.send(ctx, b)
-				if err != nil {
-					cancel(err)
-					return
+				if err == nil {
+					err = outcomes.commit(o)
 				}
-				outcomes <- o
+				if err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	go func() {
-		workers.Wait()
-		close(outcomes)
-	}()
-	if err := im.commit(outcomes, list); err != nil {
-		cancel(err)
-		for range outcomes { // let the workers end
-		}
-	}
-	reader.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := errors.Join(g.Wait(), im.save()); err != nil {
+		return err
 	}
 	if im.expected != "" && hex.EncodeToString(hash.Sum(nil)) != im.expected {
 		return errors.New("the file changed while it was read")
@@ -155,7 +146,7 @@ func (im *importer) read(ctx context.Context, file io.Reader, done int64, batche
 		if err != nil {
 			return fmt.Errorf("read %s: %w", im.path, err)
 		}
-		if rec.line <= done {
+		if rec.Line <= done {
 			continue
 		}
 		recordSize := sizeOf(rec.event)
@@ -179,11 +170,11 @@ func sizeOf(e api.NewEvent) int {
 // final answer.
 func (im *importer) send(ctx context.Context, b batch) (outcome, error) {
 	last := b.records[len(b.records)-1]
-	o := outcome{number: b.number, last: last.line, offset: last.offset}
+	o := outcome{number: b.number, last: last.Line, offset: last.Offset}
 	var good []fileRecord
 	for _, rec := range b.records {
-		if rec.reason != "" {
-			o.reject(rec, reject{Reason: rec.reason})
+		if rec.Err != nil {
+			o.reject(rec, reject{Reason: rec.Err.Error()})
 			continue
 		}
 		good = append(good, rec)
@@ -302,43 +293,54 @@ func (o *outcome) note(rec fileRecord, counter *int64, err error) error {
 }
 
 func (o *outcome) reject(rec fileRecord, r reject) {
-	r.Line, r.Input = rec.line, rec.input
+	r.Line, r.Input = rec.Line, rec.Text
 	o.rejects = append(o.rejects, r)
 	o.counts.Rejected++
 }
 
-// commit notes outcomes in the order of the file, whatever the order in which
+// committer notes outcomes in the order of the file, whatever the order in which
 // they come.
-func (im *importer) commit(outcomes <-chan outcome, list *rejects) error {
-	waiting := make(map[int]outcome)
-	next := 0
-	var marked time.Time
-	for o := range outcomes {
-		waiting[o.number] = o
-		for o, ok := waiting[next]; ok; o, ok = waiting[next] {
-			delete(waiting, next)
-			next++
-			if err := list.write(o.rejects); err != nil {
-				return fmt.Errorf("write the reject file: %w", err)
-			}
-			im.mark.Line, im.mark.RejectsBytes = o.last, list.size
-			im.mark.Counts.add(o.counts)
-			im.show(o.offset)
-		}
-		if now := time.Now(); im.journal != nil && now.Sub(marked) >= markInterval {
-			if err := im.journal.write(im.mark); err != nil {
-				return err
-			}
-			marked = now
-		}
-	}
-	if im.journal != nil {
-		return im.journal.write(im.mark)
-	}
-	return nil
+type committer struct {
+	im      *importer // whose mark it moves
+	rejects *rejects
+
+	mu      sync.Mutex
+	waiting map[int]outcome // that came before an earlier one, by number
+	next    int             // number of the outcome to note next
+	marked  time.Time       // when the journal was written
 }
 
-// show makes the progress what it is.
+// commit notes an outcome and those that were waiting for it.
+func (c *committer) commit(o outcome) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[o.number] = o
+	for o, ok := c.waiting[c.next]; ok; o, ok = c.waiting[c.next] {
+		delete(c.waiting, c.next)
+		c.next++
+		if err := c.rejects.write(o.rejects); err != nil {
+			return fmt.Errorf("write the reject file: %w", err)
+		}
+		c.im.mark.Line, c.im.mark.RejectsBytes = o.last, c.rejects.size
+		c.im.mark.Counts.add(o.counts)
+		c.im.show(o.offset)
+	}
+	if time.Since(c.marked) < markInterval {
+		return nil
+	}
+	c.marked = time.Now()
+	return c.im.save()
+}
+
+// save writes how far the import is to its journal.
+func (im *importer) save() error {
+	if im.journal == nil {
+		return nil
+	}
+	return im.journal.write(im.mark)
+}
+
+// show updates the progress that is shown.
 func (im *importer) show(offset int64) {
 	c := im.mark.Counts
 	s := state{done: c.total(), part: -1, details: fmt.Sprintf("%d rejected", c.Rejected)}
@@ -348,12 +350,9 @@ func (im *importer) show(offset int64) {
 	im.shown.Store(&s)
 }
 
-// finish closes the journal's account.
+// finish notes in the journal that the import is done.
 func (im *importer) finish() error {
-	if im.journal == nil {
-		return nil
-	}
 	now := time.Now().UTC().Truncate(time.Second)
 	im.mark.FinishedAt = &now
-	return im.journal.write(im.mark)
+	return im.save()
 }

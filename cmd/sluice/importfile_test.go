@@ -9,11 +9,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"sluice/pkg/recordfile"
 )
 
 // readAll reads a file as import does; the id of a record without one is "#"
 // and its line.
-func readAll(t *testing.T, text, format string, events bool) (records []fileRecord, err error) {
+func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []fileRecord, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
 	if err != nil {
@@ -50,54 +52,55 @@ func sent(t *testing.T, rec fileRecord, events bool) string {
 func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, format string
-		entities     bool
-		text         string
-		want         []string // of each record: line, then what is sent, or ! and a part of the reason
+		name     string
+		format   recordfile.Format
+		entities bool
+		text     string
+		want     []string // of each record: line, then what is sent, or ! and a part of the reason
 	}{
-		{"no records", formatNDJSON, false, "\n \n\r\n", nil},
-		{"nothing", formatNDJSON, false, "", nil},
-		{"events", formatNDJSON, false, "{\"id\":\"a\",\"name\":\"n\"}\n\n{\"name\":\"m\",\"entity_id\":\"e\",\"occurred_at\":\"2026-01-02T15:04:05+01:00\",\"attributes\":{ \"n\":1.50, \"s\":\"<\\u00e9>\"}}", []string{
+		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
+		{"nothing", recordfile.NDJSON, false, "", nil},
+		{"events", recordfile.NDJSON, false, "{\"id\":\"a\",\"name\":\"n\"}\n\n{\"name\":\"m\",\"entity_id\":\"e\",\"occurred_at\":\"2026-01-02T15:04:05+01:00\",\"attributes\":{ \"n\":1.50, \"s\":\"<\\u00e9>\"}}", []string{
 			`1 {"id":"a","name":"n"}`,
 			`3 {"id":"line:3","name":"m","entity_id":"e","occurred_at":"2026-01-02T14:04:05.000Z","attributes":{"n":1.50,"s":"<\u00e9>"}}`,
 		}},
-		{"Windows and Excel", formatNDJSON, false, "\xef\xbb\xbf{\"id\":\"a\",\"name\":\"n\"}\r\n", []string{`1 {"id":"a","name":"n"}`}},
-		{"null counts as left out", formatNDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n"}`}},
-		{"exported", formatNDJSON, false, `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`,
+		{"Windows and Excel", recordfile.NDJSON, false, "\xef\xbb\xbf{\"id\":\"a\",\"name\":\"n\"}\r\n", []string{`1 {"id":"a","name":"n"}`}},
+		{"null counts as left out", recordfile.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n"}`}},
+		{"exported", recordfile.NDJSON, false, `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`}},
-		{"exported entities", formatNDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
+		{"exported entities", recordfile.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","type":"t","attributes":{"a":null}}`}},
-		{"entities", formatNDJSON, true, `{}`, []string{`1 {"id":"line:1","type":"entity"}`}},
-		{"bad lines", formatNDJSON, false, "{\"name\"\n{\"name\":\"ok\"}\n[{}]\n5\n{\"name\":5}\n{\"nmae\":\"\"}\n{\"name\":\"a\",\"name\":\"b\"}\n{\"name\":\"\xff\"}\n{\"name\":\"\\ud800\"}\n{} {}\n{\"name\":\"n\",\"attributes\":[]}\n{\"name\":\"n\",\"id\":\"\"}\n{\"type\":\"t\",\"name\":\"n\"}\n{\"name\":\"n\",\"entity_id\":\"\"}\n{\"name\":\"n\",\"occurred_at\":\"now\"}", []string{
+		{"entities", recordfile.NDJSON, true, `{}`, []string{`1 {"id":"line:1","type":"entity"}`}},
+		{"bad lines", recordfile.NDJSON, false, "{\"name\"\n{\"name\":\"ok\"}\n[{}]\n5\n{\"name\":5}\n{\"nmae\":\"\"}\n{\"name\":\"a\",\"name\":\"b\"}\n{\"name\":\"\xff\"}\n{\"name\":\"\\ud800\"}\n{} {}\n{\"name\":\"n\",\"attributes\":[]}\n{\"name\":\"n\",\"id\":\"\"}\n{\"type\":\"t\",\"name\":\"n\"}\n{\"name\":\"n\",\"entity_id\":\"\"}\n{\"name\":\"n\",\"occurred_at\":\"now\"}", []string{
 			"1 !not one JSON object", `2 {"id":"line:2","name":"ok"}`, "3 !not a JSON object", "4 !not a JSON object", "5 !name must be a string", "6 !nmae is not a field",
 			"7 !duplicate", "8 !UTF-8", "9 !surrogate", "10 !not one JSON object", "11 !attributes must be a JSON object", "12 !id must be", "13 !type is not a field of an event",
 			"14 !entity_id must be", "15 !RFC 3339",
 		}},
-		{"an event among entities", formatNDJSON, true, `{"name":"n"}`, []string{"1 !name is not a field of an entity"}},
-		{"a long line", formatNDJSON, false, `{"name":"` + strings.Repeat("x", maxRecordBytes) + "\"}\n{\"name\":\"n\"}", []string{"1 !longer than", `2 {"id":"line:2","name":"n"}`}},
+		{"an event among entities", recordfile.NDJSON, true, `{"name":"n"}`, []string{"1 !name is not a field of an entity"}},
+		{"a long line", recordfile.NDJSON, false, `{"name":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + "\"}\n{\"name\":\"n\"}", []string{"1 !longer than", `2 {"id":"line:2","name":"n"}`}},
 
-		{"CSV", formatCSV, false, "id,name,entity_id,occurred_at\na,n,e,2026-01-02T15:04:05Z\n,m,,\n\n\"b\",\"two\nlines\",,\nc,d,,\n", []string{
+		{"CSV", recordfile.CSV, false, "id,name,entity_id,occurred_at\na,n,e,2026-01-02T15:04:05Z\n,m,,\n\n\"b\",\"two\nlines\",,\nc,d,,\n", []string{
 			`2 {"id":"a","name":"n","entity_id":"e","occurred_at":"2026-01-02T15:04:05.000Z"}`,
 			`3 {"id":"line:3","name":"m"}`,
 			`5 {"id":"b","name":"two\nlines"}`,
 			`7 {"id":"c","name":"d"}`,
 		}},
-		{"CSV of exports", formatCSV, true, "\xef\xbb\xbfid,type,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,'=1+1\r\n", []string{
+		{"CSV of exports", recordfile.CSV, true, "\xef\xbb\xbfid,type,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,'=1+1\r\n", []string{
 			`2 {"id":"a","type":"t","attributes":{"a":1.50,"b c":{"x":[true]}}}`,
 			`3 {"id":"b","type":"t","attributes":{"":"=1+1"}}`,
 		}},
-		{"cells", formatCSV, true, "attributes.a\ntrue\nfalse\nnull\n-5\n+5\n'-a\n'@b\n''\n007\n1e5\n[]\n\"\"\"x\"\"\"\n{bad\n 5\nTRUE\n", []string{
-			`2 {"id":"line:2","type":"entity","attributes":{"a":true}}`, `3 {"id":"line:3","type":"entity","attributes":{"a":false}}`, `4 {"id":"line:4","type":"entity","attributes":{"a":"null"}}`,
+		{"cells", recordfile.CSV, true, "attributes.a\ntrue\nfalse\nnull\n-5\n+5\n'-a\n'@b\n''\n007\n1e5\n[]\n\"\"\"x\"\"\"\n{bad\n 5\nTRUE\n", []string{
+			`2 {"id":"line:2","type":"entity","attributes":{"a":true}}`, `3 {"id":"line:3","type":"entity","attributes":{"a":false}}`, `4 {"id":"line:4","type":"entity","attributes":{"a":null}}`,
 			`5 {"id":"line:5","type":"entity","attributes":{"a":-5}}`, `6 {"id":"line:6","type":"entity","attributes":{"a":"+5"}}`, `7 {"id":"line:7","type":"entity","attributes":{"a":"-a"}}`,
 			`8 {"id":"line:8","type":"entity","attributes":{"a":"@b"}}`, `9 {"id":"line:9","type":"entity","attributes":{"a":"''"}}`, `10 {"id":"line:10","type":"entity","attributes":{"a":"007"}}`,
 			`11 {"id":"line:11","type":"entity","attributes":{"a":1e5}}`, `12 {"id":"line:12","type":"entity","attributes":{"a":[]}}`, `13 {"id":"line:13","type":"entity","attributes":{"a":"\"x\""}}`,
 			`14 {"id":"line:14","type":"entity","attributes":{"a":"{bad"}}`, `15 {"id":"line:15","type":"entity","attributes":{"a":" 5"}}`, `16 {"id":"line:16","type":"entity","attributes":{"a":"TRUE"}}`,
 		}},
-		{"CSV with attributes as JSON", formatCSV, false, "name,attributes\nn,\"{\"\"a\"\":1}\"\nn,\nn,x\nn,5\n", []string{
+		{"CSV with attributes as JSON", recordfile.CSV, false, "name,attributes\nn,\"{\"\"a\"\":1}\"\nn,\nn,x\nn,5\n", []string{
 			`2 {"id":"line:2","name":"n","attributes":{"a":1}}`, `3 {"id":"line:3","name":"n"}`, "4 !attributes must be", "5 !attributes must be",
 		}},
-		{"bad CSV", formatCSV, false, "id,name\na\na,b,c\n\"x\"y,n\nb,n\nc,\xff\n", []string{"2 !1 cells", "3 !3 cells", "4 !\"", `5 {"id":"b","name":"n"}`, "6 !name must be"}},
-		{"bad text in CSV", formatCSV, true, "attributes.a\n\xff\n", []string{"2 !UTF-8"}},
+		{"bad CSV", recordfile.CSV, false, "id,name\na\na,b,c\n\"x\"y,n\nb,n\nc,\xff\n", []string{"2 !1 cells", "3 !3 cells", "4 !\"", `5 {"id":"b","name":"n"}`, "6 !name must be"}},
+		{"bad text in CSV", recordfile.CSV, true, "attributes.a\n\xff\n", []string{"2 !UTF-8"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -110,19 +113,19 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 			}
 			var end int64
 			for i, rec := range records {
-				got := fmt.Sprint(rec.line, " ", sent(t, rec, !tt.entities))
+				got := fmt.Sprint(rec.Line, " ", sent(t, rec, !tt.entities))
 				line, reason, rejected := strings.Cut(tt.want[i], "!")
 				if rejected {
-					if rec.line != mustInt(t, line) || !strings.Contains(rec.reason, reason) {
-						t.Errorf("record %d, line %d: %q, want %s", i, rec.line, rec.reason, tt.want[i])
+					if rec.Line != mustInt(t, line) || rec.Err == nil || !strings.Contains(rec.Err.Error(), reason) {
+						t.Errorf("record %d, line %d: %v, want %s", i, rec.Line, rec.Err, tt.want[i])
 					}
-				} else if rec.reason != "" || got != tt.want[i] {
-					t.Errorf("record %d: %s %s, want %s", i, got, rec.reason, tt.want[i])
+				} else if rec.Err != nil || got != tt.want[i] {
+					t.Errorf("record %d: %s %v, want %s", i, got, rec.Err, tt.want[i])
 				}
-				if rec.offset <= end || rec.offset > int64(len(tt.text)) {
-					t.Errorf("record %d ends at %d after %d of %d", i, rec.offset, end, len(tt.text))
+				if rec.Offset <= end || rec.Offset > int64(len(tt.text)) {
+					t.Errorf("record %d ends at %d after %d of %d", i, rec.Offset, end, len(tt.text))
 				}
-				end = rec.offset
+				end = rec.Offset
 			}
 		})
 	}
@@ -138,13 +141,17 @@ func mustInt(t *testing.T, s string) (n int64) {
 
 func TestFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, format, text, want string }{
-		{"no header", formatCSV, "", "there is no header"},
-		{"an unknown column", formatCSV, "id,nmae\n", `the column "nmae" is none of`},
-		{"a column twice", formatCSV, "id,id\n", "twice"},
-		{"both forms of attributes", formatCSV, "attributes,attributes.a\n", "exclude each other"},
-		{"an open quote", formatCSV, "name\n\"" + strings.Repeat("x\n", 2<<20), "is a quote left open?"},
-		{"not gzip after all", formatNDJSON, "\x1f\x8b????????????", "unpack"},
+	for _, tt := range []struct {
+		name       string
+		format     recordfile.Format
+		text, want string
+	}{
+		{"no header", recordfile.CSV, "", "there is no header"},
+		{"an unknown column", recordfile.CSV, "id,nmae\n", `the column "nmae" is none of`},
+		{"a column twice", recordfile.CSV, "id,id\n", "twice"},
+		{"both forms of attributes", recordfile.CSV, "attributes,attributes.a\n", "exclude each other"},
+		{"an open quote", recordfile.CSV, "name\n\"" + strings.Repeat("x\n", 2<<20), "is a quote left open?"},
+		{"not gzip after all", recordfile.NDJSON, "\x1f\x8b????????????", "unpack"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,23 +174,11 @@ func TestGzipIsKnownByItsBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := readAll(t, packed.String(), formatNDJSON, true)
+	records, err := readAll(t, packed.String(), recordfile.NDJSON, true)
 	if err != nil || len(records) != 2 || records[1].event.ID != "b" {
 		t.Errorf("%+v, %v", records, err)
 	}
-	if _, err := readAll(t, packed.String()[:packed.Len()-3], formatNDJSON, true); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readAll(t, packed.String()[:packed.Len()-3], recordfile.NDJSON, true); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %v", err)
-	}
-}
-
-func TestFormatOfAName(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"a.ndjson": formatNDJSON, "a.JSONL": formatNDJSON, "a.b.csv": formatCSV, "a.csv.gz": formatCSV, "A.NDJSON.GZ": formatNDJSON,
-		"a": "", "a.gz": "", "csv": "", "a.json": "", "a.csv.zip": "",
-	} {
-		if got := formatOf(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
 	}
 }

@@ -15,18 +15,20 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"sluice/pkg/recordfile"
 )
 
 // importHead says what an import is of. It is the first line of its journal.
 type importHead struct {
-	Version   int       `json:"sluice_import"`
-	Resource  string    `json:"resource"`
-	Format    string    `json:"format"`
-	URL       string    `json:"url"`
-	Size      int64     `json:"size_bytes"` // of the file
-	SHA256    string    `json:"sha256"`     // of the file
-	Seed      string    `json:"seed"`       // of the ids of records that have none
-	StartedAt time.Time `json:"started_at"`
+	Version   int               `json:"sluice_import"`
+	Resource  string            `json:"resource"`
+	Format    recordfile.Format `json:"format"`
+	URL       string            `json:"url"`
+	Size      int64             `json:"size_bytes"` // of the file
+	SHA256    string            `json:"sha256"`     // of the file
+	Seed      string            `json:"seed"`       // of the ids of records that have none
+	StartedAt time.Time         `json:"started_at"`
 }
 
 // same reports whether h and other are of the same file and service.

@@ -525,3 +525,24 @@ func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
 		})
 	}
 }
+
+// However long the wait, it is not taken for none.
+func TestALongRetryAfterEndsTheCall(t *testing.T) {
+	t.Parallel()
+	for _, seconds := range []string{"4294967295", "4294967296", "18446744073709551615", "18446744073709551616", strings.Repeat("9", 50)} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				sent++
+				return answer(503, `{}`, "Retry-After", seconds), nil
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+			if failure := new(client.Error); !errors.As(err, &failure) || sent != 1 || failure.RetryAfter < 365*24*time.Hour {
+				t.Errorf("Retry-After: %s: %d sent, error %v", seconds, sent, err)
+			}
+		})
+	}
+}

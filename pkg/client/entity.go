@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
@@ -71,9 +72,9 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 
 // DeleteEntity deletes an entity. That there is none is not an error.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
-	var answer struct{}
+	var deleted api.Deleted
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
 		ID string `json:"id"`
-	}{id}, &answer)
+	}{id}, &deleted)
 	return err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/api"
 	"sluice/pkg/record"
 )
 
@@ -94,53 +96,50 @@ func asError(err error) *Error {
 	return &Error{Err: err, retryable: !errors.Is(err, context.Canceled)}
 }
 
-// problem is the part of a problem that an Error shows.
-type problem struct {
-	Code     string              `json:"code"`
-	Detail   string              `json:"detail"`
-	Instance string              `json:"instance"`
-	Message  string              `json:"message"` // of API Gateway's own errors
-	Errors   []record.FieldError `json:"errors"`
-}
-
-// errorOf is the error that an answer of status 300 or above says.
+// errorOf returns the error that a response of status 300 or above describes.
 func errorOf(a answer) *Error {
-	status := a.status
-	e := &Error{Status: status, RetryAfter: retryAfter(a.header, time.Now()), RequestID: a.header.Get("Apigw-Requestid")}
-	switch {
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
-		e.retryable = true
-	case status >= http.StatusInternalServerError:
-		e.retryable = status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
-	case status < http.StatusBadRequest:
+	e := statusError(a.status)
+	e.RetryAfter, e.RequestID = retryAfter(a.header, time.Now()), a.header.Get("Apigw-Requestid")
+	if a.status < http.StatusBadRequest {
 		e.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", a.header.Get("Location"))
 		return e
 	}
-	var p problem
+	var p struct {
+		api.Problem
+		Message string `json:"message"` // of API Gateway's own errors
+	}
 	if err := json.Unmarshal(a.body, &p); err != nil {
 		e.Detail = fmt.Sprintf("the answer is no problem of this API: %.200q", a.body)
 		return e
 	}
-	e.Code, e.Detail, e.Fields = p.Code, p.Detail, p.Errors
-	if e.Detail == "" {
-		e.Detail = p.Message
-	}
-	if p.Instance != "" {
-		e.RequestID = p.Instance
-	}
+	p.Detail = cmp.Or(p.Detail, p.Message)
+	e.describe(p.Problem)
 	return e
 }
 
-// maxRetryAfter is where a longer wait makes no difference; it keeps sums of
-// durations from overflowing.
+// statusError returns the error of a status of 300 or above.
+func statusError(status int) *Error {
+	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
+		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
+	return &Error{Status: status, retryable: retryable}
+}
+
+// describe sets what p says about the error.
+func (e *Error) describe(p api.Problem) {
+	e.Code, e.Detail, e.Fields = p.Code, p.Detail, p.Errors
+	e.RequestID = cmp.Or(p.Instance, e.RequestID)
+}
+
+// maxRetryAfter is the longest wait that retryAfter returns. A longer one makes no
+// difference, and the bound keeps sums of durations from overflowing.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter is the wait that a Retry-After header asks for, in seconds or as a
+// retryAfter returns the wait that a Retry-After header asks for, in seconds or as a
 // date (RFC 9110, section 10.2.3), or 0.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) {
+	if err == nil || errors.Is(err, strconv.ErrRange) { // which leaves the largest number
 		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(value)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 
+	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -119,10 +120,10 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 		return results, err
 	}
 	err = a.run(ctx, func(got answer, failure *Error) *Error {
-		answers, err := readResults(got.body, len(pending))
+		batch, err := readResults(got.body, len(pending))
 		switch {
 		case err == nil:
-			left, failure := takeResults(results, pending, answers, failure)
+			left, failure := takeResults(results, pending, batch, failure)
 			if len(left) < len(pending) {
 				// What could be encoded with others can be without them.
 				pending = left
@@ -153,44 +154,37 @@ func encodeEvents(events []NewEvent, indices []int) ([]byte, error) {
 	return encode(body)
 }
 
-// eventAnswer is the service's answer for one event of a batch.
-type eventAnswer struct {
-	Index   int             `json:"index"`
-	Status  int             `json:"status"`
-	Event   *event.Event    `json:"event"`
-	Problem json.RawMessage `json:"problem"`
-}
-
-// readResults reads the results that an answer to n events holds, whether it is
+// readResults returns the results that a response to n events holds, whether it is
 // a problem or not.
-func readResults(body []byte, n int) ([]eventAnswer, error) {
-	var answer struct {
-		Results []eventAnswer `json:"results"`
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+func readResults(body []byte, n int) ([]api.BatchResult, error) {
+	var batch api.Batch
+	if err := json.Unmarshal(body, &batch); err != nil {
 		return nil, fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	if len(answer.Results) != n {
-		return nil, fmt.Errorf("the answer has %d results for %d events", len(answer.Results), n)
+	if len(batch.Results) != n {
+		return nil, fmt.Errorf("the answer has %d results for %d events", len(batch.Results), n)
 	}
-	for i, r := range answer.Results {
+	for i, r := range batch.Results {
 		if r.Index != i || r.Status < http.StatusBadRequest && r.Event == nil {
 			return nil, fmt.Errorf("the answer's result %d is none of an event", i)
 		}
 	}
-	return answer.Results, nil
+	return batch.Results, nil
 }
 
-// takeResults notes the final answers to the pending events. It returns the
-// indices of the others and why they are to be sent again; nil when there are none.
-func takeResults(results []EventResult, pending []int, answers []eventAnswer, whole *Error) (left []int, failure *Error) {
+// takeResults notes the final results of the pending events. It returns the
+// indices of the others and the error for which they must be sent again, or nil.
+func takeResults(results []EventResult, pending []int, got []api.BatchResult, whole *Error) (left []int, failure *Error) {
 	for i, index := range pending {
-		a := answers[i]
-		if a.Status < http.StatusBadRequest {
-			results[index] = EventResult{Event: *a.Event, Created: a.Status == http.StatusCreated}
+		r := got[i]
+		if r.Status < http.StatusBadRequest {
+			results[index] = EventResult{Event: *r.Event, Created: r.Status == http.StatusCreated}
 			continue
 		}
-		e := errorOf(answer{status: a.Status, body: a.Problem})
+		e := statusError(r.Status)
+		if r.Problem != nil {
+			e.describe(*r.Problem)
+		}
 		e.Route, e.Tries = "create-events", 1
 		if whole != nil {
 			e.RequestID, e.RetryAfter = whole.RequestID, whole.RetryAfter

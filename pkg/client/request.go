@@ -11,17 +11,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"sluice/pkg/api"
 	"sluice/pkg/record"
 )
 
 // defaultPage is how many records the service shows when a list names no limit.
 const defaultPage = 50
 
-// Page is a part of a list.
-type Page[T any] struct {
-	Data       []T    `json:"data"`
-	NextCursor string `json:"next_cursor"` // "" on the last page
-}
+// Page is one page of a list.
+type Page[T any] = api.List[T]
 
 // OpenAPI gets the description of the API, in YAML.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
@@ -62,7 +60,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	return func(yield func(T, error) bool) {
 		for {
 			page, err := get(cursor)
-			if err == nil && page.NextCursor == cursor && cursor != "" {
+			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
 				err = errors.New("client: the list leads back to the same page")
 			}
 			if err != nil {
@@ -75,9 +73,10 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 					return
 				}
 			}
-			if cursor = page.NextCursor; cursor == "" {
+			if page.NextCursor == nil {
 				return
 			}
+			cursor = *page.NextCursor
 		}
 	}
 }

@@ -38,6 +38,26 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
+// Columns returns the names of the members of an entity's JSON in their order,
+// without attributes. They are the first columns of a CSV file.
+func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
+
+// Parse decodes the JSON of an entity in an import file. Every member may be
+// missing or null: then ID is "", Type is DefaultType and Attributes is nil.
+// CreatedAt and UpdatedAt, which the service sets, are ignored. The error is a
+// *record.Error of kind Invalid that names every wrong member.
+func Parse(text []byte) (Entity, error) {
+	e := Entity{Type: DefaultType}
+	err := record.DecodeObject(text, "entity", map[string]record.Decoder{
+		"id":         record.Text(&e.ID, record.CheckID),
+		"type":       record.Text(&e.Type, record.CheckName),
+		"attributes": record.Object(&e.Attributes),
+		"created_at": nil,
+		"updated_at": nil,
+	})
+	return e, err
+}
+
 // Validate checks the fields that a client sets. The error is a
 // *record.Error of kind Invalid that names every wrong field.
 func (e Entity) Validate() error {

@@ -2,6 +2,10 @@ package entity_test
 
 import (
 	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +35,7 @@ func TestAppendJSON(t *testing.T) {
 		{ID: "a", Type: "person", Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9","c":[null,{}]}`), CreatedAt: at, UpdatedAt: later},
 		{ID: "", Type: "\"\\/<>&\u2028\u2029\x7f", Attributes: record.Attributes(`{}`), CreatedAt: later, UpdatedAt: later},
 		{ID: "\x00\t\n\x1f", Type: "Zoë 😀\ufffd", Attributes: record.Attributes(`{"":"\ud83d\ude00\u003c"}`)},
+		{ID: "a:b", Type: "a\"\\/<&>\u2028é😀\x7f\t", Attributes: record.Attributes(`{"a":[1.50,-0,1E400,"\u0041\/` + "\u2028" + `"],"b":{}}`), CreatedAt: at, UpdatedAt: later},
 		{ID: "\xff", Type: "t", Attributes: record.Attributes(`{}`)},
 		{ID: "a", Type: "\xed\xa0\x80", Attributes: record.Attributes(`{}`)},
 	} {
@@ -57,4 +62,50 @@ func FuzzAppendJSON(f *testing.F) {
 		checkJSON(t, entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(object),
 			CreatedAt: record.TimeOf(time.UnixMilli(created % century)), UpdatedAt: record.TimeOf(time.UnixMilli(created%century + age%century))})
 	})
+}
+
+func TestColumnsAreTheStructTags(t *testing.T) {
+	var tags []string
+	for f := range reflect.TypeFor[entity.Entity]().Fields() {
+		if tag := f.Tag.Get("json"); tag != "attributes" {
+			tags = append(tags, tag)
+		}
+	}
+	if got := entity.Columns(); !slices.Equal(got, tags) {
+		t.Errorf("columns %q, struct tags %q", got, tags)
+	}
+}
+
+func TestParse(t *testing.T) {
+	at := record.TimeOf(time.UnixMilli(1767366245678))
+	whole := entity.Entity{ID: "a", Type: "t", Attributes: record.Attributes(`{"n":1.50,"s":"\u0041"}`), CreatedAt: at, UpdatedAt: at}
+	text, err := whole.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text string
+		want entity.Entity
+	}{
+		{string(text), entity.Entity{ID: "a", Type: "t", Attributes: whole.Attributes}},
+		{`{}`, entity.Entity{Type: "entity"}},
+		{`{"id":null,"type":null,"attributes":null,"created_at":null,"updated_at":5}`, entity.Entity{Type: "entity"}},
+		{` { "attributes" : { "a" : [ 1 , null ] } } `, entity.Entity{Type: "entity", Attributes: record.Attributes(`{"a":[1,null]}`)}},
+	} {
+		if got, err := entity.Parse([]byte(tt.text)); err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, error %v, want %+v", tt.text, got, err, tt.want)
+		}
+	}
+	for text, want := range map[string]string{
+		``: "not one JSON object", `{"id"`: "not one JSON object", `{} {}`: "not one JSON object", `[]`: "not a JSON object", `null`: "not a JSON object",
+		`{"id":"a","id":"b"}`: "duplicate", "{\"type\":\"\xff\"}": "UTF-8", `{"type":"\ud800"}`: "surrogate", `{"attributes":{"a":1,"a":2}}`: "duplicate",
+		`{"id":""}`: "id must be 1 to 128", `{"id":5}`: "id must be a string", `{"type":""}`: "type must be 1 to 128", `{"attributes":[]}`: "attributes must be a JSON object",
+		`{"name":"n"}`: "name is not a field of an entity", `{"name":null}`: "name is not a field of an entity", `{"ID":"a"}`: "ID is not a field",
+		`{"id":"a b","type":[],"x":1}`: "id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -; type must be a string; x is not a field of an entity",
+	} {
+		got, err := entity.Parse([]byte(text))
+		if invalid := new(record.Error); !errors.As(err, &invalid) || invalid.Kind != record.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, error %v, want %q", text, got, err, want)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"sluice/pkg/record"
@@ -51,16 +52,50 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
+// Columns returns the names of the members of an event's JSON in their order,
+// without attributes. They are the first columns of a CSV file.
+func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
+
+// Parse decodes the JSON of an event in an import file. Every member except
+// name may be missing or null: then ID and EntityID are "", OccurredAtSet is
+// false and Attributes is nil. CreatedAt, which the service sets, is ignored.
+// The error is a *record.Error of kind Invalid that names every wrong member.
+func Parse(text []byte) (New, error) {
+	var e New
+	err := record.DecodeObject(text, "event", map[string]record.Decoder{
+		"id":        record.Text(&e.ID, record.CheckID),
+		"name":      record.Text(&e.Name, checkName),
+		"entity_id": record.Text(&e.EntityID, record.CheckID),
+		"occurred_at": func(value []byte) error {
+			e.OccurredAtSet = true
+			return record.Instant(&e.OccurredAt)(value)
+		},
+		"attributes": record.Object(&e.Attributes),
+		"created_at": nil,
+	})
+	if err != nil {
+		return e, err
+	}
+	var wrong record.Fields
+	wrong.Check("name", checkName(e.Name)) // it may be missing
+	return e, wrong.Err()
+}
+
+func checkName(name string) error {
+	if name == "" {
+		return errNoName
+	}
+	return record.CheckName(name)
+}
+
+var errNoName = errors.New("is required: 1 to 128 characters")
+
 // Validate checks the fields that a client sets. The error is a
 // *record.Error of kind Invalid that names every wrong field.
 func (e Event) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))
-	if e.Name == "" {
-		wrong.Add("name", "is required: 1 to 128 characters")
-	} else {
-		wrong.Check("name", record.CheckName(e.Name))
-	}
+	wrong.Check("name", checkName(e.Name))
 	if e.EntityID != "" {
 		wrong.Check("entity_id", record.CheckID(string(e.EntityID)))
 	}

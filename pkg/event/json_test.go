@@ -2,6 +2,10 @@ package event_test
 
 import (
 	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +35,7 @@ func TestAppendJSON(t *testing.T) {
 		{ID: "a", Name: "opened", EntityID: "ada", OccurredAt: at, Attributes: record.Attributes(`{"a":1.0,"b":"\u00e9","c":[null,{}]}`), CreatedAt: later},
 		{ID: "", Name: "\"\\/<>&\u2028\u2029\x7f", Attributes: record.Attributes(`{}`), OccurredAt: later, CreatedAt: at},
 		{ID: "\x00\t\n\x1f", Name: "Zoë 😀\ufffd", EntityID: "a:b", Attributes: record.Attributes(`{"":"\ud83d\ude00\u003c"}`)},
+		{ID: "a.b", Name: "a\"\\/<&>\u2028é😀\x7f\t", EntityID: "e", OccurredAt: at, Attributes: record.Attributes(`{"a":[1.50,-0,1E400,"\u0041\/` + "\u2028" + `"],"b":{}}`), CreatedAt: later},
 		{ID: "\xff", Name: "n", Attributes: record.Attributes(`{}`)},
 		{ID: "a", Name: "\xed\xa0\x80", Attributes: record.Attributes(`{}`)},
 	} {
@@ -60,4 +65,53 @@ func FuzzAppendJSON(f *testing.F) {
 		checkJSON(t, event.Event{ID: id, Name: name, EntityID: event.OptionalID(entityID), Attributes: record.Attributes(object),
 			OccurredAt: record.TimeOf(time.UnixMilli(occurred % century)), CreatedAt: record.TimeOf(time.UnixMilli(occurred%century + age%century))})
 	})
+}
+
+func TestColumnsAreTheStructTags(t *testing.T) {
+	var tags []string
+	for f := range reflect.TypeFor[event.Event]().Fields() {
+		if tag := f.Tag.Get("json"); tag != "attributes" {
+			tags = append(tags, tag)
+		}
+	}
+	if got := event.Columns(); !slices.Equal(got, tags) {
+		t.Errorf("columns %q, struct tags %q", got, tags)
+	}
+}
+
+func TestParse(t *testing.T) {
+	at := record.TimeOf(time.UnixMilli(1767366245678))
+	whole := event.Event{ID: "a", Name: "n", EntityID: "e", OccurredAt: at, Attributes: record.Attributes(`{"n":1.50,"s":"\u0041"}`), CreatedAt: at}
+	text, err := whole.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text string
+		want event.New
+	}{
+		{string(text), event.New{OccurredAtSet: true, Event: event.Event{ID: "a", Name: "n", EntityID: "e", OccurredAt: at, Attributes: whole.Attributes}}},
+		{`{"name":"n"}`, event.New{Event: event.Event{Name: "n"}}},
+		{`{"name":"n","id":null,"entity_id":null,"occurred_at":null,"attributes":null,"created_at":[]}`, event.New{Event: event.Event{Name: "n"}}},
+		{`{"name":"n","occurred_at":"1970-01-01T01:00:00+01:00"}`, event.New{OccurredAtSet: true, Event: event.Event{Name: "n"}}},
+		{` { "attributes" : { "a" : [ 1 , null ] } , "name":"n" } `, event.New{Event: event.Event{Name: "n", Attributes: record.Attributes(`{"a":[1,null]}`)}}},
+	} {
+		if got, err := event.Parse([]byte(tt.text)); err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, error %v, want %+v", tt.text, got, err, tt.want)
+		}
+	}
+	for text, want := range map[string]string{
+		``: "not one JSON object", `{"id"`: "not one JSON object", `{} {}`: "not one JSON object", `[]`: "not a JSON object", `null`: "not a JSON object",
+		`{"name":"a","name":"b"}`: "duplicate", "{\"name\":\"\xff\"}": "UTF-8", `{"name":"\ud800"}`: "surrogate", `{"name":"n","attributes":{"a":1,"a":2}}`: "duplicate",
+		`{}`: "name is required", `{"name":null}`: "name is required", `{"name":""}`: "name is required", `{"name":5}`: "name must be a string",
+		`{"name":"n","id":""}`: "id must be 1 to 128", `{"name":"n","entity_id":""}`: "entity_id must be 1 to 128", `{"name":"n","attributes":[]}`: "attributes must be a JSON object",
+		`{"name":"n","occurred_at":5}`: "occurred_at must be a string", `{"name":"n","occurred_at":"now"}`: "occurred_at is not an RFC 3339 date-time",
+		`{"name":"n","type":"t"}`: "type is not a field of an event", `{"name":"n","type":null}`: "type is not a field of an event", `{"Name":"n"}`: "Name is not a field",
+		`{"name":[],"entity_id":"a b","x":1}`: "name must be a string; entity_id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : -; x is not a field of an event",
+	} {
+		got, err := event.Parse([]byte(text))
+		if invalid := new(record.Error); !errors.As(err, &invalid) || invalid.Kind != record.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, error %v, want %q", text, got, err, want)
+		}
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// document is a job as stores keep it: in JSON, with what the wire does not show.
+// document is a job as stores keep it: in JSON, with what the API does not show.
 type document struct {
 	Job
 	Workspace     string       `json:"workspace"`
@@ -17,7 +17,7 @@ type document struct {
 	Progress      Progress     `json:"progress"`
 }
 
-// Marshal is all of j as JSON, the same bytes for equal jobs.
+// Marshal returns all of j as JSON, the same bytes for equal jobs.
 func Marshal(j Job) ([]byte, error) {
 	b, err := json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress})
 	if err != nil {
@@ -26,7 +26,7 @@ func Marshal(j Job) ([]byte, error) {
 	return b, nil
 }
 
-// Unmarshal reads what Marshal wrote.
+// Unmarshal decodes what Marshal returned.
 func Unmarshal(b []byte) (Job, error) {
 	var d document
 	if err := json.Unmarshal(b, &d); err != nil {

@@ -1,21 +1,19 @@
 // Package exportjob holds the export job: a client's order for a file of all
-// its records of one kind, too many for lists, and the worker that carries it
-// out. It says what a store of jobs, the place of files and the sources of
-// records must do for it.
+// its records of one kind, too many for lists. It says what a store of jobs and
+// a store of files must do for it. Package worker carries jobs out.
 //
-// A file is a row of parts, each a whole gzip member (RFC 1952 lets them follow
-// each other). A job remembers its parts and the place in the records where the
-// last one ended. So whatever happens to a worker, the next one goes on behind
-// the last part that was saved, and the file has every record once.
+// A file is a sequence of parts, each a whole gzip member (RFC 1952 lets them
+// follow each other). A job remembers its parts and the place in the records
+// where the last one ended. So whatever happens to a worker, the next one goes
+// on behind the last part that was saved, and the file has every record once.
 package exportjob
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"time"
 
 	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
 )
 
 // Resource is the kind of records that a job exports.
@@ -27,25 +25,25 @@ const (
 	Event  Resource = "event"
 )
 
-// Format is how a file shows records.
-type Format string
+// Format is the format of a file, before compression.
+type Format = recordfile.Format
 
 // The formats.
 const (
-	NDJSON Format = "ndjson" // a line for each record: its JSON as the API shows it
-	CSV    Format = "csv"    // RFC 4180; see Columns
+	NDJSON = recordfile.NDJSON
+	CSV    = recordfile.CSV
 )
 
-// Formulas is what becomes of CSV cells that a spreadsheet would run.
+// Formulas says how a CSV file shows text that a spreadsheet would run.
 type Formulas string
 
-// The ways to treat them.
+// The ways to show it; see package recordfile.
 const (
-	Neutralize Formulas = "neutralize" // an apostrophe is put before them; the default
-	Keep       Formulas = "keep"       // they stay as they are
+	Neutralize Formulas = "neutralize" // with an apostrophe in front; the default
+	Keep       Formulas = "keep"       // as it is
 )
 
-// Status is where a job stands.
+// Status is the state of a job.
 type Status string
 
 // The statuses. The last three are final.
@@ -72,8 +70,7 @@ type Filters struct {
 	To       *record.Time `json:"to,omitzero"`        // events before this time
 }
 
-// Job is an export job. Its JSON is its shape on the wire; stores keep more of
-// it (Marshal).
+// Job is an export job. Its JSON is that of the API; stores keep more (Marshal).
 type Job struct {
 	ID              string       `json:"id"`
 	Resource        Resource     `json:"resource"`
@@ -86,7 +83,7 @@ type Job struct {
 	CreatedAt       record.Time  `json:"created_at"`
 	StartedAt       *record.Time `json:"started_at"`
 	FinishedAt      *record.Time `json:"finished_at"`
-	DownloadURL     *string      `json:"download_url"` // set for an answer (Show), never stored
+	DownloadURL     *string      `json:"download_url"` // set for a response (Show), never stored
 	Error           *string      `json:"error"`        // why there is no file, for people
 
 	Workspace     string       `json:"-"`
@@ -123,8 +120,8 @@ type Survey struct {
 	Done    bool     `json:"done,omitzero"`    // that were all
 }
 
-// size is how many bytes the parts have together.
-func (p Progress) size() (n int64) {
+// Size returns how many bytes the parts have together.
+func (p Progress) Size() (n int64) {
 	for _, part := range p.Parts {
 		n += part.Size
 	}
@@ -174,153 +171,26 @@ type Position struct {
 	ID        string
 }
 
-// Position is where j stands in a list.
+// Position returns the place of j in a list.
 func (j Job) Position() Position { return Position{CreatedAt: j.CreatedAt, ID: j.ID} }
 
-// Compare is -1, 0 or +1 as p stands before, at or after q, the oldest first.
+// Compare returns -1, 0 or +1 as p is before, at or after q, the oldest first.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(p.CreatedAt.Compare(q.CreatedAt), cmp.Compare(p.ID, q.ID))
 }
 
-// String is the position as text that sorts as positions do. Stores use it as a
-// sort key.
+// String returns the position as text that sorts as positions do. Stores use it
+// as a sort key.
 func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
 
-// Query asks for a page of a workspace's jobs, the newest first.
-type Query struct {
-	Before *Position // exclusive; nil starts at the newest
-	Limit  int       // most jobs to return, at least 1
-}
-
-// Page is a part of a list.
-type Page struct {
-	Jobs []Job
-	More bool // there are jobs older than the last of these
-}
-
-// Store keeps jobs by workspace and id. Implementations are safe for concurrent
-// use. A workspace is a non-empty string without '#'.
-//
-// Every method may fail with a *record.Error of kind Unavailable.
-type Store interface {
-	// Create stores j unless its workspace has a job with its id. It returns
-	// the job that is stored afterwards and whether that is j.
-	Create(ctx context.Context, j Job) (stored Job, created bool, err error)
-
-	// Get returns a job, or a *record.Error of kind NotFound. It sees every
-	// change that was made before the call.
-	Get(ctx context.Context, workspace, id string) (Job, error)
-
-	// List returns the jobs that q asks for. The page may be shorter than
-	// q.Limit while More is true.
-	List(ctx context.Context, workspace string, q Query) (Page, error)
-
-	// Replace stores j over the job of its id whose Revision is one less. It
-	// returns the job that is stored afterwards and whether that is j; or a
-	// *record.Error of kind NotFound, when there is none of that id.
-	Replace(ctx context.Context, j Job) (stored Job, replaced bool, err error)
-}
-
-// noun is what errors call a job.
-const noun = "export job"
-
-// NotFoundError says that there is no job of the id.
-func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
-
-// Create validates j, queues it at now and stores it. A repeat with the same
-// content changes nothing and returns the stored job with created false; with
-// other content it fails with kind Conflict.
-func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, created bool, err error) {
-	if err := j.Validate(); err != nil {
-		return Job{}, false, err
-	}
-	switch {
-	case j.Format != CSV:
-		j.CSVFormulas = ""
-	case j.CSVFormulas == "":
-		j.CSVFormulas = Neutralize
-	}
-	j.Status, j.CreatedAt, j.Revision = Queued, record.TimeOf(now), 1
-	stored, created, err = s.Create(ctx, j)
-	if err != nil {
-		return Job{}, false, err
-	}
-	if !created && !j.sameOrder(stored) {
-		return Job{}, false, record.ConflictError(noun, j.ID)
-	}
-	return stored, created, nil
-}
-
-// sameOrder reports whether j and k ask for the same file.
-func (j Job) sameOrder(k Job) bool {
-	same := func(a, b *record.Time) bool { return a == b || a != nil && b != nil && *a == *b }
-	return j.Resource == k.Resource && j.Format == k.Format && j.CSVFormulas == k.CSVFormulas &&
-		j.Filters.Type == k.Filters.Type && j.Filters.EntityID == k.Filters.EntityID &&
-		same(j.Filters.From, k.Filters.From) && same(j.Filters.To, k.Filters.To)
-}
-
-// Cancel ends a job that has not ended. Its worker, if there is one, stops as
-// soon as it wants to save something, and removes what there is of the file. A
-// job that is cancelled already is returned as it is: so a call can be repeated.
-// One that has succeeded or failed is a *record.Error of kind Conflict.
-func Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
-	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
-		if j.Status.Final() {
-			return Job{}, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("the export job has %s already; only one that is queued or running can be cancelled", j.Status)}
-		}
-		return j.finished(Cancelled, now), nil
-	}, func(j Job) bool { return j.Status == Cancelled })
-}
-
-// take gives a job that has not ended to a run, which holds it until another
-// takes it, it is cancelled or the run ends it. One that has ended comes back
-// as it is.
-func take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
-	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
-		j.Status = Running
-		if j.StartedAt == nil {
-			started := record.TimeOf(now)
-			j.StartedAt = &started
-		}
-		j.RecordsWritten = j.Progress.Records // what the last run had not saved is gone
-		j.Progress.Run = run
-		j.Progress.Tries++
-		return j, nil
-	}, func(j Job) bool { return j.Status.Final() })
-}
-
-// change replaces a job by what edit makes of it, again and again until nothing
-// came between. A job that is settled is left and returned as it is.
-func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
-	j, err := s.Get(ctx, workspace, id)
-	for err == nil && !settled(j) {
-		var next Job
-		if next, err = edit(j); err != nil {
-			break
-		}
-		next.Revision++
-		var replaced bool
-		if j, replaced, err = s.Replace(ctx, next); replaced {
-			return j, err
-		}
-	}
-	return j, err
-}
-
-// finished is j as it ends.
-func (j Job) finished(status Status, now time.Time) Job {
-	at := record.TimeOf(now)
-	j.Status, j.FinishedAt = status, &at
-	return j
-}
-
-// FileName is what a browser calls the file: event-<id>.ndjson.gz.
+// FileName returns the name under which a browser saves the file, such as
+// event-<id>.ndjson.gz.
 func (j Job) FileName() string { return fmt.Sprintf("%s-%s.%s.gz", j.Resource, j.ID, j.Format) }
 
-// FileKey is the name of the file among those of all workspaces.
+// FileKey returns the name of the file among those of all workspaces.
 func (j Job) FileKey() string { return escape(j.Workspace) + "/" + j.FileName() }
 
-// escape writes text such that it is one segment of any kind of path.
+// escape returns text as one segment of any kind of path.
 func escape(text string) string {
 	var b []byte
 	for i := range len(text) {
@@ -332,30 +202,4 @@ func escape(text string) string {
 		}
 	}
 	return string(b)
-}
-
-// Links makes links to files.
-type Links interface {
-	// Link is a URL that gives out the file of a succeeded job to whoever has
-	// it, for a while. One that starts with '/' is a path of this very server.
-	Link(ctx context.Context, j Job) (string, error)
-}
-
-// Show is j with a link to its file, if it has one, or the reason that it has
-// none any more.
-func Show(ctx context.Context, links Links, j Job, now time.Time) (Job, error) {
-	switch {
-	case j.Status != Succeeded:
-		return j, nil
-	case j.FileExpiresAt != nil && j.FileExpiresAt.Compare(record.TimeOf(now)) <= 0:
-		reason := fmt.Sprintf("The file expired at %s. Start the export again to get a new one.", j.FileExpiresAt)
-		j.Error = &reason
-		return j, nil
-	}
-	link, err := links.Link(ctx, j)
-	if err != nil {
-		return Job{}, fmt.Errorf("link to export file: %w", err)
-	}
-	j.DownloadURL = &link
-	return j, nil
 }

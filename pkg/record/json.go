@@ -7,23 +7,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+var errNotObject = errors.New("not a JSON object")
+
 // ObjectWriter appends the JSON object of a record, one member at a time. Names
 // of members are written as they are and must not need escaping. After an
 // error the other methods have no effect, and End returns it.
 type ObjectWriter struct {
 	b   []byte
-	sep byte // before the next member
 	err error
 }
 
 // NewObjectWriter returns an ObjectWriter that appends to b.
-func NewObjectWriter(b []byte) ObjectWriter { return ObjectWriter{b: b, sep: '{'} }
+func NewObjectWriter(b []byte) ObjectWriter { return ObjectWriter{b: append(b, '{')} }
 
 func (w *ObjectWriter) name(name string) {
-	w.b = append(w.b, w.sep, '"')
+	if w.b[len(w.b)-1] != '{' {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(w.b, '"')
 	w.b = append(w.b, name...)
 	w.b = append(w.b, `":`...)
-	w.sep = ','
 }
 
 // String appends a string, which must be UTF-8.
@@ -51,8 +54,6 @@ func (w *ObjectWriter) Time(name string, value Time) {
 	w.b = append(w.b, '"')
 }
 
-var errNotObject = errors.New("not a JSON object")
-
 // Attributes appends attributes as they are. It does not validate them again:
 // it only fails for what is obviously not an object.
 func (w *ObjectWriter) Attributes(name string, value Attributes) {
@@ -71,9 +72,6 @@ func (w *ObjectWriter) Attributes(name string, value Attributes) {
 func (w *ObjectWriter) End() ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
-	}
-	if w.sep == '{' {
-		w.b = append(w.b, '{')
 	}
 	return append(w.b, '}'), nil
 }

@@ -1,5 +1,5 @@
-// Package exportworker wires the worker of export jobs to the tables, the bucket
-// and the stream of the deployment.
+// Package exportworker connects the worker of export jobs to the tables, the
+// bucket and the stream of the deployment.
 package exportworker
 
 import (
@@ -16,26 +16,27 @@ import (
 	"sluice/functions/internal/bootstrap"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
-	"sluice/pkg/exportjob"
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/exportjob/s3files"
+	"sluice/pkg/exportjob/worker"
 )
 
 const (
-	// attempts of every call: a run that breaks off does much again.
+	// attempts is the number of tries of each AWS call. It is high because a run
+	// that fails repeats much work.
 	attempts = 8
 
-	// settle is for an index to show what was created before the job; it lags by
-	// a fraction of a second.
+	// settle gives the indexes time to show what was created before the job; they
+	// lag by a fraction of a second.
 	settle = 2 * time.Second
 )
 
 // Function is the worker as a function.
 type Function struct {
-	worker *exportjob.Worker
+	worker *worker.Worker
 }
 
-// New makes the Function that environment variables describe: ENTITIES_TABLE,
+// New returns the Function that environment variables describe: ENTITIES_TABLE,
 // EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET and
 // EXPORT_FILE_DAYS, for how many days files are kept.
 func New(ctx context.Context, getenv func(string) string) (*Function, error) {
@@ -65,17 +66,17 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	if err != nil || days < 1 {
 		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", getenv("EXPORT_FILE_DAYS"))
 	}
-	worker, err := exportjob.NewWorker(jobs, entities, events, files, exportjob.Config{
+	w, err := worker.New(jobs, entities, events, files, worker.Config{
 		Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Function{worker: worker}, nil
+	return &Function{worker: w}, nil
 }
 
-// Handle runs the job of each record of the stream. It is the function to give to
-// lambda.Start. An error makes Lambda hand over the records again.
+// Handle runs the job of each record of the stream. Pass it to lambda.Start. After
+// an error, Lambda delivers the records again.
 func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
 	for _, r := range ev.Records {
 		keys := r.Change.Keys

@@ -1,5 +1,5 @@
 // Package s3files keeps export files in an S3 bucket, as multipart uploads, and
-// makes links to them.
+// creates presigned links to them.
 package s3files
 
 import (
@@ -32,7 +32,7 @@ type Store struct {
 	bucket string
 }
 
-// New makes a Store over the bucket of that name.
+// New returns a Store over the bucket of that name.
 func New(client Client, bucket string) (*Store, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("exportjob s3files: a client and a bucket name are required")
@@ -40,22 +40,28 @@ func New(client Client, bucket string) (*Store, error) {
 	return &Store{client: client, bucket: bucket}, nil
 }
 
-// Open makes the Store that environment variables describe: EXPORT_JOBS_BUCKET
-// names the bucket. The rest is of sdk, but that buckets are part of the path,
-// not of the host, where AWS_ENDPOINT_URL_S3 is set.
+// Open returns the Store that environment variables describe:
+// EXPORT_JOBS_BUCKET names the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket
+// is part of the path instead of the host.
 func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
-	client := s3.NewFromConfig(sdk, func(o *s3.Options) {
-		// A server that is not AWS's is known by an endpoint without a name for
-		// each bucket, and may lack what S3 checks beyond the signature of a body.
+	client, bucket, err := open(sdk, getenv)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, bucket)
+}
+
+func open(sdk aws.Config, getenv func(string) string) (client *s3.Client, bucket string, err error) {
+	if bucket = getenv("EXPORT_JOBS_BUCKET"); bucket == "" {
+		return nil, "", errors.New("EXPORT_JOBS_BUCKET: a bucket name is required")
+	}
+	return s3.NewFromConfig(sdk, func(o *s3.Options) {
+		// A server other than AWS's has one host for all buckets, and may lack the
+		// checksums that S3 has besides the signature of a body.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	})
-	s, err := New(client, getenv("EXPORT_JOBS_BUCKET"))
-	if err != nil {
-		return nil, fmt.Errorf("EXPORT_JOBS_BUCKET: %w", err)
-	}
-	return s, nil
+	}), bucket, nil
 }
 
 // Start implements exportjob.Files.
@@ -118,12 +124,12 @@ func (s *Store) Abort(ctx context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// errorOf tells the errors of an upload that is not as the job remembers it from
-// the rest.
+// errorOf returns err with ErrUpload if it means that the upload is not what the
+// job remembers of it.
 func errorOf(op string, err error) error {
-	var answer smithy.APIError
-	if errors.As(err, &answer) {
-		switch answer.ErrorCode() {
+	var apiError smithy.APIError
+	if errors.As(err, &apiError) {
+		switch apiError.ErrorCode() {
 		case "NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall":
 			return fmt.Errorf("%s: %w: %w", op, exportjob.ErrUpload, err)
 		}

@@ -1,24 +1,25 @@
-package exportjob
+package worker
 
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
-// Entities is where entities come from: the part of an entity.Store that
-// exports use.
+// Entities is the part of an entity.Store that exports use.
 type Entities interface {
 	List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error)
 	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
 }
 
-// Events is where events come from: the part of an event.Store that exports use.
+// Events is the part of an event.Store that exports use.
 type Events interface {
 	List(ctx context.Context, workspace string, q event.Query) (event.Page, error)
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
@@ -26,30 +27,31 @@ type Events interface {
 
 // row is a record on its way into a file.
 type row struct {
-	cursor     string // its place among the records
-	value      any    // its JSON is its shape on the wire
+	cursor string // its place among the records
+	record interface {
+		AppendJSON(b []byte) ([]byte, error)
+	}
 	attributes record.Attributes
 }
 
 // source reads the records of a job, in the order of the file: entities by id,
 // events by the time at which they occurred, oldest first, then by id.
 type source struct {
-	// list returns the records behind a cursor, at most limit of them, and the
-	// cursor of the last one; of those it leaves out the records that were
-	// created after the job.
+	// list returns at most limit of the records after a cursor and the cursor of
+	// the last one. It leaves out the records that were created after the job.
 	list  func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error)
 	count func(ctx context.Context) (int64, error)
 }
 
-// source is where the records of j are.
-func (w *Worker) source(j Job) source {
-	if j.Resource == Entity {
+// source returns the source of the records of j.
+func (w *Worker) source(j exportjob.Job) source {
+	if j.Resource == exportjob.Entity {
 		return entitySource(w.entities, j)
 	}
 	return eventSource(w.events, j)
 }
 
-func entitySource(entities Entities, j Job) source {
+func entitySource(entities Entities, j exportjob.Job) source {
 	q := entity.Query{Type: j.Filters.Type}
 	return source{
 		list: func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error) {
@@ -60,7 +62,7 @@ func entitySource(entities Entities, j Job) source {
 			for _, e := range page.Entities {
 				last = e.ID
 				if e.CreatedAt.Compare(j.CreatedAt) <= 0 {
-					rows = append(rows, row{cursor: e.ID, value: e, attributes: e.Attributes})
+					rows = append(rows, row{cursor: last, record: e, attributes: e.Attributes})
 				}
 			}
 			return rows, last, page.More, err
@@ -69,7 +71,7 @@ func entitySource(entities Entities, j Job) source {
 	}
 }
 
-func eventSource(events Events, j Job) source {
+func eventSource(events Events, j exportjob.Job) source {
 	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true}
 	return source{
 		list: func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error) {
@@ -83,7 +85,7 @@ func eventSource(events Events, j Job) source {
 			for _, e := range page.Events {
 				last = e.Position().String()
 				if e.CreatedAt.Compare(j.CreatedAt) <= 0 {
-					rows = append(rows, row{cursor: last, value: e, attributes: e.Attributes})
+					rows = append(rows, row{cursor: last, record: e, attributes: e.Attributes})
 				}
 			}
 			return rows, last, page.More, err
@@ -92,7 +94,7 @@ func eventSource(events Events, j Job) source {
 	}
 }
 
-// parsePosition reads the text of an event.Position; nil for "".
+// parsePosition parses the text of an event.Position; nil for "".
 func parsePosition(text string) (*event.Position, error) {
 	if text == "" {
 		return nil, nil
@@ -105,54 +107,51 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
+// eachPage calls do with the records after a cursor, page by page, until the
+// first error; the end of ctx is one. It reads the next page while do runs.
+func (s source) eachPage(ctx context.Context, after string, do func(rows []row) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	pages := make(chan []row)
+	g.Go(func() error {
+		defer close(pages)
+		limit := firstPage
+		for more := true; more; {
+			var rows []row
+			var err error
+			if rows, after, more, err = s.list(ctx, after, limit); err != nil {
+				return err
+			}
+			select {
+			case pages <- rows:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			limit = nextLimit(rows, limit)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		for rows := range pages {
+			if err := do(rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
 // Pages are as long as pageBytes of records are, by the size of those of the
-// page before: about what one query of DynamoDB brings at most (1 MB).
+// page before: about what one DynamoDB query returns at most (1 MB).
 const (
 	firstPage = 250 // records
 	minPage   = 10
 	maxPage   = 2000
 	pageBytes = 800_000
-	rowBytes  = 200 // about what a record takes beside its attributes
+	rowBytes  = 200 // about what a record takes besides its attributes
 )
 
-// pages ranges over the records behind a cursor, page by page, up to the first
-// error; the end of ctx is one. The next page is read while one is in use.
-func (s source) pages(ctx context.Context, after string) iter.Seq2[[]row, error] {
-	type page struct {
-		rows []row
-		more bool
-		err  error
-	}
-	return func(yield func([]row, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		pages := make(chan page)
-		go func() {
-			limit := firstPage
-			for p := (page{more: true}); p.more && p.err == nil; limit = nextLimit(p.rows, limit) {
-				p.rows, after, p.more, p.err = s.list(ctx, after, limit)
-				select {
-				case pages <- p:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
-		for {
-			select {
-			case p := <-pages:
-				if !yield(p.rows, p.err) || !p.more || p.err != nil {
-					return
-				}
-			case <-ctx.Done():
-				yield(nil, ctx.Err())
-				return
-			}
-		}
-	}
-}
-
-// nextLimit is how long the page after rows should be.
+// nextLimit returns how long the page after rows should be.
 func nextLimit(rows []row, limit int) int {
 	if len(rows) == 0 {
 		return limit

@@ -1,4 +1,4 @@
-package exportjob_test
+package worker_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/record"
 )
 
@@ -43,7 +44,7 @@ type tester interface {
 // neither network nor clock, and checks what workers do to it.
 type world struct {
 	t      tester
-	config exportjob.Config
+	config worker.Config
 
 	mu       sync.Mutex
 	job      exportjob.Job
@@ -76,7 +77,7 @@ func (r stored) createdAt() record.Time {
 
 // newWorld makes a world with a job and n records that belong to it, and as
 // many that were created afterwards.
-func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg exportjob.Config) *world {
+func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg worker.Config) *world {
 	t.Helper()
 	w := &world{
 		t: t, config: cfg, uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
@@ -348,18 +349,18 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 
 // worker is a worker that sees the world as l does. Its clock moves at each
 // look, so that progress is saved now and then.
-func (l *life) worker() *exportjob.Worker {
+func (l *life) worker() *worker.Worker {
 	cfg := l.config
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { l.now = l.now.Add(400 * time.Millisecond); return l.now }
 	}
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	worker, err := exportjob.NewWorker(l, entitiesOf{l}, eventsOf{l}, l, cfg)
+	w, err := worker.New(l, entitiesOf{l}, eventsOf{l}, l, cfg)
 	if err != nil {
 		l.t.Fatalf("new worker: %v", err)
 	}
-	exportjob.CompressAtOnce(worker)
-	return worker
+	worker.CompressAtOnce(w)
+	return w
 }
 
 // deliver runs the job once, as Lambda does for a change in the stream. A run

@@ -1,4 +1,4 @@
-package exportjob
+package worker
 
 import (
 	"context"
@@ -7,42 +7,36 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"sluice/pkg/exportjob"
 )
-
-// Key names a job.
-type Key struct{ Workspace, ID string }
-
-// Backlog is what a Runner asks a store for besides.
-type Backlog interface {
-	// Unfinished returns the jobs of all workspaces that have not ended.
-	Unfinished(ctx context.Context) ([]Key, error)
-}
 
 // Runner runs jobs in this process, as the stream of the jobs' table and a
 // function do in the deployment: each as soon as it is created, and again after
 // a failure.
 type Runner struct {
-	Store  // whose new jobs are run
-	worker *Worker
-	logger *slog.Logger
+	exportjob.Store // whose new jobs are run
+	worker          *Worker
+	logger          *slog.Logger
 
 	mu    sync.Mutex
-	queue chan struct{} // what runs at once
+	queue chan struct{} // has an element for each job that is running
 	group sync.WaitGroup
 	ctx   context.Context // of the runs; nil before Start
 }
 
-// NewRunner makes a Runner of store's jobs, of which most run at once.
-func NewRunner(store Store, worker *Worker, most int, logger *slog.Logger) (*Runner, error) {
+// NewRunner returns a Runner of store's jobs, of which it runs at most as many at
+// once as most says.
+func NewRunner(store exportjob.Store, worker *Worker, most int, logger *slog.Logger) (*Runner, error) {
 	if store == nil || worker == nil || most < 1 {
-		return nil, errors.New("exportjob: a runner needs a store, a worker and room for one job")
+		return nil, errors.New("worker: a runner needs a store, a worker and room for one job")
 	}
 	return &Runner{Store: store, worker: worker, logger: logger, queue: make(chan struct{}, most)}, nil
 }
 
 // Start begins to run jobs, first those of the backlog, until ctx is done. Wait
 // then waits for the runs.
-func (r *Runner) Start(ctx context.Context, backlog Backlog) error {
+func (r *Runner) Start(ctx context.Context, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("start export jobs: %w", err)
@@ -59,18 +53,18 @@ func (r *Runner) Start(ctx context.Context, backlog Backlog) error {
 // Wait waits until all runs have ended. No job may be created meanwhile.
 func (r *Runner) Wait() { r.group.Wait() }
 
-// Create implements Store and runs the job if it is new.
-func (r *Runner) Create(ctx context.Context, j Job) (stored Job, created bool, err error) {
+// Create implements exportjob.Store and runs the job if it is new.
+func (r *Runner) Create(ctx context.Context, j exportjob.Job) (stored exportjob.Job, created bool, err error) {
 	stored, created, err = r.Store.Create(ctx, j)
 	if created && err == nil {
-		r.run(Key{Workspace: stored.Workspace, ID: stored.ID})
+		r.run(exportjob.Key{Workspace: stored.Workspace, ID: stored.ID})
 	}
 	return stored, created, err
 }
 
-// run runs a job in the background, until it is done with or the runner's time
-// is over. Between tries it waits, longer each time.
-func (r *Runner) run(key Key) {
+// run runs a job in the background until it needs no further run or ctx is done.
+// Between runs it waits, longer each time.
+func (r *Runner) run(key exportjob.Key) {
 	r.mu.Lock()
 	ctx := r.ctx
 	r.mu.Unlock()

@@ -1,4 +1,4 @@
-package exportjob_test
+package worker_test
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/record"
 )
 
 // small makes files of several parts out of few records.
-var small = exportjob.Config{PartBytes: 700, MaxTries: 1000}
+var small = worker.Config{PartBytes: 700, MaxTries: 1000}
 
 func TestAFileHasEachRecordOnce(t *testing.T) {
 	t.Parallel()
@@ -112,7 +113,7 @@ func TestNothingBringsAFileOutOfOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		resource := rapid.SampledFrom([]exportjob.Resource{exportjob.Entity, exportjob.Event}).Draw(t, "resource")
 		format := rapid.SampledFrom([]exportjob.Format{exportjob.NDJSON, exportjob.CSV}).Draw(t, "format")
-		cfg := exportjob.Config{PartBytes: rapid.IntRange(1, 2000).Draw(t, "part bytes"), MaxTries: 1000}
+		cfg := worker.Config{PartBytes: rapid.IntRange(1, 2000).Draw(t, "part bytes"), MaxTries: 1000}
 		w := newWorld(t, resource, format, rapid.IntRange(0, 30).Draw(t, "records"), cfg)
 		w.pageSize = rapid.IntRange(1, 9).Draw(t, "page")
 		trouble, late := 12, 1_000_000
@@ -177,7 +178,7 @@ func TestAJobThatGetsNowhereFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, exportjob.Config{PartBytes: 700, MaxTries: 3})
+			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 3})
 			puts := 0 // the second part never works, in whichever run
 			runs := 0
 			for ; w.pending > 0 && runs < 10; runs++ {
@@ -201,7 +202,7 @@ func TestAJobThatGetsNowhereFails(t *testing.T) {
 func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
-		w := newWorld(t, resource, format, 60, exportjob.Config{PartBytes: 700, MaxTries: 2})
+		w := newWorld(t, resource, format, 60, worker.Config{PartBytes: 700, MaxTries: 2})
 		runs := 0
 		for ; w.pending > 0 && runs < 100; runs++ {
 			puts := 0
@@ -237,19 +238,19 @@ func (h hesitant) List(ctx context.Context, workspace string, q event.Query) (ev
 func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := exportjob.Config{PartBytes: 700, Margin: 10 * time.Second, Now: time.Now, MaxTries: 2}
+		cfg := worker.Config{PartBytes: 700, Margin: 10 * time.Second, Now: time.Now, MaxTries: 2}
 		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, cfg)
 		runs := 0
 		for ; w.pending > 0 && runs < 100; runs++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			l := &life{world: w}
-			worker, err := exportjob.NewWorker(l, entitiesOf{l}, hesitant{eventsOf{l}}, l, cfg)
+			runner, err := worker.New(l, entitiesOf{l}, hesitant{eventsOf{l}}, l, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			exportjob.CompressAtOnce(worker)
+			worker.CompressAtOnce(runner)
 			before, began := w.job.Progress.Records, time.Now()
-			if err := worker.Run(ctx, workspace, jobID); err != nil {
+			if err := runner.Run(ctx, workspace, jobID); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > 20*time.Second {
@@ -271,7 +272,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 // A stopped program is not the job's fault, however often it happens.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, exportjob.Config{PartBytes: 700, MaxTries: 1})
+	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 1})
 	for range 5 {
 		ctx, stop := context.WithCancel(t.Context())
 		err := w.deliver(ctx, &life{fate: func(call string) fate {
@@ -327,7 +328,7 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, exportjob.Event, exportjob.CSV, 1, exportjob.Config{})
+			w := newWorld(t, exportjob.Event, exportjob.CSV, 1, worker.Config{})
 			var members []string
 			for i := range tt.columns {
 				members = append(members, fmt.Sprintf(`"%d":0`, i))
@@ -388,7 +389,7 @@ func TestAJobIsLeftToSettle(t *testing.T) {
 			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
 			{-time.Hour, 2 * time.Second}, // the clock of its maker is ahead
 		} {
-			cfg := exportjob.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
+			cfg := worker.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
 			w, began := newWorld(t, exportjob.Event, exportjob.NDJSON, 1, cfg), time.Now()
 			if err := w.deliver(t.Context(), new(life)); err != nil {
 				t.Fatal(err)

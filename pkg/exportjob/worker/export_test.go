@@ -1,4 +1,4 @@
-package exportjob
+package worker
 
 import (
 	"compress/gzip"

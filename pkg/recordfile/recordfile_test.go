@@ -1,0 +1,378 @@
+package recordfile_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// tester is what *testing.T and *rapid.T have in common here.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+var columns = []string{"id", "name", "entity_id"}
+
+// writeCSV returns a CSV file of records with these columns for attributes.
+func writeCSV(t tester, keepFormulas bool, attributes []string, records ...string) string {
+	t.Helper()
+	var file bytes.Buffer
+	w := recordfile.NewCSVWriter(&file, columns, attributes, keepFormulas)
+	if err := w.WriteHeader(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, r := range records {
+		if err := w.Write([]byte(r)); err != nil {
+			t.Fatalf("%s: %v", r, err)
+		}
+	}
+	return file.String()
+}
+
+// readJSON returns the JSON of the records of a file, all of which must be good.
+func readJSON(t tester, file string, format recordfile.Format) (records []string) {
+	t.Helper()
+	r, err := recordfile.NewReader(strings.NewReader(file), format, columns)
+	if err != nil {
+		t.Fatalf("%q: %v", file, err)
+	}
+	for {
+		switch rec, err := r.Read(); {
+		case err == io.EOF:
+			return records
+		case err != nil || rec.Err != nil:
+			t.Fatalf("%q: %v, %v", file, err, rec.Err)
+		default:
+			records = append(records, string(rec.JSON))
+		}
+	}
+}
+
+// cells returns the cell of attribute a of events whose attributes are these,
+// as other programs read it, and the event that comes back.
+func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
+	t.Helper()
+	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
+	_, line, _ := strings.Cut(file, "\r\n")
+	cell, ok := strings.CutPrefix(strings.TrimSuffix(line, "\r\n"), "x,n,,")
+	if !ok {
+		t.Fatalf("the file is %q", file)
+	}
+	return cell, readJSON(t, file, recordfile.CSV)[0]
+}
+
+func TestCells(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ value, cell string }{ // of attribute a; "" is a missing one
+		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
+		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
+		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
+		{`{}`, `{}`}, {`"{}"`, `'{}`}, {`"'{}"`, `''{}`}, {`[1,"b"]`, `"[1,""b""]"`}, {`"[1,\"b\"]"`, `"'[1,""b""]"`}, {`"{bad"`, `{bad`}, {`{"\u0041":[1.50]}`, `"{""\u0041"":[1.50]}"`},
+		{`"\"x\""`, `"""x"""`}, {`"it's"`, `it's`}, {`"'tis"`, `'tis`}, {`"'"`, `'`}, {`"''"`, `''`}, {`"'5"`, `'5`}, {`"'null"`, `'null`},
+		{`"x,y"`, `"x,y"`}, {`"x;y"`, `"x;y"`}, {`"x\ty"`, "\"x\ty\""}, {`"x\ny"`, "\"x\ny\""}, {`"x\r\ny"`, "\"x\r\ny\""}, {`"x\ry"`, "\"x\ry\""}, {`"x\r"`, "\"x\r\""}, {`"x\r\n"`, "\"x\r\n\""},
+		{`" x "`, ` x `}, {`"\ufeffx"`, "\ufeffx"}, {`"x\u0000"`, "x\x00"}, {`"é😀"`, `é😀`},
+	} {
+		for _, keep := range []bool{false, true} {
+			attributes := `{"a":` + tt.value + `}`
+			if tt.value == "" {
+				attributes = `{}`
+			}
+			cell, back := roundTrip(t, keep, attributes)
+			if cell != tt.cell {
+				t.Errorf("%s: the cell is %q, want %q", attributes, cell, tt.cell)
+			}
+			if want := `{"id":"x","name":"n","attributes":` + attributes + `}`; tt.value != "" && !sameRecord(t, back, want) || tt.value == "" && back != `{"id":"x","name":"n"}` {
+				t.Errorf("%s came back as %s", attributes, back)
+			}
+		}
+	}
+}
+
+// sameRecord reports whether two records differ at most in the escapes of strings.
+func sameRecord(t tester, a, b string) bool {
+	t.Helper()
+	canonical := func(s string) string {
+		v := jsontext.Value(s)
+		if err := v.Format(jsontext.PreserveRawStrings(false), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		return string(v)
+	}
+	return canonical(a) == canonical(b)
+}
+
+func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, want, kept string }{ // text in JSON, without quotes; kept is "" for the text
+		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
+		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
+		{`\t=1`, "'\t'=1", ``}, {`\r=1`, "'\r'=1", ``}, {`\n=1`, "'\n'=1", ``}, {`\u0000=1`, "'\x00=1", ``}, {`\u0000\u0000=1`, "'\x00\x00=1", ``},
+		{`\tx`, "'\tx", ``}, {`\rx`, "'\rx", ``}, {`\nx`, "'\nx", ``}, {`\u0000x`, "'\x00x", ``},
+		{`=`, `'=`, ``}, {`-`, `'-`, ``}, {`+`, `'+`, ``}, {`--1`, `'--1`, ``}, {`-1 `, `'-1 `, ``}, {`+1e`, `'+1e`, ``}, {`-0x1`, `'-0x1`, ``}, {`-.`, `'-.`, ``},
+		{`-1`, `-1`, ``}, {`+1`, `+1`, ``}, {`-1.50`, `-1.50`, ``}, {`-.5`, `-.5`, ``}, {`-1.`, `-1.`, ``}, {`+1E-9`, `+1E-9`, ``},
+		{`1+1`, `1+1`, ``}, {`a=1`, `a=1`, ``}, {` =1`, ` =1`, ``}, {`'x`, `'x`, ``},
+		{`'=1`, `''=1`, `''=1`}, {`''=1`, `'''=1`, `'''=1`}, {`'\tx`, "''\tx", "''\tx"}, {`'-1`, `'-1`, ``},
+		{`a;=1+1`, `a;'=1+1`, ``}, {`a\t@x`, "a\t'@x", ``}, {`a\n-b\n-c`, "a\n'-b\n'-c", ``}, {`a\r\n+b`, "a\r\n'+b", ``}, {`;;=1;`, `;;'=1;`, ``}, {`a;-1`, `a;'-1`, ``},
+		{`a;\"=1`, `a;'"=1`, ``}, {`a;\u0000=1`, "a;'\x00=1", ``}, {`a;'=1;=2`, `a;''=1;'=2`, `a;''=1;=2`}, {`a;b=1`, `a;b=1`, ``}, {`=1;=2`, `'=1;'=2`, ``},
+	} {
+		for _, keep := range []bool{false, true} {
+			attributes := `{"a":"` + tt.text + `"}`
+			var text struct{ A string }
+			if err := json.Unmarshal([]byte(attributes), &text, json.MatchCaseInsensitiveNames(true)); err != nil {
+				t.Fatal(err)
+			}
+			want := tt.want
+			if keep {
+				want = text.A
+				if tt.kept != "" {
+					want = tt.kept
+				}
+			}
+			quoted, back := roundTrip(t, keep, attributes)
+			row, err := csv.NewReader(strings.NewReader(quoted)).Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// encoding/csv drops carriage returns.
+			if got := row[0]; got != strings.ReplaceAll(want, "\r\n", "\n") {
+				t.Errorf("%q, keep %v: the cell is %q, want %q", text.A, keep, got, want)
+			}
+			if want := `{"id":"x","name":"n","attributes":` + attributes + `}`; !sameRecord(t, back, want) {
+				t.Errorf("%s came back as %s", attributes, back)
+			}
+		}
+	}
+}
+
+// Every text may be anywhere: in a member, in a name, in an attribute of any kind.
+func TestCSVComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(
+			rapid.StringOf(rapid.RuneFrom([]rune("ab,\";\n\r\t =-+@'＝\x00é😀\ufeff15.{}[]"))),
+			rapid.SampledFrom([]string{"null", "true", "false", "5", "-1", "1e5", "007", "{}", "[1]", "'{}", "''[]", "", "'", "one\r\ntwo", "\r", "\n", "\r\n", "'=1", "''=1", "a;=1+1"}),
+		)
+		quote := func(s string) string {
+			b, err := jsontext.AppendQuote(nil, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		}
+		names := slices.Sorted(slices.Values(rapid.SliceOfNDistinct(text, 1, 3, rapid.ID).Draw(t, "names")))
+		keep := rapid.Bool().Draw(t, "keep formulas")
+		var records []string
+		for range rapid.IntRange(1, 3).Draw(t, "records") {
+			name := text.Filter(func(s string) bool { return s != "" }).Draw(t, "name")
+			var members []string
+			for _, attribute := range names {
+				a, b := quote(text.Draw(t, "text")), quote(text.Draw(t, "text"))
+				switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); kind {
+				case 0, 1:
+					members = append(members, quote(attribute)+":"+a)
+				case 2:
+					members = append(members, fmt.Sprintf("%s:[%s,{%s:%s}]", quote(attribute), a, a, b))
+				case 3:
+					members = append(members, quote(attribute)+":"+rapid.SampledFrom([]string{"null", "true", "false", "0", "-0", "1.50", "1E400", "-1e-400"}).Draw(t, "value"))
+				}
+			}
+			r := `{"id":"x","name":` + quote(name)
+			if len(members) > 0 {
+				r += `,"attributes":{` + strings.Join(members, ",") + `}`
+			}
+			records = append(records, r+"}")
+		}
+		file := writeCSV(t, keep, names, records...)
+		back := readJSON(t, file, recordfile.CSV)
+		if !slices.Equal(back, records) {
+			t.Errorf("the file is %q\ngot  %q\nwant %q", file, back, records)
+		}
+		if again := writeCSV(t, keep, names, back...); again != file {
+			t.Errorf("the file is %q, written again %q", file, again)
+		}
+		if n, err := recordfile.Count(strings.NewReader(file), recordfile.CSV); n != int64(len(records)) || err != nil {
+			t.Errorf("%d records in %q, error %v, want %d", n, file, err, len(records))
+		}
+		if !keep {
+			noFormulas(t, file)
+		}
+	})
+}
+
+var number = regexp.MustCompile(`^[+-]?[0-9]*(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
+
+// noFormulas checks that a spreadsheet would run no cell of a file, whichever
+// character it takes for the separator of cells.
+func noFormulas(t tester, file string) {
+	t.Helper()
+	for _, separator := range []byte{',', ';', '\t'} {
+		for _, cell := range spreadsheetCells(file, separator) {
+			cell = strings.ReplaceAll(cell, "\x00", "")
+			if cell != "" && strings.ContainsAny(cell[:1], "=+-@") && !number.MatchString(cell) {
+				t.Errorf("separated by %q, %q has the cell %q", separator, file, cell)
+			}
+		}
+	}
+}
+
+// spreadsheetCells splits a file as leniently as spreadsheets do: quotes matter
+// at the beginning of a cell only.
+func spreadsheetCells(file string, separator byte) (cells []string) {
+	var cell []byte
+	quoted := false
+	for i, begins := 0, true; i < len(file); i++ {
+		c := file[i]
+		switch {
+		case begins && c == '"':
+			quoted, begins = true, false
+			continue
+		case quoted && c == '"' && i+1 < len(file) && file[i+1] == '"':
+			i++
+		case quoted && c == '"':
+			quoted = false
+			continue
+		case !quoted && (c == separator || c == '\r' || c == '\n'):
+			cells, cell, begins = append(cells, string(cell)), nil, true
+			continue
+		}
+		cell, begins = append(cell, c), false
+	}
+	return append(cells, string(cell))
+}
+
+// A header has texts of clients too.
+func TestAHeaderIsNoFormula(t *testing.T) {
+	t.Parallel()
+	file := writeCSV(t, false, []string{"=1", "a;=1"})
+	if file != "id,name,entity_id,attributes.=1,\"attributes.a;'=1\"\r\n" {
+		t.Errorf("got %q", file)
+	}
+	noFormulas(t, file)
+}
+
+// Other programs read what a file keeps, too.
+func TestOtherReadersReadTheSameTexts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringOf(rapid.RuneFrom([]rune("ab,\";\n\r \t=-é😀5"))), 1, 4).Draw(t, "texts")
+		var records, want []string
+		for _, text := range texts {
+			quoted, err := jsontext.AppendQuote(nil, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // which is how the reader has it
+		}
+		lines, err := csv.NewReader(strings.NewReader(writeCSV(t, true, []string{"a"}, records...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range lines[1:] {
+			got = append(got, line[3])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestNDJSON(t *testing.T) {
+	t.Parallel()
+	records := []string{`{"id":"a","attributes":{"s":"\u0041\r\n","n":1.50}}`, `{}`}
+	var file bytes.Buffer
+	w := recordfile.NewNDJSONWriter(&file)
+	for _, r := range records {
+		if err := w.Write([]byte(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := strings.Join(records, "\n") + "\n"; file.String() != want {
+		t.Errorf("got %q, want %q", file.String(), want)
+	}
+	if back := readJSON(t, file.String(), recordfile.NDJSON); !slices.Equal(back, records) {
+		t.Errorf("got %q, want %q", back, records)
+	}
+}
+
+func TestWhatIsNoRecordIsNotWritten(t *testing.T) {
+	t.Parallel()
+	w := recordfile.NewCSVWriter(io.Discard, columns, []string{"a"}, false)
+	for _, r := range []string{``, `[]`, `{"id":5}`, `{"id":"x","attributes":[]}`, `{"attributes":{"a":"\ud800"}}`} {
+		if err := w.Write([]byte(r)); err == nil {
+			t.Errorf("no error for %s", r)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		format recordfile.Format
+		file   string
+		want   int64
+		err    string
+	}{
+		{recordfile.NDJSON, "", 0, ""}, {recordfile.NDJSON, "{}\n{}\n", 2, ""}, {recordfile.NDJSON, "{}\n{}", 0, "has no end"},
+		{recordfile.CSV, "", 0, "no header"}, {recordfile.CSV, "a,b\r\n", 0, ""}, {recordfile.CSV, "a,b\r\n1,\"x\r\ny\"\r\n,\r\n", 2, ""},
+		{recordfile.CSV, "a,b\r\n1\r\n", 0, "line 2: it has 1 cells"}, {recordfile.CSV, "a,b\r\n1,\"x\r\n", 0, "line 2: the closing"}, {recordfile.CSV, "a\r\n\"x\"y\r\n", 0, "line 2: text follows"},
+	} {
+		n, err := recordfile.Count(strings.NewReader(tt.file), tt.format)
+		if tt.err == "" && (err != nil || n != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%q: %d, error %v, want %d, %q", tt.file, n, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestFormatOf(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]recordfile.Format{
+		"a.ndjson": recordfile.NDJSON, "a.JSONL": recordfile.NDJSON, "a.b.csv": recordfile.CSV, "a.csv.gz": recordfile.CSV, "A.NDJSON.GZ": recordfile.NDJSON,
+		"a": "", "a.gz": "", "csv": "", "a.json": "", "a.csv.zip": "",
+	} {
+		if got := recordfile.FormatOf(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// FuzzReader checks that the reader neither panics nor returns what is no JSON,
+// and that it makes progress.
+func FuzzReader(f *testing.F) {
+	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
+	f.Add("id,attributes\n\"a\"b,{}\n\"")
+	f.Fuzz(func(t *testing.T, file string) {
+		r, err := recordfile.NewReader(strings.NewReader(file), recordfile.CSV, columns)
+		if err != nil {
+			return
+		}
+		var line, offset int64
+		for {
+			rec, err := r.Read()
+			if err != nil {
+				return
+			}
+			if rec.Line <= line || rec.Offset < offset {
+				t.Fatalf("line %d, offset %d after %d, %d", rec.Line, rec.Offset, line, offset)
+			}
+			line, offset = rec.Line, rec.Offset
+			if _, err := record.Members(rec.JSON); (err == nil) != (rec.Err == nil) {
+				t.Fatalf("%s: error %v, the reader's is %v", rec.JSON, err, rec.Err)
+			}
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package recordfile
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"sluice/pkg/record"
+)
+
+// attributePrefix stands before the name of an attribute in a header, so that
+// no attribute can be taken for another member of the record.
+const attributePrefix = "attributes."
+
+// NDJSONWriter writes records as NDJSON. It buffers nothing.
+type NDJSONWriter struct {
+	w    io.Writer
+	line []byte
+}
+
+// NewNDJSONWriter returns an NDJSONWriter that writes to w.
+func NewNDJSONWriter(w io.Writer) *NDJSONWriter { return &NDJSONWriter{w: w} }
+
+// Write writes the line of a record, a JSON object without line breaks.
+func (w *NDJSONWriter) Write(object []byte) error {
+	w.line = append(append(w.line[:0], object...), '\n')
+	_, err := w.w.Write(w.line)
+	return err
+}
+
+// CSVWriter writes records as CSV with lines that end in CR LF. It buffers
+// nothing. Unlike encoding/csv, it keeps the line breaks in cells.
+type CSVWriter struct {
+	w            io.Writer
+	keepFormulas bool
+	header       []cell
+	place        map[string]int // column → its index
+	cells        []cell
+	line         []byte
+}
+
+// NewCSVWriter returns a CSVWriter that writes to w. columns are the members
+// of a record other than attributes that the file shows (entity.Columns,
+// event.Columns), attributes the attributes; other attributes are left out.
+// If keepFormulas is set, cells that a spreadsheet would run are not changed.
+func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
+	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
+	add := func(column string) {
+		c.place[column] = len(c.header)
+		c.header = append(c.header, cell{text: column})
+	}
+	for _, name := range columns {
+		add(name)
+	}
+	for _, name := range attributes {
+		add(attributePrefix + name)
+	}
+	c.cells = make([]cell, len(c.header))
+	return c
+}
+
+// WriteHeader writes the header, with which a file begins.
+func (w *CSVWriter) WriteHeader() error { return w.writeLine(w.header) }
+
+// Write writes the line of a record, a JSON object.
+func (w *CSVWriter) Write(object []byte) error {
+	clear(w.cells)
+	members, err := record.Members(object)
+	if err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	for _, m := range members {
+		if m.Name == "attributes" {
+			err = w.setAttributes(m.Value)
+		} else if i, ok := w.place[m.Name]; ok {
+			w.cells[i], err = fieldCell(m.Value)
+		}
+		if err != nil {
+			return fmt.Errorf("write record: %s: %w", m.Name, err)
+		}
+	}
+	return w.writeLine(w.cells)
+}
+
+func (w *CSVWriter) setAttributes(attributes []byte) error {
+	members, err := record.Members(attributes)
+	for _, m := range members {
+		if i, ok := w.place[attributePrefix+m.Name]; ok && err == nil {
+			w.cells[i], err = attributeCell(m.Value)
+		}
+	}
+	return err
+}
+
+func (w *CSVWriter) writeLine(cells []cell) error {
+	w.line = w.line[:0]
+	for i, c := range cells {
+		if i > 0 {
+			w.line = append(w.line, ',')
+		}
+		text := neutralize(c.text, w.keepFormulas)
+		if c.quoted || strings.ContainsAny(text, "\",;\t\r\n") {
+			text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+		}
+		w.line = append(w.line, text...)
+	}
+	w.line = append(w.line, "\r\n"...)
+	_, err := w.w.Write(w.line)
+	return err
+}
