@@ -58,7 +58,7 @@ func (r *recordReader) read() (rec fileRecord, err error) {
 	case err != nil || rec.Err != nil:
 	case r.events:
 		var e event.New
-		if e, rec.Err = event.Parse(rec.JSON); e.ID == "" {
+		if e, rec.Err = event.Parse(rec.JSON, "created_at"); e.ID == "" {
 			e.ID = r.makeID(rec.Line)
 		}
 		rec.event = api.NewEvent{ID: e.ID, Name: e.Name, EntityID: string(e.EntityID), Attributes: e.Attributes}
@@ -67,7 +67,7 @@ func (r *recordReader) read() (rec fileRecord, err error) {
 		}
 	default:
 		var e entity.Entity
-		if e, rec.Err = entity.Parse(rec.JSON); e.ID == "" {
+		if e, rec.Err = entity.Parse(rec.JSON, "created_at", "updated_at"); e.ID == "" {
 			e.ID = r.makeID(rec.Line)
 		}
 		rec.entity = api.NewEntity{ID: e.ID, Type: e.Type, Attributes: e.Attributes}

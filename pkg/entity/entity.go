@@ -42,20 +42,22 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 // without attributes. They are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
-// Parse decodes the JSON of an entity in an import file. Every member may be
-// missing or null: then ID is "", Type is DefaultType and Attributes is nil.
-// CreatedAt and UpdatedAt, which the service sets, are ignored. The error is a
-// *record.Error of kind Invalid that names every wrong member.
-func Parse(text []byte) (Entity, error) {
-	e := Entity{Type: DefaultType}
-	err := record.DecodeObject(text, "entity", map[string]record.Decoder{
+// Parse decodes the JSON of a new entity: the body of a request or a line of an
+// import file. Every member may be absent or null: then ID is "", Type is
+// DefaultType and Attributes is {}. Members named in ignored, such as the times
+// that an export has and the service sets, are skipped. The error is a
+// *record.Error of kind Malformed or Invalid; that names every wrong member.
+func Parse(text []byte, ignored ...string) (Entity, error) {
+	e := Entity{Type: DefaultType, Attributes: record.Attributes("{}")}
+	d := record.Decoders{
 		"id":         record.Text(&e.ID, record.CheckID),
 		"type":       record.Text(&e.Type, record.CheckName),
 		"attributes": record.Object(&e.Attributes),
-		"created_at": nil,
-		"updated_at": nil,
-	})
-	return e, err
+	}
+	for _, name := range ignored {
+		d[name] = nil
+	}
+	return e, d.Decode(text)
 }
 
 // Validate checks the fields that a client sets. The error is a

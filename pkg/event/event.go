@@ -56,28 +56,32 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 // without attributes. They are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Parse decodes the JSON of an event in an import file. Every member except
-// name may be missing or null: then ID and EntityID are "", OccurredAtSet is
-// false and Attributes is nil. CreatedAt, which the service sets, is ignored.
-// The error is a *record.Error of kind Invalid that names every wrong member.
-func Parse(text []byte) (New, error) {
-	var e New
-	err := record.DecodeObject(text, "event", map[string]record.Decoder{
-		"id":        record.Text(&e.ID, record.CheckID),
-		"name":      record.Text(&e.Name, checkName),
-		"entity_id": record.Text(&e.EntityID, record.CheckID),
+// Parse decodes the JSON of a new event: the body of a request or a line of an
+// import file. Every member but name may be absent or null: then ID and EntityID
+// are "", OccurredAtSet is false and Attributes is {}. Members named in ignored,
+// such as the time that an export has and the service sets, are skipped. The
+// error is a *record.Error of kind Malformed or Invalid; that names every wrong
+// member.
+func Parse(text []byte, ignored ...string) (New, error) {
+	e := New{Event: Event{Attributes: record.Attributes("{}")}}
+	d := record.Decoders{
+		"id":         record.Text(&e.ID, record.CheckID),
+		"name":       record.Text(&e.Name, checkName),
+		"entity_id":  record.Text(&e.EntityID, record.CheckID),
+		"attributes": record.Object(&e.Attributes),
 		"occurred_at": func(value []byte) error {
 			e.OccurredAtSet = true
 			return record.Instant(&e.OccurredAt)(value)
 		},
-		"attributes": record.Object(&e.Attributes),
-		"created_at": nil,
-	})
-	if err != nil {
+	}
+	for _, name := range ignored {
+		d[name] = nil
+	}
+	if err := d.Decode(text); err != nil {
 		return e, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(e.Name)) // it may be missing
+	wrong.Check("name", checkName(e.Name)) // it may be absent
 	return e, wrong.Err()
 }
 

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/api"
@@ -27,8 +26,12 @@ const (
 // createEvents creates up to maxBatch events independently: some may fail while
 // others are stored. Repeating the whole batch is safe.
 func createEvents(s *service, r *request) (response, error) {
-	var elements []jsontext.Value
-	if err := decodeBody(r, maxBatchBytes, fields{{"events", array(&elements, maxBatch)}}); err != nil {
+	body, err := readBody(r, maxBatchBytes)
+	if err != nil {
+		return response{}, err
+	}
+	var elements [][]byte
+	if err := (record.Decoders{"events": record.Array(&elements, maxBatch)}).Decode(body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
@@ -55,7 +58,7 @@ type batch struct {
 
 // create creates the event of each element and notes the results. Events with
 // the same id are created in their order, so that the first valid one is stored.
-func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
+func (b *batch) create(ctx context.Context, elements [][]byte) {
 	type indexed struct {
 		event.New
 		index int
@@ -92,18 +95,16 @@ func (b *batch) create(ctx context.Context, elements []jsontext.Value) {
 }
 
 // readElement reads an element of a batch like the body of a request.
-func readElement(element jsontext.Value) (event.New, error) {
+func readElement(element []byte) (event.New, error) {
 	if len(element) > maxBodyBytes {
 		return event.New{}, bodyTooLarge(maxBodyBytes)
 	}
-	if element.Kind() != '{' {
-		return event.New{}, &record.Error{Kind: record.Invalid, Detail: "the event must be a JSON object"}
+	e, err := newEvent(element)
+	var malformed *record.Error
+	if errors.As(err, &malformed) && malformed.Kind == record.Malformed { // the batch is well-formed JSON
+		err = &record.Error{Kind: record.Invalid, Detail: "the event must be a JSON object"}
 	}
-	e, err := readEvent(func(f fields) error { return f.read(element) })
-	if err != nil {
-		return event.New{}, err
-	}
-	return e, e.Validate()
+	return e, err
 }
 
 // createOne creates an event. A panic becomes an error: outside the request's

@@ -52,17 +52,15 @@ func recordID(r *request) (string, error) {
 }
 
 func createEntity(s *service, r *request) (response, error) {
-	e := entity.Entity{Type: entity.DefaultType, Attributes: record.Attributes("{}")}
-	var hasID bool
-	err := decodeBody(r, maxBodyBytes, fields{
-		{"id", text(&e.ID, &hasID)},
-		{"type", text(&e.Type, nil)},
-		{"attributes", attributes(&e.Attributes)},
-	})
+	body, err := readBody(r, maxBodyBytes)
 	if err != nil {
 		return response{}, err
 	}
-	if !hasID {
+	e, err := entity.Parse(body)
+	if err != nil {
+		return response{}, err
+	}
+	if e.ID == "" {
 		if e.ID, err = newID(); err != nil {
 			return response{}, err
 		}
@@ -74,7 +72,7 @@ func createEntity(s *service, r *request) (response, error) {
 func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
-	err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}, {"attributes", attributes(&patch)}})
+	err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)})
 	if err != nil {
 		return response{}, err
 	}
@@ -87,7 +85,7 @@ func updateEntity(s *service, r *request) (response, error) {
 
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
-	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
+	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
 		return response{}, err
 	}
 	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {

@@ -50,7 +50,11 @@ func getEvent(s *service, r *request) (response, error) {
 }
 
 func createEvent(s *service, r *request) (response, error) {
-	e, err := readEvent(func(f fields) error { return decodeBody(r, maxBodyBytes, f) })
+	body, err := readBody(r, maxBodyBytes)
+	if err != nil {
+		return response{}, err
+	}
+	e, err := newEvent(body)
 	if err != nil {
 		return response{}, err
 	}
@@ -58,29 +62,10 @@ func createEvent(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// readEvent returns the event whose members decode reads.
-func readEvent(decode func(fields) error) (event.New, error) {
-	e := event.New{Event: event.Event{Attributes: record.Attributes("{}")}}
-	var entityID string
-	var hasID, hasEntityID bool
-	err := decode(fields{
-		{"id", text(&e.ID, &hasID)},
-		{"name", text(&e.Name, nil)},
-		{"entity_id", text(&entityID, &hasEntityID)},
-		{"occurred_at", instant(&e.OccurredAt, &e.OccurredAtSet)},
-		{"attributes", attributes(&e.Attributes)},
-	})
-	if err != nil {
-		return event.New{}, err
+// newEvent returns the event that a body describes, with an id.
+func newEvent(body []byte) (e event.New, err error) {
+	if e, err = event.Parse(body); err == nil && e.ID == "" {
+		e.ID, err = newID()
 	}
-	if hasEntityID && entityID == "" {
-		return event.New{}, record.Fields{{Field: "entity_id", Detail: record.CheckID("").Error()}}.Err()
-	}
-	e.EntityID = event.OptionalID(entityID)
-	if !hasID {
-		if e.ID, err = newID(); err != nil {
-			return event.New{}, err
-		}
-	}
-	return e, nil
+	return e, err
 }

@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
@@ -13,32 +10,22 @@ import (
 
 func createExportJob(s *service, r *request) (response, error) {
 	j := exportjob.Job{Workspace: r.workspace}
-	var hasID, fromSet, toSet bool
-	var resource, format, formulas string
-	var from, to record.Time
-	err := decodeBody(r, maxBodyBytes, fields{
-		{"id", text(&j.ID, &hasID)},
-		{"resource", text(&resource, nil)},
-		{"format", text(&format, nil)},
-		{"filters", object(fields{
-			{"type", text(&j.Filters.Type, nil)},
-			{"entity_id", text(&j.Filters.EntityID, nil)},
-			{"from", instant(&from, &fromSet)},
-			{"to", instant(&to, &toSet)},
-		})},
-		{"csv_formulas", text(&formulas, nil)},
+	err := decodeBody(r, record.Decoders{
+		"id":           record.Text(&j.ID, record.CheckID),
+		"resource":     record.Text(&j.Resource, nil),
+		"format":       record.Text(&j.Format, nil),
+		"csv_formulas": record.Text(&j.CSVFormulas, nil),
+		"filters": record.Decoders{
+			"type":      record.Text(&j.Filters.Type, record.CheckName),
+			"entity_id": record.Text(&j.Filters.EntityID, record.CheckID),
+			"from":      optional(&j.Filters.From),
+			"to":        optional(&j.Filters.To),
+		}.Decode,
 	})
 	if err != nil {
 		return response{}, err
 	}
-	j.Resource, j.Format, j.CSVFormulas = exportjob.Resource(resource), exportjob.Format(format), exportjob.Formulas(formulas)
-	if fromSet {
-		j.Filters.From = &from
-	}
-	if toSet {
-		j.Filters.To = &to
-	}
-	if !hasID {
+	if j.ID == "" {
 		if j.ID, err = newID(); err != nil {
 			return response{}, err
 		}
@@ -47,19 +34,11 @@ func createExportJob(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// object reads the members of a JSON object.
-func object(f fields) field {
-	return func(value jsontext.Value) string {
-		if value.Kind() != '{' {
-			return "must be a JSON object"
-		}
-		var wrong *record.Error
-		if err := f.read(value); errors.As(err, &wrong) {
-			return "has members that cannot be accepted: " + sentence(wrong.Fields)
-		} else if err != nil {
-			return err.Error()
-		}
-		return ""
+// optional returns a decoder of a time that is nil if it is absent.
+func optional(into **record.Time) record.Decoder {
+	return func(value []byte) error {
+		*into = new(record.Time)
+		return record.Instant(*into)(value)
 	}
 }
 
@@ -113,7 +92,7 @@ func scheme(r *request) string {
 
 func cancelExportJob(s *service, r *request) (response, error) {
 	var id string
-	if err := decodeBody(r, maxBodyBytes, fields{{"id", text(&id, nil)}}); err != nil {
+	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
 		return response{}, err
 	}
 	if err := record.CheckID(id); err != nil {

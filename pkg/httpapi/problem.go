@@ -77,6 +77,7 @@ func countersUnavailable(cause error) error {
 
 // kinds is the one table from a record error's kind to its response.
 var kinds = map[record.Kind]apiError{
+	record.Malformed:   {status: http.StatusBadRequest, code: "malformed_json"},
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},

@@ -40,7 +40,7 @@ func parseQuery(r *request, known ...string) *parameters {
 	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name):
-			p.wrong.Add(shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
+			p.wrong.Add(record.Shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
 		case len(given) > 1:
 			p.wrong.Add(name, "is given more than once")
 		}

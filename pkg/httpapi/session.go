@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"sluice/pkg/access"
+	"sluice/pkg/record"
 )
 
 // signIn puts an API key into the session cookie if the key has the scope
@@ -14,7 +15,7 @@ func signIn(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	var key string
-	if err := decodeBody(r, maxBodyBytes, fields{{"key", text(&key, nil)}}); err != nil {
+	if err := decodeBody(r, record.Decoders{"key": record.Text(&key, nil)}); err != nil {
 		return response{}, err
 	}
 	if s.AccessOff {

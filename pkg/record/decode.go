@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +19,11 @@ type Member struct {
 	Value  []byte // JSON
 }
 
+var (
+	errNotObject = errors.New("must be a JSON object")
+	errKind      = errors.New("a JSON value, but not an object")
+)
+
 // Members returns the members of a JSON object in their order. They share the
 // bytes of object. It fails if object is anything but one JSON object, or if it
 // has a duplicate name at any level, invalid UTF-8 or a lone surrogate.
@@ -26,7 +33,7 @@ func Members(object []byte) ([]Member, error) {
 	case err != nil:
 		return nil, syntaxError(err)
 	case open.Kind() != '{':
-		return nil, errNotObject
+		return nil, errKind
 	}
 	next := func() ([]byte, error) {
 		value, err := dec.ReadValue()
@@ -53,43 +60,70 @@ func Members(object []byte) ([]Member, error) {
 		return nil, syntaxError(err)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
-		return nil, syntaxError(errors.New("something follows it"))
+		return nil, syntaxError(errors.New("there is more after it"))
 	}
 	return members, nil
 }
 
+// syntaxError returns err as what is wrong with a text, with the byte where it is.
 func syntaxError(err error) error {
-	return errors.New("not one JSON object: " + strings.TrimPrefix(err.Error(), "jsontext: "))
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.EOF):
+		err = errors.New("it is empty")
+	case errors.As(err, &syntax):
+		err = fmt.Errorf("%w (byte %d)", syntax.Err, syntax.ByteOffset)
+	}
+	return fmt.Errorf("not one well-formed JSON object: %w", err)
 }
 
 // Decoder decodes the value of a member. Its error says what to change, such as
-// "must be a string".
+// "must be a string". The method Decode of Decoders is a Decoder of an object.
 type Decoder func(value []byte) error
 
-// DecodeObject decodes the JSON object of a record with a Decoder for each
-// member that it may have; nil ignores a member. A member that is null counts
-// as left out. The error is of kind Invalid: it names every member that is
-// unknown or wrong, or says why object is not a JSON object. noun is "entity"
-// or "event".
-func DecodeObject(object []byte, noun string, decoders map[string]Decoder) error {
+// Decoders decode the members that a JSON object may have, by name. A nil
+// Decoder ignores its member.
+type Decoders map[string]Decoder
+
+// Decode decodes a JSON object (RFC 8259; no duplicate names, no lone
+// surrogates). A member that is null counts as absent. The error is of kind
+// Malformed if object is anything else than one JSON object, or of kind Invalid:
+// then it names every member that is unknown or wrong.
+func (d Decoders) Decode(object []byte) error {
 	members, err := Members(object)
 	if err != nil {
-		return &Error{Kind: Invalid, Detail: "it is " + err.Error()}
+		return &Error{Kind: Malformed, Detail: "the text is " + err.Error()}
 	}
 	var wrong Fields
 	for _, m := range members {
-		decode, known := decoders[m.Name]
+		decode, known := d[m.Name]
 		switch {
 		case !known:
-			wrong.Add(m.Name, "is not a field of an "+noun)
+			wrong.Add(Shorten(m.Name), "is not a field here; the fields are "+strings.Join(slices.Sorted(maps.Keys(d)), ", "))
 		case decode != nil && string(m.Value) != "null":
-			wrong.Check(m.Name, decode(m.Value))
+			wrong.checkMember(m.Name, decode(m.Value))
 		}
 	}
 	return wrong.Err()
 }
 
-// Text decodes a string that passes check.
+// checkMember is Check for a member that may be an object whose Decoders have
+// found wrong members: these are named by their path.
+func (f *Fields) checkMember(name string, err error) {
+	var nested *Error
+	switch {
+	case !errors.As(err, &nested):
+		f.Check(name, err)
+	case nested.Kind == Malformed:
+		f.Check(name, errNotObject)
+	default:
+		for _, member := range nested.Fields {
+			f.Add(name+"/"+member.Field, member.Detail)
+		}
+	}
+}
+
+// Text returns a Decoder of a string that passes check, which may be nil.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -97,11 +131,14 @@ func Text[S ~string](into *S, check func(string) error) Decoder {
 			return errors.New("must be a string")
 		}
 		*into = S(text)
+		if check == nil {
+			return nil
+		}
 		return check(string(text))
 	}
 }
 
-// Instant decodes a time (ParseTime).
+// Instant returns a Decoder of a time (ParseTime).
 func Instant(into *Time) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -115,14 +152,52 @@ func Instant(into *Time) Decoder {
 	}
 }
 
-// Object decodes attributes, without insignificant white space.
+// Object returns a Decoder of attributes. It removes insignificant white space.
 func Object(into *Attributes) Decoder {
 	return func(value []byte) error {
 		object := jsontext.Value(bytes.Clone(value))
 		if object.Kind() != '{' || object.Compact() != nil {
-			return errors.New("must be a JSON object")
+			return errNotObject
+		}
+		if depth(object) > MaxDepth {
+			return fmt.Errorf("is nested deeper than %d levels", MaxDepth)
 		}
 		*into = Attributes(object)
 		return nil
+	}
+}
+
+// Array returns a Decoder of an array of 1 to most elements of any kind.
+func Array(into *[][]byte, most int) Decoder {
+	wrong := fmt.Errorf("must be an array of 1 to %d elements", most)
+	return func(value []byte) error {
+		dec := jsontext.NewDecoder(bytes.NewBuffer(value))
+		if open, err := dec.ReadToken(); err != nil || open.Kind() != '[' {
+			return wrong
+		}
+		var elements [][]byte
+		for dec.PeekKind() != ']' {
+			element, err := dec.ReadValue()
+			if err != nil || len(elements) == most {
+				return wrong
+			}
+			elements = append(elements, bytes.Clone(element))
+		}
+		if len(elements) == 0 {
+			return wrong
+		}
+		*into = elements
+		return nil
+	}
+}
+
+// depth returns how many levels of objects and arrays a valid value nests.
+func depth(value jsontext.Value) int {
+	dec, deepest := jsontext.NewDecoder(bytes.NewBuffer(value)), 0
+	for {
+		if _, err := dec.ReadToken(); err != nil {
+			return deepest
+		}
+		deepest = max(deepest, dec.StackDepth())
 	}
 }

@@ -13,6 +13,7 @@ const (
 	Invalid     Kind = iota + 1 // a field breaks a rule; Fields says which; nothing was written
 	NotFound                    // no record of that id in the workspace
 	Conflict                    // a record of that id exists with other content; nothing was written
+	Malformed                   // the text is not a JSON object; nothing was written
 	Unavailable                 // the store did not answer in time; a write may or may not have happened
 )
 
@@ -48,9 +49,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // Fields collects what is wrong with a record's fields.
 type Fields []FieldError
 
+// maxFields is the most fields that are named, so that an error stays small.
+const maxFields = 20
+
 // Add notes that field is wrong, unless detail is empty.
 func (f *Fields) Add(field, detail string) {
-	if detail != "" {
+	if detail != "" && len(*f) < maxFields {
 		*f = append(*f, FieldError{Field: field, Detail: detail})
 	}
 }
@@ -84,4 +88,17 @@ func NotFoundError(noun, id string) error {
 // ConflictError says that the id is taken by other content.
 func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
+}
+
+// Shorten cuts a client's text to 64 characters, for errors.
+func Shorten(s string) string {
+	const most = 64
+	shown := 0
+	for i := range s {
+		if shown == most {
+			return s[:i] + "…"
+		}
+		shown++
+	}
+	return s
 }

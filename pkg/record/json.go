@@ -1,13 +1,10 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-var errNotObject = errors.New("not a JSON object")
 
 // ObjectWriter appends the JSON object of a record, one member at a time. Names
 // of members are written as they are and must not need escaping. After an
