@@ -52,7 +52,7 @@ func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ah
 	return s
 }
 
-var createEvent = ratelimit.NewRoute("create-event", ratelimit.Import)
+var createEvent = ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
@@ -186,7 +186,7 @@ func TestListsArePacedByRecords(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
 			service.charge = func(r *http.Request) ratelimit.Request {
-				return ratelimit.Request{Route: ratelimit.NewRoute(strings.TrimPrefix(r.URL.Path, "/"), ratelimit.Export), Records: found}
+				return ratelimit.Request{Route: ratelimit.Route{Name: strings.TrimPrefix(r.URL.Path, "/"), Class: ratelimit.Export}, Records: found}
 			}
 			c, err := client.New("http://service", client.Config{Transport: service})
 			if err != nil {
@@ -225,7 +225,7 @@ func TestRulesDoNotHoldUpEachOther(t *testing.T) {
 		service := newLimited(t, ratelimit.Limits{Imports: 5}, time.Millisecond, 0)
 		service.charge = func(r *http.Request) ratelimit.Request {
 			if r.Method == http.MethodGet {
-				return ratelimit.Request{Route: ratelimit.NewRoute("list-event", ratelimit.Export), Records: 1}
+				return ratelimit.Request{Route: ratelimit.Route{Name: "list-event", Class: ratelimit.Export}, Records: 1}
 			}
 			return ratelimit.Request{Route: createEvent}
 		}
