@@ -337,7 +337,7 @@ func (m *meter) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWri
 	return out, err
 }
 
-// added measures what the limiter does beside its call: the client answers at once.
+// added measures what the limiter does beside its call: the client returns at once.
 func (s *subjects) added(t *testing.T) report.Section {
 	limiter := newLimiter(t, instant{}, s.table, noLimits(), 1_800_000_000)
 	r := request(0)
@@ -351,13 +351,13 @@ func (s *subjects) added(t *testing.T) report.Section {
 	})
 	return report.Section{
 		Title:  "What the limiter adds to its call",
-		About:  "A decision of two rules with a client that answers at once.",
+		About:  "A decision of two rules with a client that returns at once.",
 		Header: []string{"µs", "Allocations", "Bytes"},
 		Rows:   [][]string{{report.Number(float64(b.NsPerOp()) / 1000), fmt.Sprint(b.AllocsPerOp()), fmt.Sprint(b.AllocedBytesPerOp())}},
 	}
 }
 
-// instant answers as DynamoDB does to the first charge of a window.
+// instant is a client that returns what DynamoDB does for the first charge of a window.
 type instant struct{}
 
 var firstCharge = &dynamodb.UpdateItemOutput{Attributes: map[string]types.AttributeValue{

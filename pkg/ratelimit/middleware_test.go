@@ -36,12 +36,12 @@ func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // middleware returns a Middleware for a route of that class. Requests with the
-// path /nobody have no address.
+// path /unknown have no address.
 func middleware(t *testing.T, store ratelimit.Store, class ratelimit.Class) ratelimit.Middleware {
 	l, _ := newLimiter(t, store, ratelimit.Limits{})
 	return ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
 		req := ratelimit.Request{Route: ratelimit.Route{Name: "list", Class: class}}
-		if r.URL.Path == "/nobody" {
+		if r.URL.Path == "/unknown" {
 			return req, errNoAddress
 		}
 		asked, _ := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
@@ -111,7 +111,7 @@ func TestMiddlewareRefusesWhatCannotBeDecided(t *testing.T) {
 		if w := get(h, "/?limit=1"); w.Code != 503 || w.Header().Get("Retry-After") != "1" || len(values(w, "X-RateLimit-Limit")) != 1 || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %v", name, w.Code, w.Header())
 		}
-		if w := get(h, "/nobody"); w.Code != 400 || len(values(w, "X-RateLimit-Limit")) != 1 || w.Header().Get("Retry-After") != "" || w.Body.Len() == 0 {
+		if w := get(h, "/unknown"); w.Code != 400 || len(values(w, "X-RateLimit-Limit")) != 1 || w.Header().Get("Retry-After") != "" || w.Body.Len() == 0 {
 			t.Errorf("%s without an address: %d %v", name, w.Code, w.Header())
 		}
 	}
@@ -143,7 +143,7 @@ func TestMiddlewareHooks(t *testing.T) {
 		{"admitted and failed by the handler", memstore.New(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
 		{"refused by the store", exhausted{}, nil, 0, "/?limit=1", 429, ratelimit.Observation{Charged: true}},
 		{"refused by what is known", exhausted{}, nil, 1, "/?limit=1", 429, ratelimit.Observation{Decision: ratelimit.Decision{Local: true}}},
-		{"not attributable", memstore.New(), nil, 0, "/nobody", 400, ratelimit.Observation{Err: errNoAddress}},
+		{"not attributable", memstore.New(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
 		{"counters unreachable", brokenStore{}, nil, 0, "/?limit=1", 503, ratelimit.Observation{Charged: true, Err: errUnreachable}},
 		{"counters unreachable, admitted by the fallback", brokenStore{}, memstore.New(), 0, "/?limit=1", 0,
 			ratelimit.Observation{Charged: true, Decision: ratelimit.Decision{Degraded: errUnreachable}}},
@@ -182,7 +182,7 @@ func TestMiddlewareHooks(t *testing.T) {
 					if status != tt.status || !errors.Is(err, tt.want.Err) || d.Allowed {
 						t.Errorf("status %d, error %v, decision %+v", status, err, d)
 					}
-					if len(w.Header()["RateLimit"]) != 1 || (w.Header().Get("Retry-After") == "1") != (status != 400) {
+					if len(values(w, "RateLimit")) != 1 || (w.Header().Get("Retry-After") == "1") != (status != 400) {
 						t.Errorf("headers %v", w.Header())
 					}
 					rw.WriteHeader(http.StatusTeapot)
@@ -220,7 +220,7 @@ func TestAnUnattributableRequestShowsTheRulesOfItsRoute(t *testing.T) {
 		ratelimit.General: `"requests";q=200;w=1`,
 		"":                `"requests";q=200;w=1`,
 	} {
-		w := get(middleware(t, memstore.New(), class).After(&records{}), "/nobody")
+		w := get(middleware(t, memstore.New(), class).After(&records{}), "/unknown")
 		if got := values(w, "RateLimit-Policy"); len(got) != 1 || got[0] != want || values(w, "X-RateLimit-Remaining")[0] != "0" {
 			t.Errorf("%q: %v", class, w.Header())
 		}

@@ -57,7 +57,7 @@ func TestSimulation(t *testing.T) {
 			for seed := first; seed < first+n; seed++ {
 				total.add(simulate(t, seed, mode == "open"))
 				if t.Failed() {
-					t.Fatalf("run this seed alone: SIMULATION_SEED=%d go test -run TestSimulation/%s ./pkg/ratelimit", seed, mode)
+					t.Fatalf("run only this seed: SIMULATION_SEED=%d go test -run TestSimulation/%s ./pkg/ratelimit", seed, mode)
 				}
 			}
 			t.Logf("%d seeds: %+v", n, total)

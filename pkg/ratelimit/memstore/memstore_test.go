@@ -41,11 +41,11 @@ func charge(t *testing.T, s *Store, key ratelimit.Key) (admitted bool, used int6
 }
 
 func TestOldWindowsAreDropped(t *testing.T) {
-	for _, perWindow := range []int{1, 100, 5000, 20_000} {
+	for perWindow, windows := range map[int]ratelimit.Window{1: minute + 5, 100: minute + 5, 5000: 20, 20_000: 6} {
 		t.Run(fmt.Sprintf("%d new addresses a window", perWindow), func(t *testing.T) {
 			t.Parallel()
 			s := New()
-			for w := range minute + 5 {
+			for w := range windows {
 				for i := range perWindow {
 					charge(t, s, keyAt(int(w)*perWindow+i, w))
 				}
@@ -107,7 +107,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 				charge(t, s, keyAt(i, w))
 			}
 		case 30: // one of more than fit: only its own usage is lost
-			for i := range 2 * len(s.shards) * maxHistory {
+			for i := range len(s.shards) * maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
 		}
@@ -154,7 +154,7 @@ func TestAChargeInADroppedWindowFails(t *testing.T) {
 	for w := ratelimit.Window(100); w < 104; w++ {
 		charge(t, s, keyAt(1, w))
 		charge(t, s, keyAt(1, w))
-		for i := range 2 * len(s.shards) * maxHistory {
+		for i := range len(s.shards) * maxHistory * 3 / 2 {
 			charge(t, s, keyAt(i+2, w))
 		}
 	}
@@ -181,7 +181,7 @@ func TestAChargeInADroppedWindowFails(t *testing.T) {
 
 // A clock that is set back by a minute or more must not stop the service.
 func TestAClockThatIsSetBackCountsAnew(t *testing.T) {
-	for _, back := range []ratelimit.Window{minute, 5000} {
+	for _, back := range []ratelimit.Window{minute, 500} {
 		s := New()
 		for w := ratelimit.Window(10_000); w < 10_010; w++ {
 			for i := range len(s.shards) * maxHistory / 4 { // so that windows are dropped
