@@ -179,7 +179,7 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 		defer file.Close()     //nolint:errcheck // after a failure; otherwise it is closed below
 		plain = file
 	}
-	records, err := unpack(packed, j.Format, plain)
+	records, err := unpack(packed, j, plain)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -195,7 +195,7 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 			return err
 		}
 		if ex.unpack {
-			_, err = unpack(packed, j.Format, stdout)
+			_, err = unpack(packed, j, stdout)
 		} else {
 			_, err = io.Copy(stdout, packed)
 		}
@@ -213,13 +213,28 @@ func (ex *exporter) deliver(ctx context.Context, j exportjob.Job, stdout io.Writ
 }
 
 // unpack writes what a compressed file of records holds to plain, and counts the
-// records. It fails if a checksum is wrong or a record is not whole.
-func unpack(packed io.Reader, format recordfile.Format, plain io.Writer) (records int64, err error) {
+// records. It fails if a checksum is wrong or something is not a record.
+func unpack(packed io.Reader, j exportjob.Job, plain io.Writer) (records int64, err error) {
 	unpacked, err := gzip.NewReader(bufio.NewReaderSize(packed, 64<<10))
 	if err != nil {
 		return 0, err
 	}
-	return recordfile.Count(io.TeeReader(unpacked, plain), format)
+	file, err := recordfile.NewReader(io.TeeReader(unpacked, plain), j.Format, columnsOf(j.Resource == exportjob.Event))
+	if err != nil {
+		return 0, err
+	}
+	for {
+		rec, err := file.Read()
+		switch {
+		case err == io.EOF:
+			return records, nil
+		case err != nil:
+			return records, err
+		case rec.Err != nil:
+			return records, fmt.Errorf("line %d: %w", rec.Line, rec.Err)
+		}
+		records++
+	}
 }
 
 // cancelTimeout bounds the cancelling of a job after an interrupt.

@@ -43,12 +43,17 @@ type recordReader struct {
 
 // openRecords reads file, which may be compressed with gzip.
 func openRecords(file io.Reader, format recordfile.Format, events bool, makeID func(line int64) string) (*recordReader, error) {
-	columns := entity.Columns()
-	if events {
-		columns = event.Columns()
-	}
-	r, err := recordfile.NewReader(file, format, columns)
+	r, err := recordfile.NewReader(file, format, columnsOf(events))
 	return &recordReader{file: r, makeID: makeID, events: events}, err
+}
+
+// columnsOf returns the columns that a CSV file of events, or else of entities,
+// has besides attributes.
+func columnsOf(events bool) []string {
+	if events {
+		return event.Columns()
+	}
+	return entity.Columns()
 }
 
 // read returns the next record; io.EOF after the last. Any other error ends the file.

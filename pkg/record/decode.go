@@ -28,41 +28,46 @@ var (
 // bytes of object. It fails if object is anything but one JSON object, or if it
 // has a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) {
+	all, err := members(object)
+	if err != nil && err != errKind {
+		err = syntaxError(err)
+	}
+	return all, err
+}
+
+func members(object []byte) (all []Member, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object)) // which it does not copy
-	switch open, err := dec.ReadToken(); {
+	next := func() ([]byte, error) {
+		value, err := dec.ReadValue()
+		end := int(dec.InputOffset())
+		return object[end-len(value) : end], err
+	}
+	open, err := dec.ReadToken()
+	switch {
 	case err != nil:
-		return nil, syntaxError(err)
+		return nil, err
 	case open.Kind() != '{':
 		return nil, errKind
 	}
-	next := func() ([]byte, error) {
-		value, err := dec.ReadValue()
-		end := dec.InputOffset()
-		return object[end-int64(len(value)) : end], err
-	}
-	var members []Member
 	for dec.PeekKind() == '"' {
-		quoted, err := next()
-		if err != nil {
-			return nil, syntaxError(err)
+		var m Member
+		if m.Quoted, err = next(); err != nil {
+			return nil, err
 		}
-		name, err := jsontext.AppendUnquote(nil, quoted)
-		if err != nil {
-			return nil, syntaxError(err)
+		if m.Value, err = next(); err != nil {
+			return nil, err
 		}
-		value, err := next()
-		if err != nil {
-			return nil, syntaxError(err)
-		}
-		members = append(members, Member{Name: string(name), Quoted: quoted, Value: value})
+		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // which is valid
+		m.Name = string(name)
+		all = append(all, m)
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, syntaxError(err)
+	if _, err := dec.ReadToken(); err != nil { // the end of the object
+		return nil, err
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
-		return nil, syntaxError(errors.New("there is more after it"))
+		return nil, errors.New("there is more after it")
 	}
-	return members, nil
+	return all, nil
 }
 
 // syntaxError returns err as what is wrong with a text, with the byte where it is.

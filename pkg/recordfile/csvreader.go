@@ -12,14 +12,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-var errNoHeader = errors.New("line 1: there is no header")
-
 // readHeader reads the header and checks it. columns are those that it may have
 // besides attributes.
 func (r *Reader) readHeader(columns []string) error {
 	row, _, err := r.nextRow()
 	if err == io.EOF {
-		return errNoHeader
+		return errors.New("line 1: there is no header")
 	}
 	if err != nil {
 		return err
