@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -28,8 +29,13 @@ func Members(object []byte) ([]Member, error) {
 	return all, err
 }
 
+// decoders are reused for the memory in which they note the names of members.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 func members(object []byte) (all []Member, err error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(object)) // which it does not copy
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	dec.Reset(bytes.NewBuffer(object)) // which it does not copy
 	next := func() ([]byte, error) {
 		value, err := dec.ReadValue()
 		end := int(dec.InputOffset())
