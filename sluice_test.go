@@ -200,6 +200,12 @@ func TestOnlyExportFilesLinkS3(t *testing.T) {
 	same(t, "the test", []string{"sluice/functions/export-worker", "sluice/functions/get-export-job", "sluice/functions/internal/exportworker"}, "the users of S3", uses)
 }
 
+// Functions that only create or show export jobs do not link their worker.
+func TestOnlyTheExportWorkerLinksTheWorker(t *testing.T) {
+	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"sluice/pkg/exportjob/worker\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./pkg/client")
+	same(t, "the test", []string{"sluice/functions/export-worker", "sluice/functions/internal/exportworker"}, "the users of the worker", uses)
+}
+
 // Who imports whom: mains import everything below, stores import their parent,
 // and the domain imports nothing but the standard library and package record.
 func TestImportsPointDownwards(t *testing.T) {

@@ -43,9 +43,8 @@ compressed with gzip. Its fields are those of the API; created_at and updated_at
 which exports have, are passed over. CSV has a column attributes.<name> for each
 attribute, or attributes with JSON. In a cell of an attribute an object or a list
 is what it is in JSON, and so is a number, true, false or null without quotes;
-anything else is text. An empty cell without quotes is nothing. An apostrophe is
-taken away where exports add one: before = + - @ and before the JSON of an object
-or a list that is meant as text. A CSV file that was exported comes back as it was.
+anything else is text; an empty cell without quotes is nothing. An apostrophe that
+an export adds is taken away. A CSV file that was exported comes back as it was.
 
 Events go in batches, or with --one-by-one each in a call of its own; entities
 always do. The import runs at the service's limits and keeps to them. A call that

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -35,8 +36,13 @@ func Members(object []byte) ([]Member, error) {
 	return all, err
 }
 
+// decoders are reused for the memory in which they note the names of members.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 func members(object []byte) (all []Member, err error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(object)) // which it does not copy
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	dec.Reset(bytes.NewBuffer(object)) // which it does not copy
 	next := func() ([]byte, error) {
 		value, err := dec.ReadValue()
 		end := int(dec.InputOffset())

@@ -37,9 +37,9 @@ type row struct {
 // source reads the records of a job, in the order of the file: entities by id,
 // events by the time at which they occurred, oldest first, then by id.
 type source struct {
-	// list returns at most limit of the records after a cursor and the cursor of
-	// the last one. It leaves out the records that were created after the job.
-	list  func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error)
+	// list returns the next records after a cursor, and the cursor of the last
+	// one. It leaves out the records that were created after the job.
+	list  func(ctx context.Context, after string) (rows []row, last string, more bool, err error)
 	count func(ctx context.Context) (int64, error)
 }
 
@@ -54,9 +54,9 @@ func (w *Worker) source(j exportjob.Job) source {
 func entitySource(entities Entities, j exportjob.Job) source {
 	q := entity.Query{Type: j.Filters.Type}
 	return source{
-		list: func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error) {
+		list: func(ctx context.Context, after string) (rows []row, last string, more bool, err error) {
 			q := q
-			q.AfterID, q.Limit = after, limit
+			q.AfterID, q.Limit = after, pageRecords
 			page, err := entities.List(ctx, j.Workspace, q)
 			last = after
 			for _, e := range page.Entities {
@@ -74,9 +74,9 @@ func entitySource(entities Entities, j exportjob.Job) source {
 func eventSource(events Events, j exportjob.Job) source {
 	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true}
 	return source{
-		list: func(ctx context.Context, after string, limit int) (rows []row, last string, more bool, err error) {
+		list: func(ctx context.Context, after string) (rows []row, last string, more bool, err error) {
 			q := q
-			q.Limit = limit
+			q.Limit = pageRecords
 			if q.After, err = parsePosition(after); err != nil {
 				return nil, "", false, err
 			}
@@ -107,6 +107,10 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
+// pageRecords is the most records of a page. Stores end pages of large records
+// earlier (record.MaxPageBytes).
+const pageRecords = 2000
+
 // eachPage calls do with the records after a cursor, page by page, until the
 // first error; the end of ctx is one. It reads the next page while do runs.
 func (s source) eachPage(ctx context.Context, after string, do func(rows []row) error) error {
@@ -114,11 +118,10 @@ func (s source) eachPage(ctx context.Context, after string, do func(rows []row) 
 	pages := make(chan []row)
 	g.Go(func() error {
 		defer close(pages)
-		limit := firstPage
 		for more := true; more; {
 			var rows []row
 			var err error
-			if rows, after, more, err = s.list(ctx, after, limit); err != nil {
+			if rows, after, more, err = s.list(ctx, after); err != nil {
 				return err
 			}
 			select {
@@ -126,7 +129,6 @@ func (s source) eachPage(ctx context.Context, after string, do func(rows []row) 
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			limit = nextLimit(rows, limit)
 		}
 		return nil
 	})
@@ -139,26 +141,4 @@ func (s source) eachPage(ctx context.Context, after string, do func(rows []row) 
 		return nil
 	})
 	return g.Wait()
-}
-
-// Pages are as long as pageBytes of records are, by the size of those of the
-// page before: about what one DynamoDB query returns at most (1 MB).
-const (
-	firstPage = 250 // records
-	minPage   = 10
-	maxPage   = 2000
-	pageBytes = 800_000
-	rowBytes  = 200 // about what a record takes besides its attributes
-)
-
-// nextLimit returns how long the page after rows should be.
-func nextLimit(rows []row, limit int) int {
-	if len(rows) == 0 {
-		return limit
-	}
-	bytes := 0
-	for _, r := range rows {
-		bytes += rowBytes + len(r.attributes)
-	}
-	return min(max(pageBytes*len(rows)/bytes, minPage), maxPage)
 }
