@@ -193,9 +193,9 @@ func (d document) checkRoute(e httpEvent) error {
 	case method == "" && path == "":
 		return nil // the default route
 	case !slices.Contains(methods, strings.ToUpper(method)):
-		return fmt.Errorf("Method %q is not one of %s", method, strings.Join(methods, ", "))
+		return fmt.Errorf("the method %q is not one of %s", method, strings.Join(methods, ", "))
 	case !strings.HasPrefix(path, "/"):
-		return fmt.Errorf("Path %q does not start with a slash", path)
+		return fmt.Errorf("the path %q does not start with a slash", path)
 	}
 	return nil
 }
