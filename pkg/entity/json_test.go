@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 		`{"id":"a","id":"b"}`: "duplicate", "{\"type\":\"\xff\"}": "UTF-8", `{"type":"\ud800"}`: "surrogate", `{"attributes":{"a":1,"a":2}}`: "duplicate",
 		`{"id":""}`: "id must be 1 to 128", `{"id":5}`: "id must be a string", `{"type":""}`: "type must be 1 to 128", `{"attributes":[]}`: "attributes must be a JSON object",
 		`{"name":"n"}`: "name is not a field here", `{"name":null}`: "name is not a field here", `{"ID":"a"}`: "ID is not a field",
-		`{"id":"a b","type":[],"x":1}`: "id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither . nor ..; type must be a string; x is not a field here",
+		`{"id":"a b","type":[],"x":1}`: "id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither \".\" nor \"..\"; type must be a string; x is not a field here",
 	} {
 		got, err := entity.Parse([]byte(text), "created_at", "updated_at")
 		if invalid := new(record.Error); !errors.As(err, &invalid) || invalid.Kind != kindOf(want) || !strings.Contains(err.Error(), want) {

@@ -107,7 +107,7 @@ func TestParse(t *testing.T) {
 		`{"name":"n","id":""}`: "id must be 1 to 128", `{"name":"n","entity_id":""}`: "entity_id must be 1 to 128", `{"name":"n","attributes":[]}`: "attributes must be a JSON object",
 		`{"name":"n","occurred_at":5}`: "occurred_at must be a string", `{"name":"n","occurred_at":"now"}`: "occurred_at is not an RFC 3339 date-time",
 		`{"name":"n","type":"t"}`: "type is not a field here", `{"name":"n","type":null}`: "type is not a field here", `{"Name":"n"}`: "Name is not a field",
-		`{"name":[],"entity_id":"a b","x":1}`: "name must be a string; entity_id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither . nor ..; x is not a field here",
+		`{"name":[],"entity_id":"a b","x":1}`: "name must be a string; entity_id must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither \".\" nor \"..\"; x is not a field here",
 	} {
 		got, err := event.Parse([]byte(text), "created_at")
 		if invalid := new(record.Error); !errors.As(err, &invalid) || invalid.Kind != kindOf(want) || !strings.Contains(err.Error(), want) {

@@ -39,7 +39,7 @@ func PageFull(count, pageBytes, size int) bool {
 }
 
 var (
-	errID   = errors.New("must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither . nor ..")
+	errID   = errors.New(`must be 1 to 128 of the characters A-Z a-z 0-9 . _ : - and neither "." nor ".."`)
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
