@@ -1,7 +1,7 @@
 """Prints, as JSON, what samconfig.toml and template.yaml make of each environment.
 
-Usage: render.py ENVIRONMENT..., in the directory of both files, with the Python
-of the SAM CLI. For each environment: its parameters and tags, and the template
+Usage: render.py ENVIRONMENT[,PARAMETER=VALUE]..., in the directory of both files,
+with the Python of the SAM CLI. For each environment, with the given parameters: its parameters and tags, and the template
 as the SAM translator renders it, once as it goes to CloudFormation ("rendered")
 and once with the parameters filled in and the conditions decided ("resolved").
 """
@@ -77,11 +77,11 @@ def decide(node, values, conditions):
     raise ValueError(f"the condition {name} is not understood")
 
 
-def render(text, config):
+def render(text, config, more):
     template = yaml_parse(text)
     # What sam package would have put there.
     template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
-    overrides = dict(p.split("=", 1) for p in config["deploy"]["parameters"].get("parameter_overrides", []))
+    overrides = dict(p.split("=", 1) for p in config["deploy"]["parameters"].get("parameter_overrides", []) + more)
     unknown = set(overrides) - set(template["Parameters"])
     if unknown:
         raise ValueError(f"samconfig.toml sets parameters that template.yaml does not have: {unknown}")
@@ -112,7 +112,11 @@ def main():
         text = f.read()
     with open("samconfig.toml") as f:
         config = tomlkit.load(f).unwrap()
-    json.dump({name: render(text, config[name]) for name in sys.argv[1:]}, sys.stdout, default=str)
+    rendered = {}
+    for argument in sys.argv[1:]:
+        name, *more = argument.split(",")
+        rendered[argument] = render(text, config[name], more)
+    json.dump(rendered, sys.stdout, default=str)
 
 
 main()

@@ -167,12 +167,12 @@ type ignored struct{}
 func (ignored) UnmarshalYAML(*yaml.Node) error { return nil }
 
 // value is a scalar, or an intrinsic function of AWS CloudFormation in its short
-// form, such as !Ref, with a scalar.
+// form, such as !Ref, with a scalar. Of !If there is only the tag.
 type value struct{ tag, text string }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (v *value) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.ScalarNode {
+	if n.Kind != yaml.ScalarNode && n.Tag != "!If" {
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: not a scalar or an intrinsic function in its short form", n.Line)}}
 	}
 	*v = value{tag: n.Tag, text: n.Value}

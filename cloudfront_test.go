@@ -1,0 +1,64 @@
+package sluice_test
+
+import (
+	"reflect"
+	"testing"
+)
+
+// With a certificate for it the stack has a distribution that proves itself to the
+// functions, and these take the client's address from it. Without one nothing of
+// this is there.
+func TestADistributionInFrontOfTheAPI(t *testing.T) {
+	t.Parallel()
+	const (
+		acl  = "arn:aws:wafv2:us-east-1:123456789012:global/webacl/sluice/1"
+		with = "prod,DomainName=api.example.com,HostedZoneId=Z1,WebAclArn=" + acl +
+			",CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
+		domain = "prod,DomainName=api.example.com,HostedZoneId=Z1"
+	)
+	all := render(t, "prod", domain, with)
+	for _, name := range []string{"prod", domain} {
+		r := all[name]
+		if n := len(r.ofType("AWS::CloudFront::Distribution")) + len(r.ofType("AWS::CloudFront::OriginRequestPolicy")); n != 0 {
+			t.Errorf("%s: %d resources of CloudFront", name, n)
+		}
+		variables := at(r.Resolved.Resources["ListEntityFunction"].Properties, "Environment", "Variables")
+		if at(variables, "CLIENT_IP_HEADER") != "" || at(variables, "ORIGIN_SECRET") != "" {
+			t.Errorf("%s: the functions have %v", name, variables)
+		}
+	}
+
+	r := all[with].Resolved.Resources
+	want := func(what string, got, want any) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	for id, f := range all[with].ofType("AWS::Lambda::Function") {
+		want(id+"'s header", at(f.Properties, "Environment", "Variables", "CLIENT_IP_HEADER"), "CloudFront-Viewer-Address")
+		want(id+"'s secret", at(f.Properties, "Environment", "Variables", "ORIGIN_SECRET"), "the-first-secret")
+	}
+	distribution := at(r["Distribution"].Properties, "DistributionConfig")
+	want("the web ACL", at(distribution, "WebACLId"), acl)
+	want("the host name", at(distribution, "Aliases"), []any{"api.example.com"})
+	want("the origin", at(distribution, "Origins", 0, "DomainName"), attribute("Domain", "RegionalDomainName"))
+	want("the origin's header", at(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderName"), "X-Origin-Secret")
+	want("the origin's secret", at(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderValue"),
+		map[string]any{"Fn::Select": []any{0.0, map[string]any{"Fn::Split": []any{",", "the-first-secret"}}}})
+	want("the forwarded headers", at(r["OriginRequestPolicy"].Properties, "OriginRequestPolicyConfig", "HeadersConfig"),
+		map[string]any{"HeaderBehavior": "allViewerAndWhitelistCloudFront", "Headers": []any{"CloudFront-Viewer-Address"}})
+	for i := range 2 {
+		want("the record", at(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
+		want("the record", at(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
+	}
+	// The API's second address, which leads around the distribution, is closed.
+	for name, closed := range map[string]any{"prod": false, domain: true, with: true} {
+		body := at(all[name].Resolved.Resources["Api"].Properties, "Body")
+		endpoint := at(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")
+		if endpoint == nil {
+			endpoint = at(all[name].Resolved.Resources["Api"].Properties, "DisableExecuteApiEndpoint")
+		}
+		want(name+": the API's own endpoint is closed", endpoint, closed)
+	}
+}
