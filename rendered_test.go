@@ -409,7 +409,7 @@ func ownMetrics(t *testing.T, r rendered) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`count\("(\w+)"|chargeLatency = "(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
 		names = append(names, m[1]+m[2]+m[3])
 	}
 	if len(names) < 8 {

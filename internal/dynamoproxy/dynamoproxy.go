@@ -4,14 +4,19 @@ package dynamoproxy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"log"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,10 +41,13 @@ type Proxy struct {
 
 	t       testing.TB
 	address string
+	tls     *tls.Config // nil without TLS
 	reverse *httputil.ReverseProxy
 
 	mu       sync.Mutex
-	opened   int // connections
+	opened   int // connections, those that have ended included
+	conns    map[net.Conn]http.ConnState
+	changed  chan struct{} // closed when conns changes
 	usage    map[Call]Usage
 	accesses map[Access]bool
 	fault    func(Call) Fault
@@ -50,11 +58,38 @@ type Proxy struct {
 // Start starts a proxy in front of endpoint. It ends with the test.
 func Start(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
+	p := start(t, endpoint, nil)
+	p.URL = "http://" + p.address
+	return p
+}
+
+// StartTLS is Start for a proxy that speaks TLS. certificate is the path of a
+// PEM file with its certificate.
+func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate for 127.0.0.1
+	server.Close()
+	certificate = filepath.Join(t.TempDir(), "proxy.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(certificate, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, endpoint, &tls.Config{Certificates: server.TLS.Certificates})
+	p.URL = "https://" + p.address
+	return p, certificate
+}
+
+func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
+	t.Helper()
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{t: t, usage: make(map[Call]Usage), accesses: make(map[Access]bool), address: "127.0.0.1:0"}
+	p := &Proxy{
+		t: t, address: "127.0.0.1:0", tls: config,
+		usage: make(map[Call]Usage), accesses: make(map[Access]bool),
+		conns: make(map[net.Conn]http.ConnState), changed: make(chan struct{}),
+	}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: p.meter,
@@ -67,7 +102,6 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	}
 	p.Accept()
 	t.Cleanup(p.Refuse)
-	p.URL = "http://" + p.address
 	return p
 }
 
@@ -93,19 +127,15 @@ func (p *Proxy) Accept() {
 		p.t.Fatalf("proxy: %v", err)
 	}
 	p.address = listener.Addr().String()
+	listener = proxyListener{listener}
+	if p.tls != nil {
+		listener = tls.NewListener(listener, p.tls)
+	}
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go p.server.Serve(listener) //nolint:errcheck // it ends with Refuse
-}
-
-func (p *Proxy) connState(_ net.Conn, state http.ConnState) {
-	if state == http.StateNew {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.opened++
-	}
 }
 
 // Opened is how many connections have been made so far.

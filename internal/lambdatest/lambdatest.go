@@ -69,7 +69,8 @@ type Instance struct {
 	process *os.Process
 	events  chan invocation
 	answers chan answer
-	polled  chan struct{} // closed when the process first asks for an event
+	freezes chan chan error // see Freeze
+	polled  chan struct{}   // closed when the process first asks for an event
 	exited  chan struct{}
 	stop    func()
 	log     lockedBuffer
@@ -99,7 +100,7 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 // Run starts a binary with the environment env ("NAME=value") and nothing else
 // of this process's own but credentials of no worth.
 func Run(binary string, env ...string) (*Instance, error) {
-	i := &Instance{events: make(chan invocation), answers: make(chan answer), polled: make(chan struct{}), exited: make(chan struct{})}
+	i := &Instance{events: make(chan invocation), answers: make(chan answer), freezes: make(chan chan error), polled: make(chan struct{}), exited: make(chan struct{})}
 	api := httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
@@ -136,14 +137,29 @@ func (i *Instance) runtimeAPI() http.Handler {
 	var first sync.Once
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
 		first.Do(func() { close(i.polled) })
-		select {
-		case ev := <-i.events:
-			invocations++
-			w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))
-			w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(ev.timeout).UnixMilli(), 10))
-			w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
-			w.Write(ev.payload) //nolint:errcheck // the process may have been killed
-		case <-r.Context().Done():
+		frozen := false
+		for {
+			select {
+			case result := <-i.freezes:
+				var err error
+				if !frozen {
+					err = stopProcess(i.process)
+					frozen = err == nil
+				}
+				result <- err
+			case ev := <-i.events:
+				if frozen {
+					continueProcess(i.process) //nolint:errcheck // it may have been killed
+				}
+				invocations++
+				w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))
+				w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(ev.timeout).UnixMilli(), 10))
+				w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:test")
+				w.Write(ev.payload) //nolint:errcheck // the process may have been killed
+				return
+			case <-r.Context().Done():
+				return
+			}
 		}
 	})
 	take := func(failed bool) http.HandlerFunc {

@@ -1,0 +1,186 @@
+package functions_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+)
+
+// frozenRoute is a route whose instances are frozen between requests.
+type frozenRoute struct {
+	function string
+	request  func(id string) events.APIGatewayV2HTTPRequest // id is unique
+	status   int
+	creates  int // events
+}
+
+var frozenRoutes = []frozenRoute{
+	// The first call to DynamoDB is the charge, which the SDK does not retry.
+	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
+	}},
+	{function: "usage", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("GET", "/usage", "192.0.2.2", "")
+	}},
+	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
+	}},
+	// Such instances have several connections, all of which end.
+	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
+		var batch []string
+		for i := range frozenBatch {
+			batch = append(batch, fmt.Sprintf(`{"id":"%s.%d","name":"n"}`, id, i))
+		}
+		return lambdatest.Event("POST", "/create_events", "192.0.2.4", `{"events":[`+strings.Join(batch, ",")+`]}`)
+	}},
+	{function: "list-event", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("GET", "/event?limit=1", "192.0.2.5", "")
+	}},
+	// The first call is GetItem.
+	{function: "get-entity", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
+		ev := lambdatest.Event("GET", "/entity/e0", "192.0.2.6", "")
+		ev.PathParameters = map[string]string{"id": "e0"}
+		return ev
+	}},
+}
+
+// frozenBatch is the number of events in a request to create-events.
+const frozenBatch = 10
+
+// frozenCase is what happens to the connections of all instances between two
+// requests.
+type frozenCase struct {
+	freeze bool
+	cut    dynamoproxy.Cut
+	idle   time.Duration // at least, between the cut and the second request
+	rounds int
+}
+
+var frozenCases = []frozenCase{
+	{freeze: false, cut: dynamoproxy.FIN, rounds: 3},
+	{freeze: false, cut: dynamoproxy.RST, rounds: 3},
+	{freeze: true, cut: dynamoproxy.FIN, rounds: 6},
+	{freeze: true, cut: dynamoproxy.RST, rounds: 6},
+	// The client can only avoid such connections by their age, 10 s.
+	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
+}
+
+// Lambda freezes an instance between invocations. Meanwhile its connections to
+// DynamoDB end. The next request must not fail, and no request may be charged
+// twice.
+func TestFrozenInstances(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			d, proxy := deployFrozen(t, scheme)
+			f := &frozen{t: t, proxy: proxy, instances: make(map[string][]*lambdatest.Instance)}
+			for _, r := range frozenRoutes {
+				f.instances[r.function] = d.start(t, r.function, 2)
+			}
+			charge := dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}
+			before := proxy.Usage()[charge].Calls
+			for _, c := range frozenCases {
+				f.run(c)
+			}
+			if n := proxy.Usage()[charge].Calls - before; n != f.requests {
+				t.Errorf("%d requests were charged %d times", f.requests, n)
+			}
+			if n := count(t, d.events); n != f.created {
+				t.Errorf("%d events are stored, want %d", n, f.created)
+			}
+		})
+	}
+}
+
+// deployFrozen deploys behind a proxy that speaks http or https.
+func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
+	t.Helper()
+	d := deploy(t, dynamolocal.Endpoint(t))
+	seedEntities(t, d, 1)
+	d.env = append(d.env, "EVENT_SHARDS=4")
+	var proxy *dynamoproxy.Proxy
+	if scheme == "https" {
+		var certificate string
+		proxy, certificate = dynamoproxy.StartTLS(t, dynamolocal.Endpoint(t))
+		d.env = append(d.env, "SSL_CERT_FILE="+certificate)
+	} else {
+		proxy = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	}
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+	return d, proxy
+}
+
+// frozen sends requests to instances and counts what these have done.
+type frozen struct {
+	t         *testing.T
+	proxy     *dynamoproxy.Proxy
+	instances map[string][]*lambdatest.Instance // by function
+	requests  int
+	created   int // events
+}
+
+// run sends two requests in a row to every instance, in rounds. The first one
+// opens connections, which are then cut. The log shows how many of the second
+// ones failed.
+func (f *frozen) run(c frozenCase) {
+	f.t.Helper()
+	sent, failed := 0, make(map[string]int)
+	for range c.rounds {
+		f.each(func(r frozenRoute, instance *lambdatest.Instance) {
+			f.send(r, instance)
+			if c.freeze {
+				if err := instance.Freeze(f.t.Context()); err != nil {
+					f.t.Fatal(err)
+				}
+			}
+		})
+		n, err := f.proxy.CutIdle(f.t.Context(), c.cut)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if c.freeze && n < 2*len(frozenRoutes) {
+			f.t.Errorf("only %d connections were idle", n)
+		}
+		<-time.After(c.idle)
+		f.each(func(r frozenRoute, instance *lambdatest.Instance) {
+			sent++
+			if !f.send(r, instance) {
+				failed[r.function]++
+			}
+		})
+	}
+	f.t.Logf("frozen: %-5v  cut: %-6s  idle: %5v  requests: %3d  failed: %v", c.freeze, c.cut, c.idle, sent, failed)
+}
+
+func (f *frozen) each(do func(r frozenRoute, instance *lambdatest.Instance)) {
+	for _, r := range frozenRoutes {
+		for _, instance := range f.instances[r.function] {
+			do(r, instance)
+		}
+	}
+}
+
+// send reports whether the response to a request has the status that it should
+// have.
+func (f *frozen) send(r frozenRoute, instance *lambdatest.Instance) bool {
+	f.t.Helper()
+	f.requests++
+	resp, err := instance.Invoke(f.t.Context(), r.request(fmt.Sprint(f.requests)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if resp.StatusCode != r.status {
+		f.t.Errorf("%s: status %d, want %d: %s", r.function, resp.StatusCode, r.status, resp.Body)
+		return false
+	}
+	f.created += r.creates
+	return true
+}

@@ -1,0 +1,35 @@
+//go:build unix
+
+package bootstrap
+
+import (
+	"crypto/tls"
+	"net"
+	"syscall"
+)
+
+// closedByPeer reports whether the server has closed an idle HTTP/1.1
+// connection. It peeks at what the kernel has received: an open idle connection
+// has nothing to read, a closed one has an end of file, a reset or, with TLS, an
+// alert. The transport's own reader may not have been scheduled yet to see it.
+func closedByPeer(conn net.Conn) bool {
+	if c, ok := conn.(*tls.Conn); ok {
+		conn = c.NetConn()
+	}
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	open := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		// The descriptor is in non-blocking mode, as all of the net package are.
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+		open = err == syscall.EAGAIN
+	})
+	return err != nil || !open
+}
