@@ -4,7 +4,8 @@
 //
 // It reads AWS::Serverless::Function resources with HttpApi and DynamoDB events,
 // the environment that Globals and the functions give them, and
-// AWS::DynamoDB::Table resources. In those parts it refuses what it does not
+// AWS::DynamoDB::Table resources. It accepts Schedule events, which depend on
+// nothing else in the template. In those parts it refuses what it does not
 // understand, for a local stack that silently differs from the deployed one
 // would be worse than none. The rest of the template it leaves to the tools of
 // AWS.
@@ -236,6 +237,8 @@ func (p *parser) event(v value, f *Function) {
 		f.Routes = append(f.Routes, p.route(p.mapping(p.required(event, "Properties"))))
 	case "DynamoDB":
 		f.Streams = append(f.Streams, p.stream(p.mapping(p.required(event, "Properties"))))
+	case "Schedule":
+		// Nothing else in the template depends on it.
 	default:
 		p.fail(v, "events of the type %q are not understood", typ)
 	}

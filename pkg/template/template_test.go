@@ -45,6 +45,7 @@ Resources:
           LEVEL: 3
       Events:
         Rest: {Type: HttpApi, Properties: {ApiId: !Ref Api}}
+        Hourly: {Type: Schedule, Properties: {Schedule: rate(1 hour)}}
   WorkerFunction:
     Type: AWS::Serverless::Function
     Properties:
