@@ -26,8 +26,12 @@ def adapt(template):
     resources = template["Resources"]
     unmade = {name for name, r in resources.items() if r["Type"] not in parsing.get_model_map() or r["Type"] in HALF}
     types = sorted({resources[name]["Type"] for name in unmade})
-    # What refers to an alias takes its function.
-    stand_ins = {name: resources[name]["Properties"]["FunctionName"] for name in unmade if resources[name]["Type"] == "AWS::Lambda::Alias"}
+    # What refers to an alias, by its ARN, takes its function.
+    stand_ins = {
+        name: {"Fn::GetAtt": [resources[name]["Properties"]["FunctionName"]["Ref"], "Arn"]}
+        for name in unmade
+        if resources[name]["Type"] == "AWS::Lambda::Alias"
+    }
     for name in unmade:
         del resources[name]
     def cut(node):

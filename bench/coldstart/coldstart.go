@@ -117,7 +117,7 @@ func section(functions []*function) report.Section {
 	for _, f := range functions {
 		took := median(f.start)
 		net := took
-		if f.size > 0 && f.name != "bare" && f.name != "export-worker" { // it makes no such call
+		if f.size > 0 && f.name != "bare" && f.name != "export-worker" && f.name != "export-monitor" { // they make no such call
 			net -= median(f.warm) - median(f.bare)
 		}
 		ratio := float64(net) / float64(median(f.bare))

@@ -164,6 +164,7 @@ func (d document) function(f template.Function) (Function, error) {
 			var s Stream
 			s, err = d.stream(e.stream)
 			full.Streams = append(full.Streams, s)
+		case "Schedule": // nothing else in the template depends on it
 		default:
 			err = fmt.Errorf("events of type %q are not supported", e.Type)
 		}

@@ -7,7 +7,9 @@
 // time, for the TTL).
 //
 // The global secondary index by_position, of workspace and position, serves
-// lists. It holds all attributes.
+// lists. It holds all attributes. The index by_status, of status and position,
+// serves OldestQueued. It holds only keys, so that a job's progress does not
+// change it.
 package dynamostore
 
 import (

@@ -1,0 +1,60 @@
+package sluice_test
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// logged are the variables that the access log may have: none holds text that a
+// client or an error message chooses. API Gateway does not document that it
+// escapes values.
+//
+// Source: API Gateway Developer Guide, "Customize HTTP API access logs".
+var logged = map[string][]string{ // variable → values
+	"requestId":                     {"JKJaXmPLvHcESHA="},
+	"requestTime":                   {"21/Nov/2026:12:00:00 +0000"},
+	"identity.sourceIp":             {"192.0.2.1", "2001:db8::1"},
+	"httpMethod":                    {"GET", "-"}, // a token of RFC 9110 has no quotes and no backslashes
+	"routeKey":                      {"GET /entity/{id}", "$default"},
+	"status":                        {"200", "503"},
+	"responseLength":                {"1024", "-"},
+	"responseLatency":               {"12", "-"},
+	"integrationLatency":            {"10", "-"},
+	"integration.integrationStatus": {"200", "-"}, // Lambda's
+	"integration.status":            {"200", "-"}, // the function's
+	"error.responseType":            {"INTERNAL_FAILURE", "-"},
+}
+
+// checkAccessLog sees that a line of the access log is JSON with the address, the
+// route and the status, whatever a client has sent.
+func checkAccessLog(t *testing.T, format string) {
+	t.Helper()
+	variable := regexp.MustCompile(`\$context\.([\w.]+)`)
+	var fields []string
+	for n := range 2 {
+		line := variable.ReplaceAllStringFunc(format, func(v string) string {
+			values, ok := logged[variable.FindStringSubmatch(v)[1]]
+			if !ok {
+				t.Errorf("the access log has %s, which may hold text of a client", v)
+				return `","status":"503`
+			}
+			return values[n%len(values)]
+		})
+		var got map[string]string // everything is text: a number would be no JSON where its value is missing
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Errorf("the access log is not JSON: %v\n%s", err, line)
+		}
+		fields = slices.Collect(maps.Keys(got))
+	}
+	for _, name := range []string{"service", "request_id", "address", "route", "status", "latency_ms", "lambda_status", "function_status"} {
+		if !slices.Contains(fields, name) {
+			t.Errorf("the access log lacks %s", name)
+		}
+	}
+	if names := regexp.MustCompile(`"(\w+)":`).FindAllString(format, -1); len(names) != len(fields) {
+		t.Errorf("the access log names %d fields, and a line has %d", len(names), len(fields))
+	}
+}

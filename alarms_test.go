@@ -1,0 +1,204 @@
+package sluice_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/test/cloudwatch"
+)
+
+// parseAlarms reads the alarms and the metric filters of a rendered template.
+func parseAlarms(t *testing.T, r rendered) (alarms map[string]*cloudwatch.Alarm, filters []cloudwatch.Filter) {
+	t.Helper()
+	alarms = make(map[string]*cloudwatch.Alarm)
+	for id, resource := range r.ofType("AWS::CloudWatch::Alarm") {
+		a, err := cloudwatch.ParseAlarm(resource.Properties)
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		alarms[id] = a
+	}
+	for id, resource := range r.ofType("AWS::Logs::MetricFilter") {
+		f, err := cloudwatch.ParseFilter(resource.Properties)
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		filters = append(filters, f)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return alarms, filters
+}
+
+// Every alarm goes off under the metrics under which it must, and only then, and
+// ends when its cause does.
+func TestAlarms(t *testing.T) {
+	t.Parallel()
+	alarms, filters := parseAlarms(t, render(t)["prod"])
+	all := scenarios()
+	same(t, "template.yaml", slices.Collect(maps.Keys(alarms)), "the test", slices.Collect(maps.Keys(all)))
+	for id, a := range alarms {
+		fires := func(want bool) bool {
+			return slices.ContainsFunc(all[id], func(s scenario) bool { return s.fires == want })
+		}
+		if !fires(true) || !fires(false) {
+			t.Errorf("%s needs a scenario in which it goes off, and one in which it does not", id)
+		}
+		for _, s := range all[id] {
+			t.Run(id+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				w := &world{t: t, data: make(cloudwatch.Data), filters: filters}
+				s.feed(w)
+				until := time.Duration(w.until) * time.Minute
+				if w.until == 0 {
+					until = w.data.End() + afterwards
+				}
+				states, err := a.Run(w.data, until)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkStates(t, a, states, s)
+			})
+		}
+	}
+}
+
+// checkStates sees that an alarm has reported what a scenario says, and has ended.
+func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s scenario) {
+	t.Helper()
+	fired, before := -1, cloudwatch.InsufficientData
+	for minute, state := range states {
+		if state != before && state != cloudwatch.OK && a.Reports[state] && fired < 0 {
+			fired = minute
+		}
+		before = state
+	}
+	if (fired >= 0) != s.fires {
+		t.Errorf("went off in minute %d, want it to go off: %v", fired, s.fires)
+	}
+	if s.fires && (before == cloudwatch.OK) == s.stays {
+		t.Errorf("the state is %s at the end, want it to have ended: %v", before, !s.stays)
+	}
+}
+
+// An alarm that rolls a deployment back watches only what the functions log, so
+// that neither what API Gateway answers itself nor its access log counts.
+func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
+	t.Parallel()
+	r := render(t)["prod"]
+	_, filters := parseAlarms(t, r)
+	for _, f := range filters {
+		if f.LogGroup != "FunctionLogs" {
+			t.Errorf("%s is counted in %s", f.Metric.Name, f.LogGroup)
+		}
+	}
+	var rollBack []string
+	for id, group := range r.ofType("AWS::CodeDeploy::DeploymentGroup") {
+		var of []string
+		list, _ := at(group.Properties, "AlarmConfiguration", "Alarms").([]any)
+		for _, a := range list {
+			of = append(of, fmt.Sprint(at(a, "Name", "Ref")))
+		}
+		if slices.Sort(of); rollBack != nil && !slices.Equal(of, rollBack) {
+			t.Errorf("%s stops on %v, others on %v", id, of, rollBack)
+		}
+		rollBack = of
+	}
+	if len(rollBack) == 0 {
+		t.Fatal("no alarm rolls a deployment back")
+	}
+	for _, id := range rollBack {
+		for _, namespace := range namespaces(r.Resolved.Resources[id].Properties) {
+			if namespace != "Sluice" && namespace != "Sluice/sluice-prod" {
+				t.Errorf("%s watches a metric of %s", id, namespace)
+			}
+		}
+	}
+}
+
+// namespaces are those of the metrics that an alarm watches.
+func namespaces(properties any) (all []string) {
+	switch v := properties.(type) {
+	case []any:
+		for _, e := range v {
+			all = append(all, namespaces(e)...)
+		}
+	case map[string]any:
+		for name, e := range v {
+			if name == "Namespace" {
+				all = append(all, fmt.Sprint(e))
+			}
+			all = append(all, namespaces(e)...)
+		}
+	}
+	return all
+}
+
+// notInBudget are tables and indexes that no request writes, or reads, and those
+// of which that is a call every five minutes.
+var notInBudget = map[string][]string{
+	"Write": {"TableName=KeysTable"},
+	"Read":  {"GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable"},
+}
+
+// Every table and every index has its alarm on throttled calls, and is in the
+// budgets of units.
+func TestAlarmsWatchEveryTable(t *testing.T) {
+	t.Parallel()
+	r := render(t)["prod"]
+	budget := make(map[string][]string) // of Read and Write → dimensions
+	for _, table := range parse(t).Tables {
+		dimensions := []string{"TableName=" + table.LogicalID}
+		for _, index := range table.Indexes {
+			dimensions = append(dimensions, "GlobalSecondaryIndexName="+index.Name+",TableName="+table.LogicalID)
+		}
+		var throttled []string
+		for _, kind := range []string{"Read", "Write"} {
+			for _, d := range dimensions {
+				throttled = append(throttled, kind+"ThrottleEvents "+d)
+				if !slices.Contains(notInBudget[kind], d) {
+					budget[kind] = append(budget[kind], "Consumed"+kind+"CapacityUnits "+d)
+				}
+			}
+		}
+		id := strings.TrimSuffix(table.LogicalID, "Table") + "ThrottledAlarm"
+		same(t, table.LogicalID, throttled, id, watched(r.Resolved.Resources[id]))
+	}
+	for kind, metrics := range budget {
+		same(t, "the tables", metrics, kind+"UnitsAlarm", watched(r.Resolved.Resources[kind+"UnitsAlarm"]))
+	}
+}
+
+// watched are the metrics of an alarm's queries that are in its expression, each
+// by its name and its dimensions.
+func watched(alarm resource) (all []string) {
+	queries, _ := alarm.Properties["Metrics"].([]any)
+	var terms []string
+	for _, q := range queries {
+		expression, _ := at(q, "Expression").(string)
+		terms = append(terms, strings.FieldsFunc(expression, func(c rune) bool { return c == ' ' || c == '+' })...)
+	}
+	for _, q := range queries {
+		if !slices.Contains(terms, fmt.Sprint(at(q, "Id"))) {
+			continue
+		}
+		var pairs []string
+		list, _ := at(q, "MetricStat", "Metric", "Dimensions").([]any)
+		for _, d := range list {
+			value := at(d, "Value")
+			if reflect.TypeOf(value).Kind() == reflect.Map {
+				value = at(value, "Ref")
+			}
+			pairs = append(pairs, fmt.Sprintf("%v=%v", at(d, "Name"), value))
+		}
+		slices.Sort(pairs)
+		all = append(all, fmt.Sprintf("%v %s", at(q, "MetricStat", "Metric", "MetricName"), strings.Join(pairs, ",")))
+	}
+	return all
+}

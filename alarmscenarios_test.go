@@ -1,0 +1,241 @@
+package sluice_test
+
+import (
+	"strings"
+	"time"
+)
+
+// Lines of the access log, as API Gateway may write them.
+const (
+	// A path that would add a status, if the log had the path.
+	forged = `{"service":"sluice-prod","path":"/entity/a","status":503,"integration_error":"x","y":"","status":"404","function_status":"404"}`
+	// A body of 7 to 10 MB, which Lambda refuses: 413 or 500.
+	tooLarge413 = `{"service":"sluice-prod","route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error_type":"-"}`
+	tooLarge500 = `{"service":"sluice-prod","route":"POST /create_event","status":"500","lambda_status":"413","function_status":"-","error_type":"INTERNAL_FAILURE"}`
+	served      = `{"service":"sluice-prod","route":"GET /entity","status":"200","lambda_status":"200","function_status":"200","error_type":"-"}`
+	unavailable = `{"service":"sluice-prod","route":"GET /entity","status":"503","lambda_status":"429","function_status":"-","error_type":"-"}`
+)
+
+// hostile are requests of clients that must not move an alarm that rolls a
+// deployment back.
+var hostile = []scenario{
+	{name: "paths that look like a 5xx in the access log", feed: func(w *world) {
+		w.functions(span{0, 30}, 100, request(404, "Allowed"))
+		w.gateway(span{0, 30}, 100, 404, forged)
+	}},
+	{name: "bodies of 7 to 10 MB, answered 413", feed: func(w *world) { w.gateway(span{0, 30}, 100, 413, tooLarge413) }},
+	{name: "bodies of 7 to 10 MB, answered 500", feed: func(w *world) { w.gateway(span{0, 30}, 100, 500, tooLarge500) }},
+}
+
+// scenarios are those of each alarm of the template.
+func scenarios() map[string][]scenario {
+	all := map[string][]scenario{
+		"ServerErrorsAlarm": append([]scenario{
+			{name: "one in fifty fails for three minutes", fires: true, feed: func(w *world) {
+				w.functions(span{0, 60}, 490, request(200, "Allowed"))
+				w.functions(span{20, 23}, 10, request(500, "Allowed"))
+			}},
+			{name: "all of five a minute fail, every other minute", fires: true, feed: func(w *world) {
+				for minute := 20; minute < 30; minute += 2 {
+					w.functions(span{minute, minute + 1}, 5, request(503))
+				}
+			}},
+			{name: "one in a hundred", feed: func(w *world) {
+				w.functions(span{0, 60}, 990, request(200, "Allowed"))
+				w.functions(span{0, 60}, 10, request(500, "Allowed"))
+			}},
+			{name: "four a minute, with no other requests", feed: func(w *world) { w.functions(span{0, 60}, 4, request(500, "Allowed")) }},
+			{name: "for two minutes", feed: func(w *world) { w.functions(span{20, 22}, 100, request(500, "Allowed")) }},
+			{name: "errors of clients", feed: func(w *world) { w.functions(span{0, 60}, 100, request(429, "Refused")) }},
+		}, hostile...),
+		"FunctionFailuresAlarm": append([]scenario{
+			{name: "invocations time out", fires: true, feed: func(w *world) { w.functions(span{20, 30}, 3, platform("report", "timeout")) }},
+			{name: "two crashes in five minutes", fires: true, feed: func(w *world) {
+				w.functions(span{20, 21}, 1, platform("report", "failure"))
+				w.functions(span{24, 25}, 1, platform("report", "failure"))
+			}},
+			{name: "instances do not start", fires: true, feed: func(w *world) {
+				w.functions(span{20, 30}, 1, platform("initReport", "error"))
+				w.functions(span{20, 30}, 1, platform("report", "error"))
+			}},
+			{name: "one crash", feed: func(w *world) {
+				w.functions(span{20, 21}, 1, platform("runtimeDone", "failure"))
+				w.functions(span{20, 21}, 1, platform("report", "failure"))
+			}},
+			{name: "requests and reports of success", feed: func(w *world) {
+				w.functions(span{0, 60}, 100, request(200, "Allowed"))
+				w.functions(span{0, 60}, 100, platform("report", "success"))
+			}},
+		}, hostile...),
+		"ChargeFailuresAlarm": append([]scenario{
+			{name: "the counters cannot be reached", fires: true, feed: func(w *world) {
+				w.functions(span{20, 22}, 5, request(503, "ChargeFailures"))
+			}},
+			{name: "with FailureMode open", fires: true, feed: func(w *world) {
+				w.functions(span{20, 30}, 100, request(200, "Allowed", "ChargeFailures", "FailedOpen"))
+			}},
+			{name: "four a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(503, "ChargeFailures")) }},
+			{name: "for a minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(503, "ChargeFailures")) }},
+		}, hostile...),
+		"GatewayErrorsAlarm": {
+			{name: "Lambda throttles", fires: true, feed: func(w *world) { w.gateway(span{20, 30}, 50, 503, unavailable) }},
+			{name: "Lambda throttles while functions fail", fires: true, feed: func(w *world) {
+				w.functions(span{20, 30}, 45, request(500, "Allowed"))
+				w.gateway(span{20, 30}, 50, 503, unavailable)
+			}},
+			{name: "the functions' own errors", feed: func(w *world) {
+				w.functions(span{20, 30}, 50, request(500, "Allowed"))
+				w.gateway(span{20, 30}, 50, 500, served)
+			}},
+			{name: "four a minute", feed: func(w *world) { w.gateway(span{0, 60}, 4, 503, unavailable) }},
+			{name: "for two minutes", feed: func(w *world) { w.gateway(span{20, 22}, 50, 503, unavailable) }},
+		},
+		"LatencyAlarm": {
+			{name: "two in a hundred are slow", fires: true, feed: func(w *world) {
+				w.latency(span{0, 60}, 98, 20)
+				w.latency(span{20, 23}, 2, 3000)
+			}},
+			{name: "one in two hundred", feed: func(w *world) {
+				w.latency(span{0, 60}, 199, 20)
+				w.latency(span{0, 60}, 1, 3000)
+			}},
+			{name: "all of 99 a minute", feed: func(w *world) { w.latency(span{0, 60}, 99, 3000) }},
+			{name: "all for two minutes", feed: func(w *world) { w.latency(span{20, 22}, 1000, 3000) }},
+		},
+		"RefusalsAlarm": {
+			{name: "a client does not stop", fires: true, feed: func(w *world) { w.functions(span{20, 30}, 12001, request(429, "Refused", "LocalRefusals")) }},
+			{name: "keys are tried, too", fires: true, feed: func(w *world) {
+				w.functions(span{20, 40}, 6000, request(429, "Refused"))
+				w.functions(span{20, 40}, 6001, request(401, "Allowed", "AccessRefusals"))
+			}},
+			{name: "only keys are tried", fires: true, feed: func(w *world) { w.functions(span{20, 40}, 12001, request(401, "Allowed", "AccessRefusals")) }},
+			{name: "as many as the threshold", feed: func(w *world) { w.functions(span{0, 60}, 12000, request(429, "Refused")) }},
+			{name: "for nine minutes", feed: func(w *world) { w.functions(span{20, 29}, 20000, request(429, "Refused")) }},
+			{name: "requests that are served", feed: func(w *world) { w.functions(span{0, 60}, 20000, request(200, "Allowed")) }},
+		},
+		"ExportJobFailuresAlarm": {
+			{name: "a job fails", fires: true, feed: func(w *world) {
+				w.functions(span{20, 21}, 1, jsonLine("export job failed", "workspace", "default", "export_job", "a", "reason", "The file would be larger than 20000 MB."))
+			}},
+			{name: "jobs succeed, and runs are repeated", feed: func(w *world) {
+				w.functions(span{0, 60}, 3, jsonLine("export job succeeded", "export_job", "a", "records", 1))
+				w.functions(span{0, 60}, 3, jsonLine("export job failed", "export_job", "a", "error", "throttled"))
+			}},
+		},
+		"ExportQueueAlarm": {
+			{name: "a job is not taken", fires: true, feed: func(w *world) {
+				w.until = 400
+				w.monitor(span{0, 400}, func(minute int) time.Duration {
+					if minute < 60 || minute > 200 {
+						return 0
+					}
+					return time.Duration(minute-60) * time.Minute
+				})
+			}},
+			{name: "the monitor stops", fires: true, stays: true, feed: func(w *world) {
+				w.monitor(span{0, 60}, func(int) time.Duration { return 0 })
+			}},
+			{name: "the monitor has not begun", feed: func(w *world) { w.until = 60 }},
+			{name: "jobs wait for just under an hour", feed: func(w *world) {
+				w.until = 400
+				w.monitor(span{0, 400}, func(minute int) time.Duration { return time.Duration(minute%60) * time.Minute })
+			}},
+			{name: "a long job is handed over at the moment of a check", feed: func(w *world) {
+				w.until = 400
+				w.monitor(span{0, 400}, func(minute int) time.Duration {
+					if minute%15 == 5 {
+						return 5 * time.Hour
+					}
+					return 0
+				})
+			}},
+		},
+		"ExportStreamAlarm": {
+			{name: "every run for a job is killed after 15 minutes", fires: true, feed: func(w *world) {
+				for minute := 0; minute < 120; minute += 15 {
+					w.worker(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
+				}
+			}},
+			{name: "jobs of a workspace wait for each other", feed: func(w *world) {
+				for minute := range 120 {
+					w.worker(minute, 15*time.Minute, "IteratorAge", 3_600_000)
+				}
+			}},
+		},
+		"ExportWorkerErrorsAlarm": {
+			{name: "three runs in a row are killed after 15 minutes", fires: true, feed: func(w *world) {
+				for minute := 20; minute < 65; minute += 15 {
+					w.worker(minute, 15*time.Minute, "Errors", 1)
+				}
+			}},
+			{name: "three runs fail at once", fires: true, feed: func(w *world) {
+				for minute := 20; minute < 23; minute++ {
+					w.worker(minute, 0, "Errors", 1)
+				}
+			}},
+			{name: "two runs fail", feed: func(w *world) {
+				w.worker(20, 0, "Errors", 1)
+				w.worker(21, 15*time.Minute, "Errors", 1)
+			}},
+			{name: "a run fails every forty minutes", feed: func(w *world) {
+				for minute := 0; minute < 400; minute += 40 {
+					w.worker(minute, 0, "Errors", 1)
+				}
+			}},
+			{name: "runs succeed", feed: func(w *world) {
+				for minute := range 60 {
+					w.worker(minute, time.Minute, "Errors", 0)
+				}
+			}},
+		},
+		"ExportDeadLetterAlarm": {
+			{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 1)
+				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
+			}},
+			{name: "an empty queue", feed: func(w *world) {
+				w.metric(span{0, 60}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
+			}},
+		},
+		"WriteUnitsAlarm": unitScenarios("Write", 5_000_000),
+		"ReadUnitsAlarm":  unitScenarios("Read", 20_000_000),
+	}
+	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "ExportJobsTable"} {
+		all[strings.TrimSuffix(table, "Table")+"ThrottledAlarm"] = throttleScenarios(table)
+	}
+	return all
+}
+
+// unitScenarios are those of the alarm on consumed units with a budget for an
+// hour.
+func unitScenarios(kind string, budget float64) []scenario {
+	consumed := "Consumed" + kind + "CapacityUnits"
+	const table, index = "TableName=EventsTable", "GlobalSecondaryIndexName=by_entity,TableName=EventsTable"
+	return []scenario{
+		{name: "a flood for ten minutes", fires: true, feed: func(w *world) { w.metric(span{20, 30}, "AWS/DynamoDB", consumed, table, budget/8) }},
+		{name: "table and index together, over an hour", fires: true, feed: func(w *world) {
+			w.metric(span{0, 120}, "AWS/DynamoDB", consumed, table, budget/100)
+			w.metric(span{0, 120}, "AWS/DynamoDB", consumed, index, budget/100)
+		}},
+		{name: "just the budget", feed: func(w *world) { w.metric(span{0, 300}, "AWS/DynamoDB", consumed, table, budget/60) }},
+		{name: "a flood for five minutes", feed: func(w *world) { w.metric(span{20, 25}, "AWS/DynamoDB", consumed, table, budget/8) }},
+		{name: "no demand", feed: func(w *world) { w.until = 300 }},
+	}
+}
+
+// throttleScenarios are those of the alarm on a table's throttled calls.
+func throttleScenarios(table string) []scenario {
+	throttled := func(w *world, s span, kind string, n float64) {
+		w.metric(s, "AWS/DynamoDB", kind+"ThrottleEvents", "TableName="+table, n)
+	}
+	return []scenario{
+		{name: "writes, for three minutes", fires: true, feed: func(w *world) { throttled(w, span{20, 23}, "Write", 10) }},
+		{name: "reads and writes together", fires: true, feed: func(w *world) {
+			throttled(w, span{20, 30}, "Write", 5)
+			throttled(w, span{20, 30}, "Read", 5)
+		}},
+		{name: "nine a minute", feed: func(w *world) { throttled(w, span{20, 60}, "Read", 9) }},
+		{name: "for two minutes", feed: func(w *world) { throttled(w, span{20, 22}, "Write", 1000) }},
+		{name: "none", feed: func(w *world) { w.until = 60 }},
+	}
+}

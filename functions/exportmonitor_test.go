@@ -1,0 +1,49 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+	"sluice/pkg/exportjob"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
+)
+
+// The monitor measures the age of a job that no worker has taken, with the rights
+// that template.yaml gives it.
+func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
+	t.Parallel()
+	table := dynamolocal.Table(t, "ExportJobsTable")
+	jobs, err := jobdynamo.New(dynamolocal.Client(t), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := exportjob.Job{ID: "left", Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
+	if _, _, err := exportjob.Create(t.Context(), jobs, job, time.Now().Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	event, err := os.ReadFile("../events/export-monitor.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	monitor := lambdatest.Start(t, lambdatest.Build(t, "export-monitor"),
+		"AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL, "EXPORT_JOBS_TABLE="+table, "SERVICE_NAME=sluice-test")
+	if _, err := monitor.Handle(t.Context(), json.RawMessage(event), lambdatest.Timeout); err != nil {
+		t.Fatal(err)
+	}
+	monitor.Kill() // and so wait for all that it has logged
+	var line struct{ OldestQueuedSeconds float64 }
+	if err := json.Unmarshal([]byte(strings.TrimSpace(monitor.Log())), &line); err != nil {
+		t.Fatalf("%v\n%s", err, monitor.Log())
+	}
+	if age := time.Duration(line.OldestQueuedSeconds * float64(time.Second)); age < 2*time.Hour || age > 3*time.Hour {
+		t.Errorf("the oldest queued job is %v old, want 2 h", age)
+	}
+	checkGrants(t, "export-monitor", proxy)
+}

@@ -1,0 +1,76 @@
+// Package exportmonitor measures the queue of export jobs. It reads the jobs'
+// table, so that it works when the table's stream or the worker does not.
+package exportmonitor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/functions/internal/bootstrap"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/record"
+)
+
+// Backlog is what a Monitor measures. *dynamostore.Store of package exportjob
+// implements it.
+type Backlog interface {
+	// OldestQueued returns when the oldest queued job was created, and false if
+	// no job is queued.
+	OldestQueued(ctx context.Context) (created record.Time, ok bool, err error)
+}
+
+// Monitor is the function that measures the queue. It is safe for concurrent use.
+type Monitor struct {
+	Jobs    Backlog
+	Service string           // dimension of the metric: the name of the stack
+	Now     func() time.Time // the clock
+	Logger  *slog.Logger     // writes JSON to the function's log
+}
+
+// New returns the Monitor that environment variables describe:
+// EXPORT_JOBS_TABLE and SERVICE_NAME. It logs to w.
+func New(ctx context.Context, getenv func(string) string, w io.Writer) (*Monitor, error) {
+	sdk, err := bootstrap.LoadAWS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := jobdynamo.New(dynamodb.NewFromConfig(sdk), getenv("EXPORT_JOBS_TABLE"))
+	if err != nil {
+		return nil, fmt.Errorf("EXPORT_JOBS_TABLE: %w", err)
+	}
+	return &Monitor{Jobs: jobs, Service: getenv("SERVICE_NAME"), Now: time.Now, Logger: slog.New(slog.NewJSONHandler(w, nil))}, nil
+}
+
+// Handle logs the metric OldestQueuedSeconds: the age of the oldest queued job,
+// 0 if no job is queued. The line is a record in the CloudWatch embedded metric
+// format, in the namespace Sluice with the dimension Service. If the table cannot
+// be read, Handle logs no metric and returns the error.
+//
+// Source: CloudWatch User Guide, "Specification: Embedded metric format".
+func (m *Monitor) Handle(ctx context.Context) error {
+	created, queued, err := m.Jobs.OldestQueued(ctx)
+	if err != nil {
+		return err
+	}
+	now := m.Now()
+	age := 0.0
+	if queued {
+		age = max(0, now.Sub(created.Time()).Seconds()) // clocks of instances differ by milliseconds
+	}
+	m.Logger.InfoContext(ctx, "export queue", "Service", m.Service, metric, age, slog.Group("_aws",
+		"Timestamp", now.UnixMilli(),
+		"CloudWatchMetrics", []any{map[string]any{
+			"Namespace":  "Sluice",
+			"Dimensions": [][]string{{"Service"}},
+			"Metrics":    []any{map[string]string{"Name": metric, "Unit": "Seconds"}},
+		}},
+	))
+	return nil
+}
+
+const metric = "OldestQueuedSeconds"

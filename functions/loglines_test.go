@@ -1,0 +1,154 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
+	"sluice/internal/dynamolocal"
+	"sluice/internal/lambdatest"
+	"sluice/internal/test/cloudwatch"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// metricFilters are those of template.yaml.
+func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
+	t.Helper()
+	var doc struct {
+		Resources map[string]struct {
+			Type       string         `yaml:"Type"`
+			Properties map[string]any `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for id, r := range doc.Resources {
+		if r.Type != "AWS::Logs::MetricFilter" {
+			continue
+		}
+		f, err := cloudwatch.ParseFilter(r.Properties)
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		filters = append(filters, f)
+	}
+	return filters
+}
+
+// metrics are the names of those that the last line of a log moves: of the filters
+// that match it, and of the embedded ones that have only the dimension Service.
+func metrics(t *testing.T, log string) (names []string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	line := lines[len(lines)-1]
+	for _, f := range metricFilters(t) {
+		if f.Matches(line) {
+			names = append(names, f.Metric.Name)
+		}
+	}
+	embedded, err := cloudwatch.Embedded(line)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, line)
+	}
+	for m := range embedded {
+		if m.Namespace == "Sluice" && m.Dimensions == "Service=sluice-test" {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// The lines that the functions write move the metrics that the alarms of
+// template.yaml watch, and no others. The scenarios of TestAlarms in the root
+// rest on it.
+func TestLogLinesMoveTheMetrics(t *testing.T) {
+	t.Parallel()
+	const unreachable = "http://127.0.0.1:1"
+	list := lambdatest.Event("GET", "/entity", "192.0.2.1", "")
+	for name, c := range map[string]struct {
+		endpoint string
+		env      []string
+		status   int
+		want     []string
+	}{
+		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
+		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
+		"counters out of reach":    {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "Requests", "ServerErrors"}},
+		// Then the instance counts, and the records are out of reach.
+		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "Requests", "ServerErrors"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deploy(t, dynamolocal.Endpoint(t))
+			d.env = append(append(d.env, "SERVICE_NAME=sluice-test", "AWS_ENDPOINT_URL_DYNAMODB="+c.endpoint), c.env...)
+			instance := d.start(t, "list-entity", 1)[0]
+			invoke(t, instance, list, c.status)
+			instance.Kill() // and so wait for its log
+			if got := metrics(t, instance.Log()); !slices.Equal(got, c.want) {
+				t.Errorf("metrics %v, want %v\n%s", got, c.want, instance.Log())
+			}
+		})
+	}
+}
+
+// A refusal moves Refused, whether or not the counters were asked.
+func TestLogLineOfARefusal(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
+	instance := d.start(t, "list-entity", 1)[0]
+	var resp events.APIGatewayV2HTTPResponse
+	for range 20 { // a second may end between two requests
+		var err error
+		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+	}
+	instance.Kill()
+	got := metrics(t, instance.Log())
+	if resp.StatusCode != http.StatusTooManyRequests || !slices.Contains(got, "Refused") || !slices.Contains(got, "Requests") || slices.Contains(got, "ServerErrors") {
+		t.Errorf("status %d, metrics %v\n%s", resp.StatusCode, got, instance.Log())
+	}
+}
+
+// A job that fails moves ExportJobFailures once.
+func TestLogLineOfAFailedExportJob(t *testing.T) {
+	t.Parallel()
+	const shards, perEvent = 1, 500
+	x := deployExports(t, dynamolocal.Shared(t), shards)
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // with more attributes than a CSV may have columns
+		attributes := make(map[string]int, perEvent)
+		for n := range perEvent {
+			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n
+		}
+		text, err := json.Marshal(attributes)
+		if err != nil {
+			t.Error(err)
+		}
+		return event.Event{ID: fmt.Sprint("e", i), Name: "wide", OccurredAt: record.TimeOf(imported), CreatedAt: record.TimeOf(imported), Attributes: record.Attributes(text)}
+	})
+	worker := x.run(t, x.order(t, "fails", `"resource":"event","format":"csv"`))
+	worker.Kill()
+	failures := 0
+	for line := range strings.Lines(worker.Log()) {
+		if slices.Contains(metrics(t, line), "ExportJobFailures") {
+			failures++
+		}
+	}
+	if j := x.job(t, "fails"); failures != 1 || j.Error == nil {
+		t.Errorf("the job is %+v, and %d lines count a failure\n%s", j, failures, worker.Log())
+	}
+}

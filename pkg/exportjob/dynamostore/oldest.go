@@ -1,0 +1,40 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
+)
+
+// OldestQueued returns when the oldest queued job of all workspaces was created,
+// and false if no job is queued. It reads one item of the index by_status, which
+// is eventually consistent.
+func (s *Store) OldestQueued(ctx context.Context) (created record.Time, ok bool, err error) {
+	const op = "find the oldest queued export job"
+	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+		TableName:                 &s.table,
+		IndexName:                 aws.String("by_status"),
+		Limit:                     aws.Int32(1),
+		KeyConditionExpression:    aws.String("#status = :queued"),
+		ExpressionAttributeNames:  map[string]string{"#status": "status"},
+		ExpressionAttributeValues: dynamorecord.Item{":queued": dynamorecord.Text(string(exportjob.Queued))},
+	})
+	if err != nil {
+		return record.Time{}, false, dynamorecord.Error(op, err)
+	}
+	if len(out.Items) == 0 {
+		return record.Time{}, false, nil
+	}
+	position, _, _ := strings.Cut(dynamorecord.Read(out.Items[0]).Text("position"), "#")
+	if created, err = record.ParseTime(position); err != nil {
+		return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
+	}
+	return created, true, nil
+}
