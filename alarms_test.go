@@ -156,7 +156,7 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	for _, table := range parse(t).Tables {
 		dimensions := []string{"TableName=" + table.LogicalID}
 		for _, index := range table.Indexes {
-			dimensions = append(dimensions, "GlobalSecondaryIndexName="+index.Name+",TableName="+table.LogicalID)
+			dimensions = append(dimensions, "GlobalSecondaryIndexName="+string(index.Name)+",TableName="+table.LogicalID)
 		}
 		var throttled []string
 		for _, kind := range []string{"Read", "Write"} {

@@ -77,8 +77,15 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
+// renderings are the results of render, by its arguments.
+var renderings struct {
+	sync.Mutex
+	of map[string]map[string]rendered
+}
+
 // render renders environments, by the arguments of testdata/render.py; those of
-// samconfig.toml if there is none.
+// samconfig.toml if there is none. It renders each list of arguments once. Tests
+// must not modify what it returns.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -86,10 +93,20 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 			arguments = append(arguments, e.name)
 		}
 	}
+	renderings.Lock()
+	defer renderings.Unlock()
+	key := strings.Join(arguments, " ")
+	if all, ok := renderings.of[key]; ok {
+		return all
+	}
 	var all map[string]rendered
 	if err := json.Unmarshal(python(t, "sam", "template", nil, append([]string{"testdata/render.py"}, arguments...)...), &all); err != nil {
 		t.Fatal(err)
 	}
+	if renderings.of == nil {
+		renderings.of = make(map[string]map[string]rendered)
+	}
+	renderings.of[key] = all
 	return all
 }
 

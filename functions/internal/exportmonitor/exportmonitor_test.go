@@ -84,7 +84,7 @@ func TestNewNeedsATable(t *testing.T) {
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	if _, err := exportmonitor.New(func(string) string { return "" }, nil); err == nil {
+	if _, err := exportmonitor.New(t.Context(), func(string) string { return "" }, nil); err == nil {
 		t.Error("New without EXPORT_JOBS_TABLE did not fail")
 	}
 }
