@@ -17,7 +17,8 @@ money) rounds=1 time=10x ;;     # counts
 	exit 2
 	;;
 esac
-mkdir -p results
+mkdir -p results ../bin
+part=../bin/bench-$1.txt # until it is complete
 {
 	echo "date: $(date -u +%Y-%m-%d)"
 	echo "commit: $(git rev-parse --short HEAD)"
@@ -30,8 +31,8 @@ mkdir -p results
 		echo "bench/$1: round $round of $rounds" >&2
 		go test -count=1 -bench . -benchtime "$time" -timeout 30m "./$1"
 	done
-} >"results/$1.part"
-mv "results/$1.part" "results/$1.txt"
+} >"$part"
+mv "$part" "results/$1.txt"
 if [ "$rounds" -gt 1 ]; then
 	go run "$BENCHSTAT" -table .name -col /impl "results/$1.txt"
 else
