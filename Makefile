@@ -12,9 +12,10 @@ AXE         := 4.14.1
 REQUESTS    := 2.34.2
 KY          := 1.14.3
 
-# What the benchmarks are beside, and the AWS SDK that it uses.
+# What the benchmarks compare with, the AWS SDK that it uses, and what compares.
 RATE_LIMITER_FLEXIBLE := 11.4.0
 AWS_SDK_JS            := 3.1162.0
+BENCHSTAT             := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # Present when .cache/sam holds these versions, whole.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
@@ -29,7 +30,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots sam bench fetch clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -173,8 +174,14 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes docs/performance.md. ONLY=memory measures one group
-	cd bench && go test -count=1 -timeout 60m -v -run '^TestFigures$$/^$(or $(ONLY),.*)$$' .
+bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes bench/results. ONLY=limiter runs one package
+	@for package in $(or $(ONLY),limiter handler server coldstart money); do \
+		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$package || exit 1; \
+	done
+
+bench-compare: ## measure the revision BASE beside the working tree
+	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=<revision>"; exit 1; }
+	@BENCHSTAT=$(BENCHSTAT) bench/compare.sh $(BASE)
 
 versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server that tests use
 

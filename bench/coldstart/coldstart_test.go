@@ -1,0 +1,105 @@
+// Package coldstart measures the cold start of each function: the time from exec
+// to the first poll for an event, and the size of the zip that Lambda fetches.
+package coldstart
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/internal/lambdatest"
+)
+
+// calls is how many calls a function makes during init to open its connections
+// to DynamoDB, where that is not one.
+var calls = map[string]string{"create-events": "10", "export-worker": "0", "export-monitor": "0"}
+
+// BenchmarkColdStart measures the start of each function: ns/start, the median
+// time; x-bare, that time without the calls that open connections, as a multiple
+// of a bare function's; zip-MB, the size of the binary for arm64. What the calls
+// take is what they add to the bare function. The three kinds of processes start
+// in turns.
+func BenchmarkColdStart(b *testing.B) {
+	b.Chdir("../..")
+	bare := filepath.Join(b.TempDir(), "bare")
+	lambdatest.Compile(b, "bench", "sluice/bench/coldstart/bare", runtime.GOARCH, bare)
+	endpoint := dynamoDB(b)
+	mains, err := filepath.Glob("functions/*/main.go")
+	if err != nil || len(mains) == 0 {
+		b.Fatalf("no functions: %v", err)
+	}
+	for _, main := range mains {
+		name := filepath.Base(filepath.Dir(main))
+		function := lambdatest.Build(b, name)
+		zip := zippedSize(b, name)
+		inits, ok := calls[name]
+		if !ok {
+			inits = "1"
+		}
+		b.Run("function="+name, func(b *testing.B) {
+			var own, plain, calling []time.Duration
+			for b.Loop() {
+				own = append(own, start(b, endpoint, function))
+				plain = append(plain, start(b, endpoint, bare))
+				calling = append(calling, start(b, endpoint, bare, "CALLS="+inits))
+			}
+			b.ReportMetric(median(own), "ns/start")
+			b.ReportMetric((median(own)-median(calling)+median(plain))/median(plain), "x-bare")
+			b.ReportMetric(zip, "zip-MB")
+			b.ReportMetric(0, "ns/op") // of three starts and stops
+		})
+	}
+}
+
+// start starts a process and returns the time until it asked for an event.
+func start(b *testing.B, endpoint, program string, env ...string) time.Duration {
+	b.Helper()
+	begin := time.Now()
+	i, err := lambdatest.Run(program, append([]string{
+		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint, "EXPORT_FILE_DAYS=1", "EXPORT_JOBS_BUCKET=bucket",
+		"COUNTERS_TABLE=counters", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs"}, env...)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer i.Stop()
+	if err := i.Ready(b.Context()); err != nil {
+		b.Fatalf("%s: %v", program, err)
+	}
+	return time.Since(begin)
+}
+
+// dynamoDB starts a stand-in for DynamoDB, in which no condition holds.
+func dynamoDB(b *testing.B) (endpoint string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // nothing depends on it
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // the client fails
+	}))
+	b.Cleanup(server.Close)
+	return server.URL
+}
+
+// zippedSize returns the size of a function in MB as it is deployed, zipped at
+// gzip's default level, as SAM does.
+func zippedSize(b *testing.B, function string) float64 {
+	b.Helper()
+	path := filepath.Join("bin", "functions-arm64", function)
+	lambdatest.Compile(b, ".", "sluice/functions/"+function, "arm64", path)
+	zipped, err := exec.Command("gzip", "-c", path).Output()
+	if err != nil {
+		b.Fatalf("gzip: %v", err)
+	}
+	return float64(len(zipped)) / 1e6
+}
+
+func median(of []time.Duration) float64 {
+	slices.Sort(of)
+	return float64(of[len(of)/2])
+}

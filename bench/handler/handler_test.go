@@ -1,0 +1,161 @@
+// Package handler measures what a function does with a request besides the calls
+// to its stores.
+package handler
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+
+	"sluice/pkg/event"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
+)
+
+const pageLength = 50
+
+const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id":"customer-000017","occurred_at":"2026-01-02T15:04:05.250Z",` +
+	`"attributes":{"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},` +
+	`"tags":["renewal","annual"],"note":"Signed by Zoë, \"as agreed\""}}`
+
+// BenchmarkHandler measures one API Gateway event through the adapter and the
+// handler of its route, with stores that return at once, API keys off, and the
+// log line with its metrics. Beside it are the adapter with a handler that writes
+// 20 bytes (bare), and with one that writes the bytes of Sluice's response
+// (bare-same-bytes).
+func BenchmarkHandler(b *testing.B) {
+	for _, r := range []struct {
+		route string
+		event events.APIGatewayV2HTTPRequest
+	}{
+		{"create-event", gatewayEvent(http.MethodPost, "/create_event", "", body)},
+		{"list-event", gatewayEvent(http.MethodGet, "/event", "limit="+strconv.Itoa(pageLength), "")},
+	} {
+		api := newAPI(b, r.route)
+		sluice := httpadapter.NewV2(api)
+		resp, err := sluice.ProxyWithContext(b.Context(), r.event)
+		if err != nil || resp.StatusCode >= http.StatusBadRequest {
+			b.Fatalf("%s: %d %s, %v", r.route, resp.StatusCode, resp.Body, err)
+		}
+		for _, impl := range []struct {
+			name    string
+			adapter *httpadapter.HandlerAdapterV2
+		}{
+			{"bare", bare(`{"message":"hello"}` + "\n")},
+			{"bare-same-bytes", bare(resp.Body)},
+			{"sluice", sluice},
+		} {
+			b.Run("route="+r.route+"/impl="+impl.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := impl.adapter.ProxyWithContext(b.Context(), r.event); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// bare returns the adapter with a handler that writes text.
+func bare(text string) *httpadapter.HandlerAdapterV2 {
+	return httpadapter.NewV2(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(text)) //nolint:errcheck // the adapter's writer is a buffer
+	}))
+}
+
+// newAPI returns the handler of a function, with stores that return at once.
+func newAPI(b *testing.B, function string) *httpapi.API {
+	b.Helper()
+	limiter, err := ratelimit.New(counters{}, ratelimit.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	api, err := httpapi.NewFunction(function, limiter, httpapi.Stores{Events: newStore()}, httpapi.Options{
+		AccessOff: true, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Service: "sluice",
+		RequestID: func(*http.Request) string { return "JKJaXmPLvHcESHA=" },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return api
+}
+
+// counters is a ratelimit.Store that admits everything.
+type counters struct{}
+
+func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	result := ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}
+	for i, c := range costs {
+		result.Used[i] = c.Amount
+	}
+	return result, nil
+}
+
+// store is an event.Store that stores nothing and always lists the same page.
+type store struct {
+	event.Store // of methods that no request here needs
+	page        event.Page
+}
+
+func newStore() store {
+	var s store
+	at := time.Date(2026, 1, 2, 15, 4, 5, 250_000_000, time.UTC)
+	for i := range pageLength {
+		s.page.Events = append(s.page.Events, event.Event{
+			ID:         fmt.Sprintf("01964c2e-7a1b-7c3d-8e4f-%012d", i),
+			Name:       "order_signed",
+			EntityID:   event.OptionalID(fmt.Sprintf("customer-%06d", i)),
+			OccurredAt: record.TimeOf(at.Add(time.Duration(i) * time.Second)),
+			Attributes: record.Attributes(fmt.Sprintf(`{"plan":"team","seats":%d,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},"tags":["renewal","annual"]}`, i)),
+			CreatedAt:  record.TimeOf(at.Add(time.Duration(i) * time.Second)),
+		})
+	}
+	return s
+}
+
+func (s store) Create(_ context.Context, _ string, e event.Event) (event.Event, bool, error) {
+	return e, true, nil
+}
+
+func (s store) List(context.Context, string, event.Query) (event.Page, error) { return s.page, nil }
+
+// gatewayEvent returns the event that API Gateway creates for a browser's
+// request.
+func gatewayEvent(method, path, query, body string) events.APIGatewayV2HTTPRequest {
+	return events.APIGatewayV2HTTPRequest{
+		Version:        "2.0",
+		RouteKey:       method + " " + path,
+		RawPath:        path,
+		RawQueryString: query,
+		Headers: map[string]string{
+			"accept":            "application/json",
+			"accept-encoding":   "gzip, deflate, br",
+			"content-length":    strconv.Itoa(len(body)),
+			"content-type":      "application/json",
+			"host":              "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",
+			"user-agent":        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+			"x-amzn-trace-id":   "Root=1-6957dbb5-0a1b2c3d4e5f60718293a4b5",
+			"x-forwarded-for":   "203.0.113.7",
+			"x-forwarded-port":  "443",
+			"x-forwarded-proto": "https",
+		},
+		Body: body,
+		RequestContext: events.APIGatewayV2HTTPRequestContext{
+			RouteKey: method + " " + path, AccountID: "123456789012", Stage: "$default", RequestID: "JKJaXmPLvHcESHA=", APIID: "a1b2c3d4e5",
+			DomainName: "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com", DomainPrefix: "a1b2c3d4e5",
+			Time: "02/Jan/2026:15:04:05 +0000", TimeEpoch: 1767366245000,
+			HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: method, Path: path, Protocol: "HTTP/1.1", SourceIP: "203.0.113.7"},
+		},
+	}
+}

@@ -1,0 +1,307 @@
+package limiter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/dynamostore"
+)
+
+// decider makes n decisions with so many workers at the same time. All are
+// allowed.
+type decider func(workers, n int) error
+
+// contender is a way to count two rules in DynamoDB. prepare returns a decider
+// for requests of so many clients, which take turns.
+type contender struct {
+	impl    string
+	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
+}
+
+var (
+	bare         = contender{"bare", prepareBare}
+	sluice       = contender{"sluice", prepareSluice}
+	twoUpdates   = contender{"two-updates", prepareTwoUpdates}
+	transactions = contender{"transaction", prepareTransaction}
+)
+
+// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with
+// counters of 1,000 clients: the limiter, the UpdateItem that it sends without
+// the limiter, an UpdateItem for each rule, a transaction of both, and
+// rate-limiter-flexible, which runs in a process of its own.
+//
+// calls/op and WCU/op are counted apart from the time. An update whose condition
+// fails takes a write unit too, but the engine does not say so:
+// rate-limiter-flexible takes as many units as calls.
+func BenchmarkDynamoDB(b *testing.B) {
+	b.Chdir("../..")
+	client := open(b)
+	contenders := []contender{bare, sluice, twoUpdates, transactions, {peerName, startPeer(b).prepare}}
+	for _, workers := range []int{1, 32} {
+		for _, c := range contenders {
+			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
+				decide := c.prepare(b, client, 1000)
+				b.ResetTimer()
+				if err := decide(workers, b.N); err != nil { // not b.Loop: the peer decides in its own process
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if workers == 1 {
+					meter(b, c)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkDynamoDBOfBare measures the limiter's throughput as a share of its
+// bare UpdateItem's. The two take turns for a few decisions of each worker, so
+// that both meet the same engine; of-bare is the median of all turns.
+func BenchmarkDynamoDBOfBare(b *testing.B) {
+	b.Chdir("../..")
+	client := open(b)
+	for _, clients := range []int{1, 1000} {
+		for _, workers := range []int{1, 32} {
+			b.Run(fmt.Sprintf("workers=%d/clients=%d", workers, clients), func(b *testing.B) {
+				both := [2]decider{bare.prepare(b, client, clients), sluice.prepare(b, client, clients)}
+				var shares []float64
+				for n := 0; b.Loop(); n++ {
+					var took [2]time.Duration
+					for turn := range both {
+						i := (n + turn) % 2 // each is the first one half of the time
+						start := time.Now()
+						if err := both[i](workers, 6*workers); err != nil {
+							b.Fatal(err)
+						}
+						took[i] = time.Since(start)
+					}
+					shares = append(shares, float64(took[0])/float64(took[1]))
+				}
+				slices.Sort(shares)
+				b.ReportMetric(shares[len(shares)/2], "of-bare")
+				b.ReportMetric(0, "ns/op") // of two decisions by two contenders: it says nothing
+			})
+		}
+	}
+}
+
+// BenchmarkDynamoDBKnownRefusal measures the refusal of a request whose client
+// is known to have used up a limit in this second.
+func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
+	b.Chdir("../..")
+	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
+	store := newStore(b, newClient(b, proxy.URL), dynamolocal.Table(b, "CountersTable"))
+	l := newLimiter(b, store, 1, stopped())
+	r := requests(1)[0]
+	if d, err := l.Charge(b.Context(), r); err != nil || !d.Allowed {
+		b.Fatalf("the first request: allowed %v, error %v", d.Allowed, err)
+	}
+	calls, units := consumed(proxy)
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := l.Charge(b.Context(), r); err != nil || d.Allowed {
+			b.Fatalf("allowed %v, error %v", d.Allowed, err)
+		}
+	}
+	callsAfter, unitsAfter := consumed(proxy)
+	b.ReportMetric((callsAfter-calls)/float64(b.N), "calls/op")
+	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
+}
+
+// open returns a client of an engine that is warm: the first calls of a Java
+// process take longer.
+func open(b *testing.B) *dynamodb.Client {
+	b.Helper()
+	client := newClient(b, dynamolocal.Endpoint(b))
+	warmUp.Do(func() {
+		if err := bare.prepare(b, client, 1000)(32, 2000); err != nil {
+			b.Fatal(err)
+		}
+	})
+	return client
+}
+
+var warmUp sync.Once
+
+// newClient returns a client that keeps a connection for each of 32 workers.
+func newClient(b *testing.B, endpoint string) *dynamodb.Client {
+	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
+	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
+}
+
+// newStore returns a store that waits for a busy engine.
+func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostore.Store {
+	b.Helper()
+	store, err := dynamostore.New(client, table)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store.Timeout = time.Minute
+	return store
+}
+
+// stopped returns a clock that stands still, so that all requests fall into one
+// second.
+func stopped() func() time.Time {
+	now := time.Now()
+	return func() time.Time { return now }
+}
+
+// meter reports the calls and the write units of a decision.
+func meter(b *testing.B, c contender) {
+	const decisions = 100
+	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
+	if err := c.prepare(b, newClient(b, proxy.URL), 50)(1, decisions); err != nil {
+		b.Fatal(err)
+	}
+	calls, units := consumed(proxy)
+	b.ReportMetric(calls/decisions, "calls/op")
+	if c.impl != peerName {
+		b.ReportMetric(units/decisions, "WCU/op")
+	}
+}
+
+// consumed returns the calls and the write units that have passed a proxy. A
+// write in a transaction takes two units, one to prepare and one to commit it
+// (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works");
+// DynamoDB Local says one.
+func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
+	for call, usage := range p.Usage() {
+		switch call.Operation {
+		case "UpdateItem":
+			units += usage.Units
+		case "TransactWriteItems":
+			units += 2 * usage.Units
+		default:
+			continue
+		}
+		calls += float64(usage.Calls)
+	}
+	return calls, units
+}
+
+// workers returns a decider that calls decide, with the number of a client, for
+// each decision.
+func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
+	return func(workers, n int) error {
+		group, ctx := errgroup.WithContext(b.Context())
+		var next atomic.Int64
+		for range workers {
+			group.Go(func() error {
+				for {
+					i := int(next.Add(1)) - 1
+					if i >= n {
+						return nil
+					}
+					if err := decide(ctx, i%clients); err != nil {
+						return err
+					}
+				}
+			})
+		}
+		return group.Wait()
+	}
+}
+
+func prepareSluice(b *testing.B, client *dynamodb.Client, clients int) decider {
+	l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), unlimited, stopped())
+	requests := requests(clients)
+	return workers(b, clients, func(ctx context.Context, n int) error {
+		d, err := l.Charge(ctx, requests[n])
+		return allowed(d.Allowed, err)
+	})
+}
+
+// recorder keeps what a store sends.
+type recorder struct {
+	in      *dynamodb.UpdateItemInput
+	options []func(*dynamodb.Options)
+}
+
+func (r *recorder) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, options ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	r.in, r.options = in, options
+	return &dynamodb.UpdateItemOutput{}, nil
+}
+
+func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
+	var sent recorder
+	l := newLimiter(b, newStore(b, &sent, dynamolocal.Table(b, "CountersTable")), unlimited, stopped())
+	inputs := make([]*dynamodb.UpdateItemInput, clients)
+	for n, r := range requests(clients) {
+		if _, err := l.Charge(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+		inputs[n] = sent.in
+	}
+	return workers(b, clients, func(ctx context.Context, n int) error {
+		_, err := client.UpdateItem(ctx, inputs[n], sent.options...)
+		return err
+	})
+}
+
+// rule is one of the two rules of an import, with counters of its own.
+type rule struct {
+	key  func(n int) ratelimit.Key
+	cost []ratelimit.Cost
+}
+
+func rules() [2]rule {
+	window := ratelimit.WindowAt(time.Now())
+	one := func(policy, counter string) rule {
+		return rule{
+			key: func(n int) ratelimit.Key {
+				return ratelimit.Key{Address: address(n), Class: ratelimit.Class(policy), Window: window}
+			},
+			cost: []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: unlimited}, Amount: 1}},
+		}
+	}
+	return [2]rule{one(ratelimit.PolicyImports, "imports"), one(ratelimit.PolicyRequests, "r_create_event")}
+}
+
+func prepareTwoUpdates(b *testing.B, client *dynamodb.Client, clients int) decider {
+	store, both := newStore(b, client, dynamolocal.Table(b, "CountersTable")), rules()
+	return workers(b, clients, func(ctx context.Context, n int) error {
+		for _, r := range both {
+			result, err := store.Charge(ctx, r.key(n), r.cost)
+			if err := allowed(result.Admitted, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func prepareTransaction(b *testing.B, client *dynamodb.Client, clients int) decider {
+	var sent recorder
+	store := newStore(b, &sent, dynamolocal.Table(b, "CountersTable"))
+	items := make([][]types.TransactWriteItem, clients)
+	for n := range items {
+		for _, r := range rules() {
+			if _, err := store.Charge(b.Context(), r.key(n), r.cost); err != nil {
+				b.Fatal(err)
+			}
+			items[n] = append(items[n], types.TransactWriteItem{Update: &types.Update{
+				TableName: sent.in.TableName, Key: sent.in.Key, UpdateExpression: sent.in.UpdateExpression, ConditionExpression: sent.in.ConditionExpression,
+				ExpressionAttributeNames: sent.in.ExpressionAttributeNames, ExpressionAttributeValues: sent.in.ExpressionAttributeValues,
+			}})
+		}
+	}
+	return workers(b, clients, func(ctx context.Context, n int) error {
+		_, err := client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items[n]})
+		return err
+	})
+}

@@ -1,0 +1,143 @@
+// Package limiter measures decisions of the rate limiter: with counters in
+// memory beside other Go limiters, and with counters in DynamoDB beside the bare
+// call and other ways to count two rules.
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	throttledstore "github.com/throttled/throttled/v2/store/memstore"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// unlimited is a limit per second that no benchmark reaches.
+const unlimited = 1_000_000_000
+
+var errRefused = errors.New("the request was refused")
+
+// address returns the address of the nth client.
+func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
+
+// requests returns an import of each of so many clients. Two rules apply to it.
+func requests(clients int) []ratelimit.Request {
+	all := make([]ratelimit.Request, clients)
+	for n := range all {
+		all[n] = ratelimit.Request{Address: address(n), Route: ratelimit.Route{Name: "create-event", Class: ratelimit.Import}}
+	}
+	return all
+}
+
+// addresses returns the addresses of so many clients.
+func addresses(clients int) []string {
+	all := make([]string, clients)
+	for n := range all {
+		all[n] = address(n)
+	}
+	return all
+}
+
+// newLimiter returns a limiter whose imports and requests are limited alike.
+func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
+	b.Helper()
+	l, err := ratelimit.New(store, ratelimit.Config{Limits: ratelimit.Limits{Imports: limit, Requests: limit}, Now: now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// memoryLimiter is a limiter with counters in memory. open returns a function
+// that decides a request of the nth of so many clients and fails if it is refused.
+type memoryLimiter struct {
+	impl string
+	open func(b *testing.B, clients int) (decide func(n int) error)
+}
+
+var inMemory = []memoryLimiter{
+	{"sluice", func(b *testing.B, clients int) func(int) error {
+		l := newLimiter(b, memstore.New(), unlimited, nil)
+		requests := requests(clients)
+		return func(n int) error {
+			d, err := l.Charge(context.Background(), requests[n])
+			return allowed(d.Allowed, err)
+		}
+	}},
+	{"go-limiter", func(b *testing.B, clients int) func(int) error {
+		// After an interval of a second it would refill only one of so many tokens.
+		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { store.Close(context.Background()) }) //nolint:errcheck // it is in memory
+		keys := addresses(clients)
+		return func(n int) error {
+			_, _, _, ok, err := store.Take(context.Background(), keys[n])
+			return allowed(ok, err)
+		}
+	}},
+	{"throttled", func(b *testing.B, clients int) func(int) error {
+		store, err := throttledstore.NewCtx(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(unlimited), MaxBurst: unlimited})
+		if err != nil {
+			b.Fatal(err)
+		}
+		keys := addresses(clients)
+		return func(n int) error {
+			limited, _, err := l.RateLimitCtx(context.Background(), keys[n], 1)
+			return allowed(!limited, err)
+		}
+	}},
+}
+
+func allowed(ok bool, err error) error {
+	if err == nil && !ok {
+		return errRefused
+	}
+	return err
+}
+
+// BenchmarkMemory measures a decision with counters in memory as more clients
+// send requests, one decision after the other and on all processors. Sluice
+// decides two rules, the other limiters one.
+func BenchmarkMemory(b *testing.B) {
+	for _, clients := range []int{1, 1000, 100_000} {
+		for _, l := range inMemory {
+			b.Run(fmt.Sprintf("mode=serial/clients=%d/impl=%s", clients, l.impl), func(b *testing.B) {
+				decide := l.open(b, clients)
+				b.ReportAllocs()
+				for n := 0; b.Loop(); n++ {
+					if err := decide(n % clients); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+	const clients = 1000
+	for _, l := range inMemory {
+		b.Run(fmt.Sprintf("mode=parallel/clients=%d/impl=%s", clients, l.impl), func(b *testing.B) {
+			decide := l.open(b, clients)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for n := rand.IntN(clients); pb.Next(); n++ {
+					if err := decide(n % clients); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}

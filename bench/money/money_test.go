@@ -1,0 +1,249 @@
+// Package money measures what a request takes of the services that AWS charges
+// for, by the real function binaries on DynamoDB Local, and what a million of
+// them cost.
+package money
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/dynamolocal"
+	"sluice/internal/dynamoproxy"
+	"sluice/internal/lambdatest"
+	"sluice/internal/secrettest"
+	"sluice/pkg/access"
+	accessdynamo "sluice/pkg/access/dynamostore"
+	"sluice/pkg/entity"
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	"sluice/pkg/event"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/record"
+)
+
+// List prices in us-east-1, November 2026, in USD, as in docs/deploy.md.
+const (
+	millionRequests   = 1.00 // API Gateway, HTTP API
+	millionCalls      = 0.20 // Lambda
+	gbSecond          = 0.0000133334
+	millionWriteUnits = 0.625
+	millionReadUnits  = 0.125
+	gbLogs            = 0.50
+	millionTraces     = 5.00
+)
+
+// What is assumed of a request.
+const (
+	billedSeconds  = 0.010 // of Lambda; a batch of 100 events takes more
+	memoryGB       = 0.25  // of a function, as in template.yaml
+	traced         = 0.05  // share of requests, as in template.yaml
+	accessLogBytes = 400   // of API Gateway's log line
+)
+
+func TestPricesAreThoseOfTheDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"List prices in us-east-1, November 2026",
+		fmt.Sprintf("%.2f a million requests |", millionRequests),
+		fmt.Sprintf("%.2f a million requests; %.10f a GB-second", millionCalls, gbSecond),
+		fmt.Sprintf("%.3f a million write units, %.3f a million read units", millionWriteUnits, millionReadUnits),
+		fmt.Sprintf("%.2f a GB |", gbLogs),
+		fmt.Sprintf("%.2f a million traces", millionTraces),
+	} {
+		if !strings.Contains(string(doc), want) {
+			t.Errorf("docs/deploy.md does not say %q", want)
+		}
+	}
+}
+
+// attributes make a record of about 300 bytes.
+const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
+
+const (
+	seeded    = 60 // entities and events, more than a list shows
+	workspace = "mine"
+)
+
+// requests are those that are measured. body returns the body of the nth request.
+var requests = []struct {
+	route, method, target string
+	body                  func(n int) string
+}{
+	{"get-entity", "GET", "/entity/e-7", nil},
+	{"list-entity", "GET", "/entity?limit=50", nil},
+	{"list-event", "GET", "/event?limit=50", nil},
+	{"create-entity", "POST", "/create_entity", func(n int) string {
+		return fmt.Sprintf(`{"id":"new-%d","type":"person","attributes":%s}`, n, attributes)
+	}},
+	{"update-entity", "POST", "/update_entity", func(n int) string { return fmt.Sprintf(`{"id":"e-7","attributes":{"n":%d}}`, n) }},
+	{"delete-entity", "POST", "/delete_entity", func(n int) string { return fmt.Sprintf(`{"id":"e-%d"}`, n%seeded) }},
+	{"create-event", "POST", "/create_event", func(n int) string { return newEvent(fmt.Sprint("new-", n)) }},
+	{"create-events", "POST", "/create_events", func(n int) string {
+		all := make([]string, 100)
+		for i := range all {
+			all[i] = newEvent(fmt.Sprintf("batch-%d-%d", n, i))
+		}
+		return `{"events":[` + strings.Join(all, ",") + `]}`
+	}},
+	{"not-found", "GET", "/nowhere", nil},
+}
+
+func newEvent(id string) string {
+	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
+}
+
+// BenchmarkMoney measures the calls to DynamoDB of a request, the write and read
+// units that they consume, the bytes that the function logs, and what a million
+// such requests cost. The instance knows the API key. Data that leaves AWS is not
+// included.
+func BenchmarkMoney(b *testing.B) {
+	b.Chdir("../..")
+	d := deploy(b)
+	for _, r := range requests {
+		b.Run("route="+r.route, func(b *testing.B) {
+			i := d.start(b, r.route, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000")
+			invoke := func(n int) {
+				body := ""
+				if r.body != nil {
+					body = r.body(n)
+				}
+				if status := d.invoke(b, i, r.method, r.target, body); status >= 300 && status != http.StatusNotFound {
+					b.Fatalf("status %d: %s", status, i.Log())
+				}
+			}
+			invoke(0) // reads the key
+			before, n := d.used(), 0
+			for b.Loop() {
+				n++
+				invoke(n)
+			}
+			d.used().since(before).report(b, n, i.Log())
+		})
+	}
+	// The second and later requests of a second are refused from memory.
+	b.Run("route=get-entity/refused=known", func(b *testing.B) {
+		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
+		var refused usage
+		for b.Loop() {
+			before := d.used()
+			if d.invoke(b, i, "GET", "/entity/e-7", "") == http.StatusTooManyRequests {
+				refused, n = refused.plus(d.used().since(before)), n+1
+			}
+		}
+		refused.report(b, n, i.Log())
+	})
+}
+
+// usage is what requests have taken of DynamoDB.
+type usage struct{ calls, writes, reads float64 }
+
+func (u usage) plus(v usage) usage {
+	return usage{u.calls + v.calls, u.writes + v.writes, u.reads + v.reads}
+}
+
+func (u usage) since(v usage) usage { return u.plus(usage{-v.calls, -v.writes, -v.reads}) }
+
+// report reports the usage and the price of one of n requests to a function with
+// that log, which has a line for each request.
+func (u usage) report(b *testing.B, n int, log string) {
+	each := float64(max(n, 1))
+	logged := float64(len(log)) / float64(max(strings.Count(log, "\n"), 1))
+	b.ReportMetric(u.calls/each, "calls/op")
+	b.ReportMetric(u.writes/each, "WCU/op")
+	b.ReportMetric(u.reads/each, "RCU/op")
+	b.ReportMetric(logged, "log-B/op")
+	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+traced*millionTraces+
+		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
+	b.ReportMetric(0, "ns/op") // of this machine's engine, through a proxy
+}
+
+// deployment is a set of tables with some records, behind a proxy, and an API
+// key.
+type deployment struct {
+	proxy *dynamoproxy.Proxy
+	env   []string
+	key   string
+}
+
+func deploy(b *testing.B) deployment {
+	b.Helper()
+	client := dynamolocal.Client(b)
+	table := make(map[string]string)
+	for _, id := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable"} {
+		table[id] = dynamolocal.Table(b, id)
+	}
+	check := func(err error) {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	entities, err := entitydynamo.New(client, table["EntitiesTable"])
+	check(err)
+	events, err := eventdynamo.New(client, table["EventsTable"], eventdynamo.Config{Shards: 1})
+	check(err)
+	keys, err := accessdynamo.New(client, table["KeysTable"])
+	check(err)
+	now := time.Now()
+	for n := range seeded {
+		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Entity{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)}, now)
+		check(err)
+		_, _, err = event.Create(b.Context(), events, workspace, event.New{Event: event.Event{
+			ID: fmt.Sprint("v-", n), Name: "signed_up", EntityID: "e-7", Attributes: record.Attributes(attributes),
+		}}, now)
+		check(err)
+	}
+	key, token := secrettest.New(b, access.Key{Workspace: workspace, Scopes: access.Scopes()}, now)
+	check(keys.Create(b.Context(), key))
+	return deployment{
+		proxy: dynamoproxy.Start(b, dynamolocal.Endpoint(b)),
+		env: []string{
+			"COUNTERS_TABLE=" + table["CountersTable"], "ENTITIES_TABLE=" + table["EntitiesTable"],
+			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "SERVICE_NAME=sluice",
+		},
+		key: token.Reveal(),
+	}
+}
+
+// start starts an instance of a function.
+func (d deployment) start(b *testing.B, function string, env ...string) *lambdatest.Instance {
+	b.Helper()
+	i := lambdatest.Start(b, lambdatest.Build(b, function), slices.Concat(d.env, env, []string{"AWS_ENDPOINT_URL_DYNAMODB=" + d.proxy.URL})...)
+	if err := i.Ready(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return i
+}
+
+// invoke sends a request with the API key to an instance and returns the status.
+func (d deployment) invoke(b *testing.B, i *lambdatest.Instance, method, target, body string) int {
+	b.Helper()
+	ev := lambdatest.Event(method, target, "192.0.2.1", body)
+	ev.Headers["authorization"] = "Bearer " + d.key
+	resp, err := i.Invoke(b.Context(), ev)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// used returns what has been used so far.
+func (d deployment) used() (u usage) {
+	for call, of := range d.proxy.Usage() {
+		u.calls += float64(of.Calls)
+		switch call.Operation {
+		case "GetItem", "Query", "BatchGetItem":
+			u.reads += of.Units
+		default:
+			u.writes += of.Units
+		}
+	}
+	return u
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const (
+	connections = 64
+	addresses   = 16 // source addresses that the connections come from
+)
+
+// load sends b.N requests over kept connections, each one request after the
+// other, and returns how many were served per second. The client shares the
+// machine with the server, so it does no more than HTTP needs.
+func load(b *testing.B, server string, request func() []byte) (perSecond float64) {
+	each := max(1, connections/runtime.GOMAXPROCS(0)) // of a processor
+	all := make(chan *connection, each*runtime.GOMAXPROCS(0))
+	for n := range cap(all) {
+		c := dial(b, server, n)
+		defer c.Close() //nolint:errcheck // nothing was left unread
+		all <- c
+	}
+	b.SetParallelism(each)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for c := <-all; pb.Next(); {
+			if _, err := c.exchange(request()); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.StopTimer()
+	perSecond = float64(b.N) / b.Elapsed().Seconds()
+	b.ReportMetric(perSecond, "req/s")
+	return perSecond
+}
+
+// connection is an HTTP/1.1 connection.
+type connection struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+// dial connects to a server from the nth source address.
+func dial(b *testing.B, server string, n int) *connection {
+	b.Helper()
+	source := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n%addresses))}
+	conn, err := (&net.Dialer{LocalAddr: source, Timeout: 10 * time.Second}).Dial("tcp", server)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &connection{conn, bufio.NewReader(conn)}
+}
+
+// exchange sends a request, reads the response and returns the length of its
+// body. It fails if the status is not 2xx.
+func (c *connection) exchange(request []byte) (length int, err error) {
+	if _, err := c.Write(request); err != nil {
+		return 0, err
+	}
+	status, err := c.line()
+	if err != nil || !bytes.HasPrefix(status, []byte("HTTP/1.1 2")) {
+		return 0, fmt.Errorf("%q %w", status, err)
+	}
+	for {
+		line, err := c.line()
+		if err != nil {
+			return 0, err
+		}
+		if len(line) == 0 {
+			return c.reader.Discard(length)
+		}
+		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// line reads a line of a header. It is valid until the next call.
+func (c *connection) line() ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	return bytes.TrimRight(line, "\r\n"), err
+}

@@ -1,0 +1,224 @@
+// Package server measures "sluice serve" under load, beside a bare HTTP server
+// whose responses have the same size. Each server is a process of its own.
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const attributes = `{"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},"tags":["renewal","annual"]}`
+
+func get(target string) []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n", target)
+}
+
+func post(target, body string) []byte {
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", target, len(body), body)
+}
+
+var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
+
+// BenchmarkServer measures requests of four routes. of-bare is the share of the
+// bare server's requests per second in the same run. A create is on disk when it
+// is answered; creates that arrive together share a sync.
+//
+// With the environment variable BENCH_BASE, the path of another build of sluice,
+// that is measured too, as impl=base.
+func BenchmarkServer(b *testing.B) {
+	b.Chdir("../..")
+	type server struct{ impl, address string }
+	sluice := server{"sluice", startSluice(b, build(b, ".", "./cmd/sluice")).address}
+	servers := []server{sluice}
+	if base := os.Getenv("BENCH_BASE"); base != "" {
+		servers = append(servers, server{"base", startSluice(b, base).address})
+	}
+	for _, s := range servers {
+		c := dial(b, s.address, 0)
+		send(b, c, post("/create_entity", `{"id":"ada","type":"person","attributes":`+attributes+`}`))
+		for range 60 { // more than a list shows
+			send(b, c, post("/create_entity", `{"type":"person","attributes":`+attributes+`}`))
+			send(b, c, createEvent)
+		}
+	}
+	bare := build(b, "bench", "./server/bare")
+	for _, r := range []struct {
+		route   string
+		request []byte
+	}{
+		{"get-entity", get("/entity/ada")},
+		{"list-entity", get("/entity?limit=50")},
+		{"list-event", get("/event?limit=50")},
+		{"create-event", createEvent},
+	} {
+		size := send(b, dial(b, sluice.address, 0), r.request)
+		var bareRate float64
+		for _, s := range append([]server{{"bare", start(b, bare, strconv.Itoa(size)).address}}, servers...) {
+			b.Run("route="+r.route+"/impl="+s.impl, func(b *testing.B) {
+				rate := load(b, s.address, func() []byte { return r.request })
+				if s.impl == "bare" {
+					bareRate = rate
+				} else if bareRate > 0 {
+					b.ReportMetric(rate/bareRate, "of-bare")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRecords measures requests to a server that holds so many events, and
+// the memory of its process when it has stored them: RSS-MB with the pages of
+// the file that it has mapped, anon-MB without.
+func BenchmarkRecords(b *testing.B) {
+	b.Chdir("../..")
+	sluice := build(b, ".", "./cmd/sluice")
+	for _, records := range []int{1000, 10_000, 100_000} {
+		s := startSluice(b, sluice)
+		seed(b, s.address, records)
+		rss, anon := s.memory(b, "VmRSS"), s.memory(b, "RssAnon")
+		for _, r := range []struct {
+			route   string
+			request func() []byte
+		}{
+			{"get-event", func() []byte { return get("/event/" + id(rand.IntN(records))) }},
+			{"list-event", func() []byte { return get("/event?limit=50") }},
+			{"create-event", func() []byte { return createEvent }},
+		} {
+			b.Run(fmt.Sprintf("route=%s/records=%d", r.route, records), func(b *testing.B) {
+				load(b, s.address, r.request)
+				if r.route == "get-event" {
+					b.ReportMetric(rss, "RSS-MB")
+					b.ReportMetric(anon, "anon-MB")
+				}
+			})
+		}
+		s.stop()
+	}
+}
+
+// id returns the id of the nth event that seed creates.
+func id(n int) string { return fmt.Sprintf("018f-%010d", n) }
+
+// seed creates events in batches, several at the same time.
+func seed(b *testing.B, server string, records int) {
+	const batch, writers = 100, 16
+	batches := make(chan int)
+	var group sync.WaitGroup
+	for n := range writers {
+		c := dial(b, server, n)
+		group.Go(func() {
+			defer c.Close() //nolint:errcheck // nothing was left unread
+			for first := range batches {
+				all := make([]string, batch)
+				for i := range all {
+					all[i] = fmt.Sprintf(`{"id":%q,"name":"order_signed","attributes":%s}`, id(first+i), attributes)
+				}
+				if _, err := c.exchange(post("/create_events", `{"events":[`+strings.Join(all, ",")+`]}`)); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for first := 0; first < records; first += batch {
+		batches <- first
+	}
+	close(batches)
+	group.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+}
+
+// send sends a request that must succeed and returns the length of the response.
+func send(b *testing.B, c *connection, request []byte) int {
+	b.Helper()
+	length, err := c.exchange(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return length
+}
+
+// build builds a command of the module in a directory and returns its path.
+func build(b *testing.B, module, command string) string {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), filepath.Base(command))
+	cmd := exec.Command("go", "build", "-o", path, command)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("build %s: %v\n%s", command, err, out)
+	}
+	return path
+}
+
+// process is a server that listens on address.
+type process struct {
+	*exec.Cmd
+	address string
+}
+
+// startSluice starts the service as "make run" does, with limits that no
+// benchmark reaches.
+func startSluice(b *testing.B, program string) *process {
+	b.Helper()
+	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
+}
+
+var listens = regexp.MustCompile(`listens on http://(\S+)`)
+
+// start starts a server that prints its address. It ends with the benchmark.
+func start(b *testing.B, program string, args ...string) *process {
+	b.Helper()
+	p := &process{Cmd: exec.Command(program, args...)}
+	p.Env = append(os.Environ(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000", "AUTH_MODE=none")
+	p.Stderr = os.Stderr
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.stop)
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			b.Fatalf("%s printed no address: %v", program, err)
+		}
+		if m := listens.FindStringSubmatch(line); m != nil {
+			p.address = m[1]
+			return p // what else it prints fits into the pipe
+		}
+	}
+}
+
+// stop ends the process.
+func (p *process) stop() {
+	p.Process.Kill() //nolint:errcheck // it may have ended
+	p.Wait()         //nolint:errcheck // it was killed
+}
+
+// memory returns a field of /proc/PID/status in MB. It needs Linux.
+func (p *process) memory(b *testing.B, field string) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var kilobytes float64
+	_, rest, _ := strings.Cut(string(status), field+":")
+	if _, err := fmt.Sscanf(rest, "%f kB", &kilobytes); err != nil {
+		b.Fatalf("read %s: %v", field, err)
+	}
+	return kilobytes * 1024 / 1e6
+}
