@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -115,8 +116,20 @@ func parseTime(flag, text string) (*record.Time, error) {
 	return &t, nil
 }
 
+// exportResult is what export prints as JSON.
+type exportResult struct {
+	Job       string             `json:"job"`
+	Resource  exportjob.Resource `json:"resource"`
+	Format    exportjob.Format   `json:"format"`
+	File      string             `json:"file"`
+	Records   int64              `json:"records"`
+	SizeBytes int64              `json:"size_bytes"` // compressed
+	Seconds   float64            `json:"seconds"`    // of this run
+}
+
 // export runs the command.
 func export(cmd *cobra.Command, o *exportOptions) error {
+	began := time.Now()
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -125,18 +138,19 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 		return err
 	}
 	o.URL, o.Stdout = o.baseURL(), cmd.OutOrStdout()
-	result, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
+	j, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	seconds := time.Since(began).Seconds()
 	if o.json {
-		return printJSON(cmd.OutOrStdout(), result)
+		return printJSON(cmd.OutOrStdout(), exportResult{j.ID, j.Resource, j.Format, o.Path, j.RecordsWritten, *j.SizeBytes, seconds})
 	}
-	out := cmd.OutOrStdout()
+	out, file := cmd.OutOrStdout(), o.Path
 	if o.Path == "-" {
-		out, result.File = cmd.ErrOrStderr(), "standard output"
+		out, file = cmd.ErrOrStderr(), "standard output"
 	}
-	fmt.Fprintf(out, "%d %s in %s, checked: %d bytes of gzip in %.1f s.\n",
-		result.Records, exporter.Noun(result.Resource), result.File, result.SizeBytes, result.Seconds)
+	noun := map[exportjob.Resource]string{exportjob.Entity: "entities", exportjob.Event: "events"}[j.Resource]
+	fmt.Fprintf(out, "%d %s in %s, checked: %d bytes of gzip in %.1f s.\n", j.RecordsWritten, noun, file, *j.SizeBytes, seconds)
 	return nil
 }

@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"sluice/internal/exporter"
 )
 
 // between runs a server that handle answers for, with what leads to target as
@@ -103,7 +101,7 @@ func TestExport(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	events := at("events.ndjson.gz")
 	out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events, "--json"))
-	var result exporter.Result
+	var result exportResult
 	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Records != 50 || result.File != events || result.Job == "" {
 		t.Fatalf("exit code %d, %s%s, %v", code, out, stderr, err)
 	}
