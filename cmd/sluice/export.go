@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"sluice/internal/exporter"
 	api "sluice/pkg/client"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
@@ -19,12 +16,10 @@ import (
 
 // exportOptions are the flags of export.
 type exportOptions struct {
+	exporter.Options
 	connection
-	path     string // - for standard output
-	order    api.NewExportJob
-	from, to string
-	unpack   bool
-	json     bool
+	format, from, to string
+	json             bool
 }
 
 func exportCommand(getenv func(string) string) *cobra.Command {
@@ -59,112 +54,66 @@ The key needs the scope dashboard.
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{string(exportjob.Entity), string(exportjob.Event)},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.order.Resource = exportjob.Resource(args[0])
+			o.Order.Resource = exportjob.Resource(args[0])
 			if !cmd.Flags().Changed("unpack") {
-				o.unpack = !strings.HasSuffix(strings.ToLower(o.path), ".gz")
+				o.Unpack = !strings.HasSuffix(strings.ToLower(o.Path), ".gz")
 			}
-			return runExport(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return export(cmd, &o)
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVarP(&o.path, "output", "o", "", "file to write; - for standard output")
-	cmd.Flags().StringVar((*string)(&o.order.Format), "format", "", "ndjson or csv (default by the file's name; ndjson for -)")
-	cmd.Flags().StringVar(&o.order.Filters.Type, "type", "", "only entities of this type")
-	cmd.Flags().StringVar(&o.order.Filters.EntityID, "entity-id", "", "only events of this entity")
+	cmd.Flags().StringVarP(&o.Path, "output", "o", "", "file to write; - for standard output")
+	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default by the file's name; ndjson for -)")
+	cmd.Flags().StringVar(&o.Order.Filters.Type, "type", "", "only entities of this type")
+	cmd.Flags().StringVar(&o.Order.Filters.EntityID, "entity-id", "", "only events of this entity")
 	cmd.Flags().StringVar(&o.from, "from", "", "only events at this time (RFC 3339) or later")
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
-	cmd.Flags().StringVar((*string)(&o.order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
-	cmd.Flags().BoolVar(&o.unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
+	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
+	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(exportjob.NDJSON), string(exportjob.CSV)}, cobra.ShellCompDirectiveNoFileComp)))
+	if err := cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(exportjob.NDJSON), string(exportjob.CSV)}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }
 
-// must is for calls that fail only when the program is wrong.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
 // check says what is wrong with the options, and sets what follows from others.
-func (o *exportOptions) check() error {
-	if o.path == "-" && o.json {
+func (o *exportOptions) check() (err error) {
+	if o.Path == "-" && o.json {
 		return usageError("--json and -o - both want standard output")
 	}
-	if o.path == "" {
+	if o.Path == "" {
 		return usageError("say with -o which file to write; - is standard output")
 	}
-	if info, err := os.Stat(o.path); err == nil && !info.Mode().IsRegular() {
-		return usageError("-o %q is not a file that can be written anew; use - for standard output", o.path)
+	if info, err := os.Stat(o.Path); err == nil && !info.Mode().IsRegular() {
+		return usageError("-o %q is not a file that can be written anew; use - for standard output", o.Path)
 	}
-	var err error
-	if o.order.Format, err = chooseFormat(string(o.order.Format), o.path); err != nil {
+	if o.Order.Format, err = chooseFormat(o.format, o.Path); err != nil {
 		return err
 	}
-	f := &o.order.Filters
-	for name, at := range map[string]struct {
-		text string
-		to   **record.Time
-	}{"--from": {o.from, &f.From}, "--to": {o.to, &f.To}} {
-		if at.text == "" {
-			continue
-		}
-		t, err := record.ParseTime(at.text)
-		if err != nil {
-			return usageError("%s is %w", name, err)
-		}
-		*at.to = &t
+	if o.Order.Filters.From, err = parseTime("--from", o.from); err != nil {
+		return err
 	}
-	order := exportjob.Job{ID: "valid", Resource: o.order.Resource, Format: o.order.Format, Filters: *f, CSVFormulas: o.order.CSVFormulas}
+	if o.Order.Filters.To, err = parseTime("--to", o.to); err != nil {
+		return err
+	}
+	order := exportjob.Job{ID: "valid", Resource: o.Order.Resource, Format: o.Order.Format, Filters: o.Order.Filters, CSVFormulas: o.Order.CSVFormulas}
 	if err := order.Validate(); err != nil {
 		return usageError("%w", err)
 	}
 	return nil
 }
 
-// runExport is the command.
-func runExport(ctx context.Context, o exportOptions, stdout, stderr io.Writer) (err error) {
-	if err := o.check(); err != nil {
-		return err
+// parseTime returns the time that a flag names, or nil for "".
+func parseTime(flag, text string) (*record.Time, error) {
+	if text == "" {
+		return nil, nil
 	}
-	ex := &exporter{exportOptions: o, stderr: stderr}
-	if ex.client, err = o.client(api.Config{MaxTries: patientTries, MaxElapsed: patientElapsed}); err != nil {
-		return err
-	}
-	if o.path == "-" {
-		dir, err := os.MkdirTemp("", "sluice-export-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-		ex.part = filepath.Join(dir, "part")
-		id, err := uuid.NewV7()
-		if err != nil {
-			return err
-		}
-		ex.order.ID = id.String()
-	} else {
-		if ex.journal, err = openExportJournal(o.path+".sluice-export", exportHead{URL: o.baseURL(), Order: o.order}); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, ex.journal.close()) }()
-		ex.part, ex.order.ID = ex.journal.part(), ex.journal.head.Order.ID
-	}
-	result, err := ex.run(ctx, stdout)
+	t, err := record.ParseTime(text)
 	if err != nil {
-		return ex.explain(ctx, err)
+		return nil, usageError("%s is %w", flag, err)
 	}
-	if o.json {
-		return printJSON(stdout, result)
-	}
-	out := stdout
-	if o.path == "-" {
-		out, result.File = stderr, "standard output"
-	}
-	fmt.Fprintf(out, "%d %s in %s, checked: %d bytes of gzip in %.1f s.\n",
-		result.Records, ex.noun(), result.File, result.SizeBytes, result.Seconds)
-	return nil
+	return &t, nil
 }
 
 // exportResult is what export prints as JSON.
@@ -176,4 +125,32 @@ type exportResult struct {
 	Records   int64              `json:"records"`
 	SizeBytes int64              `json:"size_bytes"` // compressed
 	Seconds   float64            `json:"seconds"`    // of this run
+}
+
+// export runs the command.
+func export(cmd *cobra.Command, o *exportOptions) error {
+	began := time.Now()
+	if err := o.check(); err != nil {
+		return err
+	}
+	c, err := o.patientClient(api.Config{})
+	if err != nil {
+		return err
+	}
+	o.URL, o.Stdout = o.baseURL(), cmd.OutOrStdout()
+	j, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(began).Seconds()
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), exportResult{j.ID, j.Resource, j.Format, o.Path, j.RecordsWritten, *j.SizeBytes, seconds})
+	}
+	out, file := cmd.OutOrStdout(), o.Path
+	if o.Path == "-" {
+		out, file = cmd.ErrOrStderr(), "standard output"
+	}
+	noun := map[exportjob.Resource]string{exportjob.Entity: "entities", exportjob.Event: "events"}[j.Resource]
+	fmt.Fprintf(out, "%d %s in %s, checked: %d bytes of gzip in %.1f s.\n", j.RecordsWritten, noun, file, *j.SizeBytes, seconds)
+	return nil
 }

@@ -1,38 +1,25 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	api "sluice/pkg/client"
+	"sluice/internal/importer"
 	"sluice/pkg/recordfile"
 )
 
-// importOptions are the flags of import.
-type importOptions struct {
-	connection
-	resource string // events or entities
-	path     string
-	format   recordfile.Format
-	oneByOne bool
-	update   bool
-	workers  int
-	journal  string
-	rejects  string
-	again    bool
-	json     bool
-}
-
 func importCommand(getenv func(string) string) *cobra.Command {
-	o := importOptions{connection: connection{getenv: getenv}}
+	var (
+		o      importer.Options
+		c      = connection{getenv: getenv}
+		format string
+		asJSON bool
+	)
 	cmd := &cobra.Command{
 		Use:   "import {events|entities} FILE",
 		Short: "Put the records of a file in",
@@ -76,162 +63,101 @@ which of two records with one id is taken is not determined.
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.resource, o.path = args[0], args[1]
-			return runImport(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			o.Path, o.Stdin, o.URL = args[1], cmd.InOrStdin(), c.baseURL()
+			if err := checkImport(&o, args[0], format); err != nil {
+				return err
+			}
+			r, err := importer.Run(cmd.Context(), o, c.patientClient, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return printImport(cmd.OutOrStdout(), r, o.Update, asJSON)
 		},
 	}
-	o.addFlags(cmd)
-	cmd.Flags().StringVar((*string)(&o.format), "format", "", "ndjson or csv (default by the file's name)")
-	cmd.Flags().BoolVar(&o.oneByOne, "one-by-one", false, "create each event in a call of its own")
-	cmd.Flags().BoolVar(&o.update, "update", false, "merge into entities that are there with other content")
-	cmd.Flags().IntVar(&o.workers, "workers", 4, "calls at the same time, 1 to 64")
-	cmd.Flags().StringVar(&o.journal, "journal", "", "file for the journal (default FILE.sluice-import)")
-	cmd.Flags().StringVar(&o.rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson, of - rejects.ndjson)")
-	cmd.Flags().BoolVar(&o.again, "again", false, "import a file again that has been imported")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
+	c.addFlags(cmd)
+	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default by the file's name)")
+	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a call of its own")
+	cmd.Flags().BoolVar(&o.Update, "update", false, "merge into entities that exist with other content")
+	cmd.Flags().IntVar(&o.Workers, "workers", 4, "concurrent calls, 1 to 64")
+	cmd.Flags().StringVar(&o.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
+	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson, of - rejects.ndjson)")
+	cmd.Flags().BoolVar(&o.Again, "again", false, "import a file again that has been imported")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-// check says what is wrong with the options, and sets what follows from others.
-func (o *importOptions) check() error {
+// checkImport says what is wrong with the arguments and flags, and sets what
+// follows from others.
+func checkImport(o *importer.Options, resource, format string) (err error) {
+	o.Events = resource == "events"
 	switch {
-	case o.resource != "events" && o.resource != "entities":
-		return usageError("import events or entities, not %q", o.resource)
-	case o.workers < 1 || o.workers > 64:
+	case !o.Events && resource != "entities":
+		return usageError("import events or entities, not %q", resource)
+	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
-	case o.resource == "entities" && o.oneByOne:
+	case !o.Events && o.OneByOne:
 		return usageError("--one-by-one is for events; entities always are")
-	case o.resource == "events" && o.update:
+	case o.Events && o.Update:
 		return usageError("--update is for entities; events never change")
 	}
-	var err error
-	if o.format, err = chooseFormat(string(o.format), o.path); err != nil {
+	if o.Format, err = chooseFormat(format, o.Path); err != nil {
 		return err
 	}
-	name := o.path
-	if o.path == "-" {
+	name := o.Path
+	if o.Path == "-" {
 		name = ""
+	} else if info, err := os.Stat(o.Path); err != nil {
+		return usageError("%w", err)
+	} else if !info.Mode().IsRegular() {
+		return usageError("%s is not a regular file, so it can have no journal; import it by - from standard input", o.Path)
 	}
-	if o.rejects == "" {
-		o.rejects = strings.TrimPrefix(name+".rejects.ndjson", ".")
+	if o.Rejects == "" {
+		o.Rejects = strings.TrimPrefix(name+".rejects.ndjson", ".")
 	}
-	if o.journal == "" {
-		o.journal = name + ".sluice-import"
+	if o.Journal == "" {
+		o.Journal = name + ".sluice-import"
 	}
-	if o.rejects == o.path || o.journal == o.path || o.rejects == o.journal {
+	if o.Rejects == o.Path || o.Journal == o.Path || o.Rejects == o.Journal {
 		return usageError("the file, its journal and the reject file must be three")
 	}
 	return nil
 }
 
-// runImport is the command.
-func runImport(ctx context.Context, o importOptions, stdin io.Reader, stdout, stderr io.Writer) (err error) {
-	if err := o.check(); err != nil {
-		return err
+// chooseFormat returns the format that a flag names, or else that of a file's
+// name; NDJSON for "-".
+func chooseFormat(flag, path string) (recordfile.Format, error) {
+	format := recordfile.Format(flag)
+	if flag == "" {
+		format = recordfile.FormatOf(path)
 	}
-	im := &importer{importOptions: o}
-	if im.client, err = o.client(api.Config{MaxTries: patientTries, MaxElapsed: patientElapsed, OnTry: im.onTry}); err != nil {
-		return err
-	}
-	file := stdin
-	if o.path == "-" {
-		fmt.Fprintln(stderr, "Standard input has no journal: if this is stopped, sending it again doubles records without an id.")
-		im.seed = newSeed()
-	} else {
-		f, err := os.Open(o.path)
-		if err != nil {
-			return usageError("%w", err)
-		}
-		defer f.Close() //nolint:errcheck // only read
-		if file, err = im.resume(f, stderr); err != nil {
-			return err
-		}
-		if im.journal != nil {
-			defer func() { err = errors.Join(err, im.journal.close()) }()
-		}
-	}
-	if im.finishedBefore == nil {
-		if err := im.run(ctx, file, stderr); err != nil {
-			return im.explain(ctx, err)
-		}
-	}
-	return im.report(stdout, stderr)
-}
-
-// resume opens the journal of a file, and what it says is done.
-func (im *importer) resume(f *os.File, stderr io.Writer) (io.Reader, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, usageError("%s is not a regular file, so it can have no journal; import it by - from standard input", f.Name())
-	}
-	head := importHead{Version: 1, Resource: im.resource, Format: im.format, URL: im.baseURL()}
-	if head.Size, head.SHA256, err = identify(f); err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	if im.journal, err = openJournal(im.importOptions.journal, head); err != nil {
-		return nil, err
-	}
-	im.size = head.Size
-	if im.journal.mark.FinishedAt != nil && im.again {
-		im.journal.mark = importMark{}
-		if err := im.journal.begin(); err != nil {
-			return nil, err
-		}
-	}
-	im.seed, im.mark, im.finishedBefore = im.journal.head.Seed, im.journal.mark, im.journal.mark.FinishedAt
 	switch {
-	case im.finishedBefore != nil:
-		fmt.Fprintf(stderr, "Imported already, finished at %s; --again imports it again.\n", im.finishedBefore.Format(time.RFC3339))
-	case im.mark.Line > 0:
-		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+	case flag == "" && path == "-":
+		return recordfile.NDJSON, nil
+	case format == recordfile.NDJSON || format == recordfile.CSV:
+		return format, nil
+	case flag != "":
+		return "", usageError("--format must be ndjson or csv, not %q", flag)
 	}
-	im.expected = head.SHA256
-	return f, nil
+	return "", usageError("the name %q does not tell its format; say --format ndjson or csv", path)
 }
 
-// explain adds to an error what to do.
-func (im *importer) explain(ctx context.Context, err error) error {
-	err = interrupted(ctx, err)
-	if im.journal == nil {
-		return err
-	}
-	return fmt.Errorf("%w\nAfter line %d of %s; the same command continues there", err, im.mark.Line, im.path)
-}
-
-// importResult is what import prints as JSON.
-type importResult struct {
-	Resource string `json:"resource"`
-	File     string `json:"file"`
-	counts
-	CallsRefused int64   `json:"calls_refused"` // by a limit, in this run
-	Seconds      float64 `json:"seconds"`       // of this run
-	RejectsFile  string  `json:"rejects_file,omitempty"`
-}
-
-// report prints the result of an import that is done.
-func (im *importer) report(stdout, stderr io.Writer) error {
-	c := im.mark.Counts
-	result := importResult{Resource: im.resource, File: im.path, counts: c, CallsRefused: im.refused.Load(), Seconds: im.took.Seconds()}
-	if c.Rejected > 0 {
-		result.RejectsFile = im.rejects
-	}
-	if im.json {
-		if err := json.NewEncoder(stdout).Encode(result); err != nil {
+// printImport prints the result of an import that is finished. The error is that
+// some records were rejected.
+func printImport(w io.Writer, r importer.Result, update, asJSON bool) error {
+	if asJSON {
+		if err := json.NewEncoder(w).Encode(r); err != nil {
 			return err
 		}
 	} else {
 		updated := ""
-		if im.update {
-			updated = fmt.Sprintf(", %d updated", c.Updated)
+		if update {
+			updated = fmt.Sprintf(", %d updated", r.Updated)
 		}
-		fmt.Fprintf(stdout, "%d %s: %d new, %d there already%s, %d rejected. %d calls in %.1f s, %d refused by a limit.\n",
-			c.total(), im.resource, c.Created, c.Existing, updated, c.Rejected, im.calls.Load(), im.took.Seconds(), im.refused.Load())
+		fmt.Fprintf(w, "%d %s: %d new, %d there already%s, %d rejected. %d calls in %.1f s, %d refused by a limit.\n",
+			r.Total(), r.Resource, r.Created, r.Existing, updated, r.Rejected, r.Calls, r.Seconds, r.CallsRefused)
 	}
-	if c.Rejected > 0 {
-		return &exitError{exitRejected, fmt.Errorf("%d records were rejected; %s says why of each", c.Rejected, im.rejects)}
+	if r.Rejected > 0 {
+		return &exitError{exitRejected, fmt.Errorf("%d records were rejected; %s says why of each", r.Rejected, r.RejectsFile)}
 	}
 	return nil
 }

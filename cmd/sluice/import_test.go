@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"sluice/internal/importer"
 )
 
 // unlimited are the variables of a server that tests do not want to wait for.
@@ -246,7 +248,7 @@ func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
 	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", "--one-by-one", "--json", write(t, "events.ndjson", eventLines(1000))))
-	var result importResult
+	var result importer.Result
 	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %s%s: %v", code, out, stderr, err)
 	}
@@ -263,15 +265,16 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 	c := s.client(t)
 	c.want(t, http.StatusCreated, "POST", "/create_event", `{"id":"taken","name":"n"}`)
 	deep := strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40)
-	lines := []string{`{"id":"a","name":"n"}`, `{"id":"taken","name":"other"}`, `{"name":""}`, `{`, `{"id":"taken","name":"n"}`, `{"name":"deep","attributes":` + deep + `}`, `{"id":"b","name":"n"}`}
+	large := `{"a":"` + strings.Repeat("x", 300_000) + `"}`
+	lines := []string{`{"id":"a","name":"n"}`, `{"id":"taken","name":"other"}`, `{"name":""}`, `{`, `{"id":"taken","name":"n"}`, `{"name":"deep","attributes":` + deep + `}`, `{"id":"b","name":"n"}`, `{"name":"large","attributes":` + large + `}`}
 	for _, args := range [][]string{nil, {"--one-by-one"}} {
 		file := write(t, "events.ndjson", strings.Join(lines, "\n"))
 		out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"import", "events", file, "--json"}, args...)...))
-		if code != exitRejected || !strings.Contains(stderr, "4 records were rejected; "+file+".rejects.ndjson says why") {
+		if code != exitRejected || !strings.Contains(stderr, "5 records were rejected; "+file+".rejects.ndjson says why") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
-		var result importResult
-		if err := json.Unmarshal([]byte(out), &result); err != nil || result.Rejected != 4 || result.Created+result.Existing != 3 || result.RejectsFile != file+".rejects.ndjson" {
+		var result importer.Result
+		if err := json.Unmarshal([]byte(out), &result); err != nil || result.Rejected != 5 || result.Created+result.Existing != 3 || result.RejectsFile != file+".rejects.ndjson" {
 			t.Errorf("%v: %s: %v", args, out, err)
 		}
 		text, err := os.ReadFile(file + ".rejects.ndjson")
@@ -280,7 +283,10 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 		}
 		var got []string
 		for line := range strings.Lines(string(text)) {
-			var r reject
+			var r struct {
+				Line, Status  int
+				Reason, Input string
+			}
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}
@@ -289,9 +295,9 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 			}
 			got = append(got, fmt.Sprint(r.Line, " ", r.Status))
 		}
-		if want := "[2 409 3 0 4 0 6 422]"; fmt.Sprint(got) != want {
+		if want := "[2 409 3 0 4 0 6 0 8 413]"; fmt.Sprint(got) != want {
 			// Within a batch the local reasons come first.
-			if want = "[3 0 4 0 2 409 6 422]"; fmt.Sprint(got) != want {
+			if want = "[3 0 4 0 6 0 2 409 8 413]"; fmt.Sprint(got) != want {
 				t.Errorf("%v: rejected %v", args, got)
 			}
 		}
@@ -421,116 +427,6 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 		t.Errorf("with new content: exit code %d, %s", code, out)
 	}
 	s.stop(t)
-}
-
-func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	head := importHead{Version: 1, Resource: "events", URL: "http://a"}
-	first, err := openJournal(path, head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openJournal(path, head); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
-		t.Errorf("error %v", err)
-	}
-	if err := first.close(); err != nil {
-		t.Fatal(err)
-	}
-	second, err := openJournal(path, head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if second.head.Seed != first.head.Seed || first.head.Seed == "" {
-		t.Errorf("seed %q after %q", second.head.Seed, first.head.Seed)
-	}
-	if err := second.close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A process that is being started has the files of this one open for a moment.
-func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
-	t.Parallel()
-	ended, others := make(chan struct{}), sync.WaitGroup{}
-	others.Go(func() {
-		for {
-			select {
-			case <-ended:
-				return
-			default:
-				exec.Command("true").Run() //nolint:errcheck // that it starts is enough
-			}
-		}
-	})
-	path := filepath.Join(t.TempDir(), "journal")
-	for i := range 5000 {
-		file, err := openLocked(path, "import")
-		if err != nil {
-			t.Errorf("open %d: %v", i, err)
-			break
-		}
-		if err := closeLocked(file); err != nil {
-			t.Error(err)
-		}
-	}
-	close(ended)
-	others.Wait()
-}
-
-// A journal that was cut off anywhere is good up to its last whole line.
-func TestAJournalThatIsCutOff(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal")
-	head := importHead{Version: 1, Resource: "events", URL: "http://a"}
-	j, err := openJournal(path, head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range int64(3) {
-		if err := j.write(importMark{Line: line + 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := j.close(); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range len(whole) + 1 {
-		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cut, err := openJournal(path, head)
-		if err != nil {
-			t.Fatalf("after %d bytes: %v", n, err)
-		}
-		lines := int64(bytes.Count(whole[:n], []byte("\n")))
-		if cut.mark.Line != max(lines-1, 0) || (cut.head.Seed == j.head.Seed) != (lines > 0) {
-			t.Errorf("after %d bytes: mark %+v, seed %q", n, cut.mark, cut.head.Seed)
-		}
-		if err := cut.write(importMark{Line: 9}); err != nil {
-			t.Fatal(err)
-		}
-		if err := cut.close(); err != nil {
-			t.Fatal(err)
-		}
-		again, err := openJournal(path, head)
-		if err != nil || again.mark.Line != 9 {
-			t.Fatalf("after %d bytes and a mark: %v", n, err)
-		}
-		if err := again.close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openJournal(path, head); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-		t.Errorf("something else: %v", err)
-	}
 }
 
 func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -18,16 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
-	"sluice"
+	"sluice/internal/localserver"
 	"sluice/pkg/access"
-	accessbolt "sluice/pkg/access/boltstore"
 	accessdynamo "sluice/pkg/access/dynamostore"
-	"sluice/pkg/dynamotable"
-	"sluice/pkg/template"
 )
-
-// keysTable is the logical id of the table of keys.
-const keysTable = "KeysTable"
 
 // keysOptions are the flags of all keys commands.
 type keysOptions struct {
@@ -69,17 +61,14 @@ A change takes effect within 60 seconds everywhere.`,
 
 // open returns the store of the keys, and where it is, for people.
 func (o *keysOptions) open(cmd *cobra.Command) (s access.Manager, where string, err error) {
-	ctx := cmd.Context()
-	if cmd.Flags().Changed("data-dir") {
-		if cmd.Flags().Changed("table") || o.dynamodb != "" {
-			return nil, "", usageError("keys are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table")
-		}
-		o.table = ""
-	}
+	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
 	switch {
+	case inDir && (o.dynamodb != "" || cmd.Flags().Changed("table")):
+		return nil, "", usageError("keys are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table")
 	case o.dynamodb != "":
-		return o.openEndpoint(ctx)
-	case o.table != "":
+		s, table, err := localserver.OpenKeysTable(ctx, o.getenv, o.dynamodb, o.table)
+		return s, fmt.Sprintf("the table %s at %s", table, o.dynamodb), err
+	case o.table != "" && !inDir:
 		sdk, err := config.LoadDefaultConfig(ctx)
 		if err != nil {
 			return nil, "", fmt.Errorf("load AWS configuration: %w", err)
@@ -90,32 +79,9 @@ func (o *keysOptions) open(cmd *cobra.Command) (s access.Manager, where string, 
 		s, err := accessdynamo.New(dynamodb.NewFromConfig(sdk), o.table)
 		return s, fmt.Sprintf("the table %s in %s", o.table, sdk.Region), err
 	}
-	path := keysFile(o.dataDir)
-	s, err = accessbolt.New(path)
-	return s, path, err
+	s, err = localserver.OpenKeys(o.dataDir)
+	return s, o.dataDir, err
 }
-
-// openEndpoint opens the table at a DynamoDB endpoint, and creates it if needed.
-func (o *keysOptions) openEndpoint(ctx context.Context) (access.Manager, string, error) {
-	tmpl, err := template.Parse(sluice.Template)
-	if err != nil {
-		return nil, "", err
-	}
-	client, err := localDynamoDB(ctx, o.getenv, o.dynamodb)
-	if err != nil {
-		return nil, "", err
-	}
-	table, _ := tmpl.Table(keysTable)
-	name := cmp.Or(o.table, localName(table))
-	if err := dynamotable.Create(ctx, client, table, name); err != nil {
-		return nil, "", fmt.Errorf("use %s: %w", o.dynamodb, err)
-	}
-	s, err := accessdynamo.New(client, name)
-	return s, fmt.Sprintf("the table %s at %s", name, o.dynamodb), err
-}
-
-// keysFile returns the path of the keys in a data directory.
-func keysFile(dataDir string) string { return filepath.Join(dataDir, "keys.db") }
 
 func createKeyCommand(o *keysOptions) *cobra.Command {
 	var k access.Key
@@ -152,7 +118,7 @@ workspace exists as soon as a key names it.`,
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: import, export or dashboard; repeat it for more")
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key reaches")
 	cmd.Flags().StringVar(&k.Name, "name", "", "what the key is for, for people")
-	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is good, such as 12h or 90d; without it, until it is revoked")
+	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default until it is revoked)")
 	return cmd
 }
 
@@ -166,27 +132,23 @@ func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time
 	if err != nil {
 		return err
 	}
-	if o.table == "" && o.dynamodb == "" {
+	if where == o.dataDir {
 		if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
-			return fmt.Errorf("make the data directory: %w", err)
+			return fmt.Errorf("create the data directory: %w", err)
 		}
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
 		return fmt.Errorf("the key was not created in %s: %w", where, err)
 	}
+	shown := describe(k, now)
 	if o.json {
-		shown := describe(k, now)
 		shown.Key = token.Reveal()
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
-	expiry := "until it is revoked"
-	if !k.ExpiresAt.IsZero() {
-		expiry = "until " + k.ExpiresAt.Format(time.RFC3339)
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, %s.
+	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, expires: %s.
 Send it as "Authorization: Bearer ...". It is shown this once:
 
-`, k.ID, where, joinScopes(k.Scopes, " and "), k.Workspace, expiry)
+`, k.ID, where, shown.scopes(), k.Workspace, shown.expires())
 	fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 	return nil
 }
@@ -232,11 +194,7 @@ func listKeys(cmd *cobra.Command, o *keysOptions, workspace string) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tSTATUS\tWORKSPACE\tSCOPES\tCREATED\tEXPIRES\tNAME")
 	for _, k := range shown {
-		expires := "never"
-		if k.ExpiresAt != nil {
-			expires = k.ExpiresAt.Format(time.RFC3339)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, joinScopes(k.Scopes, ","), k.CreatedAt.Format(time.RFC3339), expires, k.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Status, k.Workspace, k.scopes(), k.CreatedAt.Format(time.RFC3339), k.expires(), k.Name)
 	}
 	return w.Flush()
 }
@@ -256,7 +214,7 @@ func revokeKeyCommand(o *keysOptions) *cobra.Command {
 	}
 }
 
-// revokeKey revokes the key of that id, or whose whole text id is.
+// revokeKey revokes the key with that id, or whose token id is.
 func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
@@ -273,12 +231,12 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows them", id, where)
 	}
 	if err != nil {
-		return fmt.Errorf("the key %s in %s may not be revoked: %w", id, where, err)
+		return fmt.Errorf("the key %s in %s may still be valid: %w", id, where, err)
 	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), describe(k, now))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The key %s was revoked at %s. Within %d seconds of that it opens nothing.\n", k.ID, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The key %s was revoked at %s. It is rejected everywhere within %d seconds of that.\n", k.ID, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
 	return nil
 }
 
@@ -324,17 +282,24 @@ func describe(k access.Key, now time.Time) keyJSON {
 	return shown
 }
 
+func (k keyJSON) expires() string {
+	if k.ExpiresAt == nil {
+		return "never"
+	}
+	return k.ExpiresAt.Format(time.RFC3339)
+}
+
+func (k keyJSON) scopes() string {
+	names := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ",")
+}
+
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-func joinScopes(scopes []access.Scope, separator string) string {
-	names := make([]string, len(scopes))
-	for i, s := range scopes {
-		names[i] = string(s)
-	}
-	return strings.Join(names, separator)
 }

@@ -228,7 +228,7 @@ func TestLifetimes(t *testing.T) {
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const off, warning, how = "access keys are off: whoever reaches this address can read and write", "can be reached from other machines, and access keys are off", "sluice keys create --data-dir "
+	const off, warning, how = "API keys are off: whoever reaches this address can read and write", "can be reached from other machines, and API keys are off", "sluice keys create --data-dir "
 	for _, tt := range []struct {
 		name            string
 		env             []string
@@ -238,8 +238,8 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 		{"keys off, said so", []string{"AUTH_MODE=none"}, []string{off}, []string{warning, how, "Authorization"}},
 		{"keys off on every address", []string{"ADDR=0.0.0.0:0"}, []string{off, warning}, []string{how}},
 		{"keys off on every IPv6 address", []string{"ADDR=[::]:0"}, []string{off, warning}, []string{how}},
-		{"keys on", []string{"AUTH_MODE=api-key"}, []string{"access keys are on", how + dir + " --scope import --scope export", `-H "Authorization: Bearer $KEY"`}, []string{off, warning}},
-		{"keys on on every address", []string{"AUTH_MODE=api-key", "ADDR=0.0.0.0:0"}, []string{"access keys are on", how}, []string{off, warning}},
+		{"keys on", []string{"AUTH_MODE=api-key"}, []string{"API keys are on", how + dir + " --scope import --scope export", `-H "Authorization: Bearer $KEY"`}, []string{off, warning}},
+		{"keys on on every address", []string{"AUTH_MODE=api-key", "ADDR=0.0.0.0:0"}, []string{"API keys are on", how}, []string{off, warning}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startIn(t, append([]string{"DATA_DIR=" + dir}, tt.env...))

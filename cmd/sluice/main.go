@@ -1,10 +1,11 @@
 // Command sluice is the service's command-line program. Its serve command runs
-// the whole service on one machine, keys manages access keys, and the others are
+// the whole service on one machine, keys manages API keys, and the others are
 // clients of a service.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,12 +14,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// version is the release. A build may set another one with
+// -ldflags "-X main.version=VERSION".
+var version = "0.1.0"
+
+// The exit codes of every command, as its help says.
+const (
+	exitFailure     = 1   // it failed, or not everything is done
+	exitUsage       = 2   // the command line cannot be used; nothing was done
+	exitRejected    = 3   // it is done, and some records were rejected
+	exitInterrupted = 130 // it was interrupted
+)
+
+const exitCodesHelp = `Exit codes: 0 all is done, 1 it failed or is not finished, 2 the command line
+cannot be used, 3 it is done but some records were rejected, 130 interrupted.`
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := false
 	root := &cobra.Command{
 		Use:              "sluice",
+		Version:          version,
 		Short:            "A data API with exact rate limits",
 		Long:             "A data API with exact rate limits: the service and its clients.\n\n" + exitCodesHelp,
 		SilenceUsage:     true,
@@ -26,8 +43,33 @@ func main() {
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
 	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), limitsCommand(os.Getenv))
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "sluice:", err)
-		os.Exit(exitCode(err, began))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return
 	}
+	code := exitFailure
+	switch e := new(exitError); {
+	case ctx.Err() != nil:
+		code, err = exitInterrupted, fmt.Errorf("interrupted: %w", err)
+	case errors.As(err, &e):
+		code = e.code
+	case !began:
+		code = exitUsage
+	}
+	fmt.Fprintln(os.Stderr, "sluice:", err)
+	os.Exit(code)
+}
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError returns an error that says what is wrong with the command line.
+func usageError(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }

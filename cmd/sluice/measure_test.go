@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/importer"
 )
 
 // Measures how fast imports are: events one by one at the default limits, and
@@ -29,11 +31,11 @@ func TestMeasureImports(t *testing.T) {
 		}
 		return list
 	}
-	imported := func(n int, env []string, args ...string) importResult {
+	imported := func(n int, env []string, args ...string) importer.Result {
 		s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, env...))
 		file := write(t, "events.ndjson", strings.Join(lines(n), "\n"))
 		out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"import", "events", "--json", file}, args...)...))
-		var result importResult
+		var result importer.Result
 		if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Created != int64(n) {
 			t.Fatalf("exit code %d, %s%s, %v", code, out, stderr, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 // readAll reads a file as import does; the id of a record without one is "#"
 // and its line.
-func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []fileRecord, err error) {
+func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []record, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
 	if err != nil {
@@ -34,7 +34,7 @@ func readAll(t *testing.T, text string, format recordfile.Format, events bool) (
 }
 
 // sent is what a record is sent as.
-func sent(t *testing.T, rec fileRecord, events bool) string {
+func sent(t *testing.T, rec record, events bool) string {
 	t.Helper()
 	var v any = rec.entity
 	if events {
@@ -61,29 +61,29 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
 		{"nothing", recordfile.NDJSON, false, "", nil},
 		{"events", recordfile.NDJSON, false, "{\"id\":\"a\",\"name\":\"n\"}\n\n{\"name\":\"m\",\"entity_id\":\"e\",\"occurred_at\":\"2026-01-02T15:04:05+01:00\",\"attributes\":{ \"n\":1.50, \"s\":\"<\\u00e9>\"}}", []string{
-			`1 {"id":"a","name":"n"}`,
+			`1 {"id":"a","name":"n","attributes":{}}`,
 			`3 {"id":"line:3","name":"m","entity_id":"e","occurred_at":"2026-01-02T14:04:05.000Z","attributes":{"n":1.50,"s":"<\u00e9>"}}`,
 		}},
-		{"Windows and Excel", recordfile.NDJSON, false, "\xef\xbb\xbf{\"id\":\"a\",\"name\":\"n\"}\r\n", []string{`1 {"id":"a","name":"n"}`}},
-		{"null counts as left out", recordfile.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n"}`}},
+		{"Windows and Excel", recordfile.NDJSON, false, "\xef\xbb\xbf{\"id\":\"a\",\"name\":\"n\"}\r\n", []string{`1 {"id":"a","name":"n","attributes":{}}`}},
+		{"null counts as left out", recordfile.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n","attributes":{}}`}},
 		{"exported", recordfile.NDJSON, false, `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`}},
 		{"exported entities", recordfile.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","type":"t","attributes":{"a":null}}`}},
-		{"entities", recordfile.NDJSON, true, `{}`, []string{`1 {"id":"line:1","type":"entity"}`}},
+		{"entities", recordfile.NDJSON, true, `{}`, []string{`1 {"id":"line:1","type":"entity","attributes":{}}`}},
 		{"bad lines", recordfile.NDJSON, false, "{\"name\"\n{\"name\":\"ok\"}\n[{}]\n5\n{\"name\":5}\n{\"nmae\":\"\"}\n{\"name\":\"a\",\"name\":\"b\"}\n{\"name\":\"\xff\"}\n{\"name\":\"\\ud800\"}\n{} {}\n{\"name\":\"n\",\"attributes\":[]}\n{\"name\":\"n\",\"id\":\"\"}\n{\"type\":\"t\",\"name\":\"n\"}\n{\"name\":\"n\",\"entity_id\":\"\"}\n{\"name\":\"n\",\"occurred_at\":\"now\"}", []string{
-			"1 !not one JSON object", `2 {"id":"line:2","name":"ok"}`, "3 !not a JSON object", "4 !not a JSON object", "5 !name must be a string", "6 !nmae is not a field",
-			"7 !duplicate", "8 !UTF-8", "9 !surrogate", "10 !not one JSON object", "11 !attributes must be a JSON object", "12 !id must be", "13 !type is not a field of an event",
+			"1 !not one well-formed JSON object", `2 {"id":"line:2","name":"ok","attributes":{}}`, "3 !not an object", "4 !not an object", "5 !name must be a string", "6 !nmae is not a field",
+			"7 !duplicate", "8 !UTF-8", "9 !surrogate", "10 !not one well-formed JSON object", "11 !attributes must be a JSON object", "12 !id must be", "13 !type is not a field here",
 			"14 !entity_id must be", "15 !RFC 3339",
 		}},
-		{"an event among entities", recordfile.NDJSON, true, `{"name":"n"}`, []string{"1 !name is not a field of an entity"}},
-		{"a long line", recordfile.NDJSON, false, `{"name":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + "\"}\n{\"name\":\"n\"}", []string{"1 !longer than", `2 {"id":"line:2","name":"n"}`}},
+		{"an event among entities", recordfile.NDJSON, true, `{"name":"n"}`, []string{"1 !name is not a field here"}},
+		{"a long line", recordfile.NDJSON, false, `{"name":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + "\"}\n{\"name\":\"n\"}", []string{"1 !longer than", `2 {"id":"line:2","name":"n","attributes":{}}`}},
 
 		{"CSV", recordfile.CSV, false, "id,name,entity_id,occurred_at\na,n,e,2026-01-02T15:04:05Z\n,m,,\n\n\"b\",\"two\nlines\",,\nc,d,,\n", []string{
-			`2 {"id":"a","name":"n","entity_id":"e","occurred_at":"2026-01-02T15:04:05.000Z"}`,
-			`3 {"id":"line:3","name":"m"}`,
-			`5 {"id":"b","name":"two\nlines"}`,
-			`7 {"id":"c","name":"d"}`,
+			`2 {"id":"a","name":"n","entity_id":"e","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`,
+			`3 {"id":"line:3","name":"m","attributes":{}}`,
+			`5 {"id":"b","name":"two\nlines","attributes":{}}`,
+			`7 {"id":"c","name":"d","attributes":{}}`,
 		}},
 		{"CSV of exports", recordfile.CSV, true, "\xef\xbb\xbfid,type,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,'=1+1\r\n", []string{
 			`2 {"id":"a","type":"t","attributes":{"a":1.50,"b c":{"x":[true]}}}`,
@@ -97,9 +97,9 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 			`14 {"id":"line:14","type":"entity","attributes":{"a":"{bad"}}`, `15 {"id":"line:15","type":"entity","attributes":{"a":" 5"}}`, `16 {"id":"line:16","type":"entity","attributes":{"a":"TRUE"}}`,
 		}},
 		{"CSV with attributes as JSON", recordfile.CSV, false, "name,attributes\nn,\"{\"\"a\"\":1}\"\nn,\nn,x\nn,5\n", []string{
-			`2 {"id":"line:2","name":"n","attributes":{"a":1}}`, `3 {"id":"line:3","name":"n"}`, "4 !attributes must be", "5 !attributes must be",
+			`2 {"id":"line:2","name":"n","attributes":{"a":1}}`, `3 {"id":"line:3","name":"n","attributes":{}}`, "4 !attributes must be", "5 !attributes must be",
 		}},
-		{"bad CSV", recordfile.CSV, false, "id,name\na\na,b,c\n\"x\"y,n\nb,n\nc,\xff\n", []string{"2 !1 cells", "3 !3 cells", "4 !\"", `5 {"id":"b","name":"n"}`, "6 !name must be"}},
+		{"bad CSV", recordfile.CSV, false, "id,name\na\na,b,c\n\"x\"y,n\nb,n\nc,\xff\n", []string{"2 !1 cells", "3 !3 cells", "4 !\"", `5 {"id":"b","name":"n","attributes":{}}`, "6 !name must be"}},
 		{"bad text in CSV", recordfile.CSV, true, "attributes.a\n\xff\n", []string{"2 !UTF-8"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

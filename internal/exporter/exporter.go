@@ -1,0 +1,303 @@
+// Package exporter gets records out of a service into a file: it creates an export
+// job, waits for it, downloads its file and checks it.
+package exporter
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/journal"
+	"sluice/internal/progress"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/recordfile"
+)
+
+// cancelTimeout bounds the cancellation of a job after an interrupt.
+const cancelTimeout = 5 * time.Second
+
+// Options say what to export, and where to.
+type Options struct {
+	URL    string              // of the service
+	Order  client.NewExportJob // what to export; Run sets its ID
+	Path   string              // of the file, which is replaced when all is done; "-" for Stdout
+	Stdout io.Writer
+	Unpack bool // write the file without compression
+}
+
+// task is what an export is of, as its journal identifies it.
+type task struct {
+	URL   string              `json:"url"`
+	Order client.NewExportJob `json:"order"`
+}
+
+// exporter is one run of an export.
+type exporter struct {
+	Options
+	client  *client.Client
+	journal *journal.Journal // its ID is that of the job
+	resumed bool             // an earlier run began the journal
+	part    string           // path of what was downloaded so far
+	stderr  io.Writer
+}
+
+// Run exports to a file, or to o.Stdout, and returns the export job. Nothing is
+// there before the file is complete and checked; until then what was downloaded is
+// in a file beside it, and a journal remembers the job, so that the same call
+// continues after an error. With o.Stdout there is no file to continue with, so Run
+// cancels the job if ctx is done. It shows on stderr how far it is.
+func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
+	path := o.Path
+	if path == "-" {
+		dir, err := os.MkdirTemp("", "sluice-export-")
+		if err != nil {
+			return j, err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+		path = filepath.Join(dir, "stdout")
+	}
+	path += ".sluice-export"
+	ex := &exporter{Options: o, client: c, part: path + ".part", stderr: stderr}
+	if ex.journal, err = journal.Open(path, "export", task{o.URL, o.Order}, nil); err != nil {
+		return j, err
+	}
+	defer func() { err = errors.Join(err, ex.journal.Close()) }()
+	if ex.resumed = ex.journal.ID != ""; !ex.resumed {
+		if err := ex.journal.Begin(); err != nil {
+			return j, err
+		}
+	}
+	j, err = ex.run(ctx)
+	switch {
+	case err == nil:
+		err = ex.journal.Remove()
+	case o.Path != "-":
+		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
+	case ctx.Err() != nil:
+		err = errors.Join(err, ex.cancel(context.WithoutCancel(ctx)))
+	}
+	return j, err
+}
+
+// cancel cancels the job if it exists and has not ended.
+func (ex *exporter) cancel(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+	defer cancel()
+	_, err := ex.client.CancelExportJob(ctx, ex.journal.ID)
+	if err == nil || errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrConflict) {
+		return nil
+	}
+	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
+}
+
+// run waits for the job, downloads what is missing of its file and delivers it.
+func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
+	j, err := ex.await(ctx)
+	if err != nil {
+		return j, err
+	}
+	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
+	if !ex.resumed {
+		flags |= os.O_TRUNC
+	}
+	part, err := os.OpenFile(ex.part, flags, 0o600)
+	if err != nil {
+		return j, err
+	}
+	defer part.Close() //nolint:errcheck // download has synced it
+	if err := ex.download(ctx, j, part); err != nil {
+		return j, err
+	}
+	if err := check(ctx, j, part); err != nil {
+		return j, err
+	}
+	return j, ex.deliver(ctx, part)
+}
+
+// await creates the job, or finds the one of an earlier run, and waits for its
+// file. A job of an earlier run that has no file is replaced by a new one.
+func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
+	for {
+		ex.Order.ID = ex.journal.ID
+		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
+			return exportjob.Job{}, err
+		}
+		var latest atomic.Pointer[exportjob.Job]
+		latest.Store(new(exportjob.Job))
+		stop := progress.Start(ex.stderr, "records", func() progress.State { return jobState(latest.Load()) })
+		j, err := ex.client.AwaitExportJob(ctx, ex.Order.ID, func(j exportjob.Job) { latest.Store(&j) })
+		stop()
+		switch {
+		case err != nil:
+			return exportjob.Job{}, err
+		case j.Status == exportjob.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
+			return j, nil
+		case !ex.resumed:
+			return exportjob.Job{}, fmt.Errorf("the export job %s", ending(j))
+		}
+		fmt.Fprintf(ex.stderr, "The export job of the earlier run %s; beginning a new one.\n", ending(j))
+		if err := ex.journal.Begin(); err != nil {
+			return exportjob.Job{}, err
+		}
+		ex.resumed = false
+	}
+}
+
+// ending says how a job without a file ended.
+func ending(j exportjob.Job) string {
+	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
+	if j.Status == exportjob.Cancelled {
+		text = fmt.Sprintf("%s was canceled", j.ID)
+	}
+	if j.Error != nil {
+		text += ": " + *j.Error
+	}
+	return text
+}
+
+// jobState returns how far a job is.
+func jobState(j *exportjob.Job) progress.State {
+	s := progress.State{Done: j.RecordsWritten, Part: -1, Details: string(j.Status)}
+	if j.RecordsExpected != nil && *j.RecordsExpected > 0 {
+		s.Part = min(float64(j.RecordsWritten)/float64(*j.RecordsExpected), 1)
+	}
+	return s
+}
+
+// download appends to part what it lacks of the file of j.
+func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
+	size := func() int64 {
+		info, err := part.Stat()
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	if size() > *j.SizeBytes { // of another job
+		if err := part.Truncate(0); err != nil {
+			return err
+		}
+	}
+	have := size()
+	if have > 0 {
+		fmt.Fprintf(ex.stderr, "Continuing after byte %d of %d.\n", have, *j.SizeBytes)
+	}
+	defer progress.Start(ex.stderr, "KB", func() progress.State {
+		n := size()
+		return progress.State{Done: n >> 10, Part: float64(n) / float64(max(*j.SizeBytes, 1)), Details: "downloaded"}
+	})()
+	if _, err := ex.client.DownloadExport(ctx, j.ID, have, part); err != nil {
+		return err
+	}
+	return part.Sync()
+}
+
+// check returns an error, and empties part, if it is not what j wrote: if a checksum
+// is wrong, something is not a record, or their number is not that of j.
+func check(ctx context.Context, j exportjob.Job, part *os.File) error {
+	records, err := countRecords(ctx, j, part)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil && records != j.RecordsWritten:
+		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
+	}
+	if err != nil { // the next run downloads all of it again
+		return errors.Join(fmt.Errorf("the file is not what the job wrote: %w", err), part.Truncate(0))
+	}
+	return nil
+}
+
+// countRecords reads all records in part.
+func countRecords(ctx context.Context, j exportjob.Job, part *os.File) (records int64, err error) {
+	plain, err := unpacked(ctx, part)
+	if err != nil {
+		return 0, err
+	}
+	columns := entity.Columns()
+	if j.Resource == exportjob.Event {
+		columns = event.Columns()
+	}
+	file, err := recordfile.NewReader(plain, j.Format, columns)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		rec, err := file.Read()
+		switch {
+		case err == io.EOF:
+			return records, nil
+		case err != nil:
+			return records, err
+		case rec.Err != nil:
+			return records, fmt.Errorf("line %d: %w", rec.Line, rec.Err)
+		}
+		records++
+	}
+}
+
+// deliver moves part to the path of the export, or writes it there.
+func (ex *exporter) deliver(ctx context.Context, part *os.File) error {
+	if !ex.Unpack && ex.Path != "-" {
+		return os.Rename(part.Name(), ex.Path)
+	}
+	open := packed
+	if ex.Unpack {
+		open = unpacked
+	}
+	in, err := open(ctx, part)
+	if err != nil {
+		return err
+	}
+	if ex.Path == "-" {
+		_, err = io.Copy(ex.Stdout, in)
+		return err
+	}
+	plain, err := os.OpenFile(ex.Path+".sluice-export.plain", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(plain.Name()) //nolint:errcheck // it was renamed, or is not complete
+	if _, err = io.Copy(plain, in); err == nil {
+		err = plain.Sync()
+	}
+	if err := errors.Join(err, plain.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(plain.Name(), ex.Path), os.Remove(part.Name()))
+}
+
+// packed returns a reader of all of part that fails once ctx is done: large files
+// take long.
+func packed(ctx context.Context, part *os.File) (io.Reader, error) {
+	_, err := part.Seek(0, io.SeekStart)
+	return readerFunc(func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return part.Read(p)
+	}), err
+}
+
+// unpacked is packed without the compression.
+func unpacked(ctx context.Context, part *os.File) (io.Reader, error) {
+	in, err := packed(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	return gzip.NewReader(bufio.NewReaderSize(in, 64<<10))
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,287 @@
+// Package importer puts the records of a file into a service, at the service's
+// limits, so that each is there once however often the import is stopped and
+// continued.
+package importer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/journal"
+	"sluice/internal/progress"
+	"sluice/pkg/client"
+	"sluice/pkg/recordfile"
+)
+
+// markInterval is how often an import saves how far it is.
+const markInterval = 200 * time.Millisecond
+
+// Options say what to import, and how.
+type Options struct {
+	URL      string // of the service
+	Events   bool   // the records are events; otherwise they are entities
+	Path     string // of the file; "-" for Stdin
+	Stdin    io.Reader
+	Format   recordfile.Format
+	OneByOne bool   // create each event in a call of its own; entities always are
+	Update   bool   // merge the attributes of entities that exist with other content
+	Workers  int    // concurrent calls, at least 1
+	Journal  string // path of the journal; not used with Stdin
+	Rejects  string // path of the file for rejected records
+	Again    bool   // import a file again that was imported
+}
+
+// noun is what the records are called.
+func (o Options) noun() string {
+	if o.Events {
+		return "events"
+	}
+	return "entities"
+}
+
+// Result is what became of the records of a file.
+type Result struct {
+	Resource string `json:"resource"` // "events" or "entities"
+	File     string `json:"file"`
+	Counts
+	Calls        int64   `json:"calls"`         // in this run
+	CallsRefused int64   `json:"calls_refused"` // of these, by a limit
+	Seconds      float64 `json:"seconds"`       // of this run
+	RejectsFile  string  `json:"rejects_file,omitempty"`
+}
+
+// Counts count records by what became of them.
+type Counts struct {
+	Created  int64 `json:"created"`
+	Existing int64 `json:"existing"` // existed with the same content
+	Updated  int64 `json:"updated"`
+	Rejected int64 `json:"rejected"`
+}
+
+func (c *Counts) add(d Counts) {
+	c.Created += d.Created
+	c.Existing += d.Existing
+	c.Updated += d.Updated
+	c.Rejected += d.Rejected
+}
+
+// Total returns the number of records.
+func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
+
+// task is what an import is of, as its journal identifies it.
+type task struct {
+	Resource string            `json:"resource"`
+	Format   recordfile.Format `json:"format"`
+	URL      string            `json:"url"`
+	Size     int64             `json:"size_bytes"` // of the file
+	SHA256   string            `json:"sha256"`     // of the file
+}
+
+// mark is how far an import is, as its journal saves it.
+type mark struct {
+	Line         int64  `json:"line"` // every record that begins up to here is dealt with
+	RejectsBytes int64  `json:"rejects_bytes"`
+	Counts       Counts `json:"counts"`
+}
+
+// importer is one run of an import.
+type importer struct {
+	Options
+	client  *client.Client
+	journal *journal.Journal // nil for standard input
+	seed    string           // of the ids of records that have none
+	task    task             // the zero value for standard input
+	mark    mark             // changed only by commit while workers run
+
+	calls, refused atomic.Int64
+	shown          atomic.Pointer[progress.State]
+}
+
+// Run imports a file, or what is left of it after an earlier run, or nothing if an
+// earlier run has finished. It shows on stderr how far it is. connect returns the
+// client of the service. Run stops at the first error that is not about a record.
+// The same call continues then, except with standard input.
+func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
+	im := &importer{Options: o}
+	var err error
+	if im.client, err = connect(client.Config{OnTry: im.onTry}); err != nil {
+		return Result{}, err
+	}
+	began := time.Now()
+	if o.Path == "-" {
+		fmt.Fprintln(stderr, "Standard input has no journal: if this is stopped, sending it again doubles records without an id.")
+		im.seed = rand.Text()
+		err = im.run(ctx, o.Stdin, stderr)
+	} else {
+		err = im.runFile(ctx, stderr)
+	}
+	r := Result{
+		Resource: o.noun(), File: o.Path, Counts: im.mark.Counts,
+		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
+	}
+	if r.Rejected > 0 {
+		r.RejectsFile = o.Rejects
+	}
+	return r, err
+}
+
+func (im *importer) onTry(t client.Try) {
+	im.calls.Add(1)
+	if t.Status == http.StatusTooManyRequests {
+		im.refused.Add(1)
+	}
+}
+
+// runFile is run for a file with a journal.
+func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
+	file, err := os.Open(im.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	im.task = task{Resource: im.noun(), Format: im.Format, URL: im.URL}
+	if im.task.Size, im.task.SHA256, err = identify(file); err != nil {
+		return fmt.Errorf("read %s: %w", im.Path, err)
+	}
+	if im.journal, err = journal.Open(im.Journal, "import", im.task, &im.mark); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.journal.Close()) }()
+	switch finished := im.journal.FinishedAt; {
+	case im.journal.ID == "" || finished != nil && im.Again:
+		im.mark = mark{}
+		err = im.journal.Begin()
+	case finished != nil:
+		fmt.Fprintf(stderr, "Imported already, finished at %s; --again imports it again.\n", finished.Format(time.RFC3339))
+		return nil
+	case im.mark.Line > 0:
+		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+	}
+	if err != nil {
+		return err
+	}
+	im.seed = im.journal.ID
+	if err := im.run(ctx, file, stderr); err != nil {
+		return fmt.Errorf("%w\nAfter line %d of %s; the same command continues there", err, im.mark.Line, im.Path)
+	}
+	return im.journal.Finish()
+}
+
+// identify returns the size and the SHA-256 of a file, and goes back to its
+// beginning.
+func identify(file io.ReadSeeker) (size int64, sum string, err error) {
+	hash := sha256.New()
+	size, err = io.Copy(hash, file)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	return size, hex.EncodeToString(hash.Sum(nil)), err
+}
+
+// run sends what is not done yet. A reader makes batches, workers send them, and
+// commit deals with the results in the order of the file. The first error stops
+// them all.
+func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
+	rejects, err := openRejects(im.Rejects, im.mark.RejectsBytes)
+	if err != nil {
+		return fmt.Errorf("open the reject file: %w", err)
+	}
+	defer func() { err = errors.Join(err, rejects.close()) }()
+	im.show(0)
+	defer progress.Start(stderr, im.noun(), func() progress.State {
+		s := *im.shown.Load()
+		s.Details += fmt.Sprintf(", %d calls refused", im.refused.Load())
+		return s
+	})()
+
+	// Workers tend to end together, because the server gathers writers; a queue of
+	// one batch for each keeps them from waiting for the reader.
+	queue, order := make(chan *batch, im.Workers), make(chan *batch, maxAhead*im.Workers)
+	hash, done := sha256.New(), im.mark.Line
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(order)
+		defer close(queue)
+		return im.read(io.TeeReader(file, hash), done, func(b *batch) error {
+			for _, to := range []chan<- *batch{queue, order} { // a batch in order is sure to be sent
+				select {
+				case to <- b:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
+	})
+	for range im.Workers {
+		g.Go(func() error {
+			for b := range queue {
+				b.err = im.send(ctx, b)
+				close(b.sent)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error { return im.commit(order, rejects) })
+	if err := errors.Join(g.Wait(), im.save()); err != nil {
+		return err
+	}
+	if im.task.SHA256 != "" && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
+		return errors.New("the file changed while it was read")
+	}
+	return nil
+}
+
+// commit deals with the results of batches in the order of the file.
+func (im *importer) commit(order <-chan *batch, rejects *rejectFile) error {
+	var saved time.Time
+	for b := range order {
+		<-b.sent
+		if b.err != nil {
+			return b.err
+		}
+		if err := rejects.write(b.rejects); err != nil {
+			return fmt.Errorf("write the reject file: %w", err)
+		}
+		im.mark.Line, im.mark.RejectsBytes = b.line, rejects.size
+		im.mark.Counts.add(b.counts)
+		im.show(b.offset)
+		if time.Since(saved) >= markInterval {
+			saved = time.Now()
+			if err := im.save(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// save writes to the journal how far the import is.
+func (im *importer) save() error {
+	if im.journal == nil {
+		return nil
+	}
+	return im.journal.Save(im.mark)
+}
+
+// show updates the progress that is shown. offset is where the last record that is
+// done ends in the file, in bytes.
+func (im *importer) show(offset int64) {
+	c := im.mark.Counts
+	s := progress.State{Done: c.Total(), Part: -1, Details: fmt.Sprintf("%d rejected", c.Rejected)}
+	if im.task.Size > 0 {
+		s.Part = min(float64(offset)/float64(im.task.Size), 1)
+	}
+	im.shown.Store(&s)
+}

@@ -1,0 +1,69 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/recordfile"
+)
+
+// record is a record of a file.
+type record struct {
+	recordfile.Record // Err is why it cannot be sent
+
+	event  client.NewEvent // one of these
+	entity client.NewEntity
+}
+
+// recordReader reads the records of a file one after the other.
+type recordReader struct {
+	file   *recordfile.Reader
+	events bool
+	makeID func(line int64) string // of a record without an id
+}
+
+// openRecords reads file, which may be compressed with gzip.
+func openRecords(file io.Reader, format recordfile.Format, events bool, makeID func(line int64) string) (*recordReader, error) {
+	columns := entity.Columns()
+	if events {
+		columns = event.Columns()
+	}
+	r, err := recordfile.NewReader(file, format, columns)
+	return &recordReader{file: r, events: events, makeID: makeID}, err
+}
+
+// read returns the next record; io.EOF after the last. Any other error ends the file.
+func (r *recordReader) read() (rec record, err error) {
+	rec.Record, err = r.file.Read()
+	switch {
+	case err != nil || rec.Err != nil:
+	case r.events:
+		var e event.New
+		if e, rec.Err = event.Parse(rec.JSON, "created_at"); e.ID == "" {
+			e.ID = r.makeID(rec.Line)
+		}
+		rec.event = client.NewEvent{ID: e.ID, Name: e.Name, EntityID: string(e.EntityID), Attributes: e.Attributes}
+		if e.OccurredAtSet {
+			rec.event.OccurredAt = &e.OccurredAt
+		}
+	default:
+		var e entity.Entity
+		if e, rec.Err = entity.Parse(rec.JSON, "created_at", "updated_at"); e.ID == "" {
+			e.ID = r.makeID(rec.Line)
+		}
+		rec.entity = client.NewEntity{ID: e.ID, Type: e.Type, Attributes: e.Attributes}
+	}
+	return rec, err
+}
+
+// seededID returns the id of the record without one that begins at a line: a
+// UUIDv8 (RFC 9562), the same for the same seed and line.
+func seededID(seed string, line int64) string {
+	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
+}

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// task is what the journals of these tests are of.
+var task = struct {
+	URL string `json:"url"`
+}{"http://a"}
+
+// position is the mark of these tests.
+type position struct{ Line int64 }
+
+// open opens the journal of an import as a command does, and returns its mark.
+func open(t *testing.T, path string) (j *Journal, at position) {
+	t.Helper()
+	j, err := Open(path, "import", task, &at)
+	if err == nil && j.ID == "" {
+		err = j.Begin()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, at
+}
+
+func closed(t *testing.T, j *Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	first, _ := open(t, path)
+	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
+		t.Errorf("error %v", err)
+	}
+	closed(t, first)
+	second, _ := open(t, path)
+	if second.ID != first.ID || first.ID == "" {
+		t.Errorf("id %q after %q", second.ID, first.ID)
+	}
+	closed(t, second)
+}
+
+// A process that is being started has the files of this one open for a moment.
+func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
+	t.Parallel()
+	ended, others := make(chan struct{}), sync.WaitGroup{}
+	others.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				exec.Command("true").Run() //nolint:errcheck // that it starts is enough
+			}
+		}
+	})
+	path := filepath.Join(t.TempDir(), "journal")
+	for i := range 5000 {
+		j, err := Open(path, "import", task, nil)
+		if err != nil {
+			t.Errorf("open %d: %v", i, err)
+			break
+		}
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(ended)
+	others.Wait()
+}
+
+// A journal that was cut off anywhere is good up to its last whole line.
+func TestAJournalThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	for line := range int64(3) {
+		if err := j.Save(position{line + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed(t, j)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) + 1 {
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cut, at := open(t, path)
+		lines := int64(bytes.Count(whole[:n], []byte("\n")))
+		if at.Line != max(lines-1, 0) || (cut.ID == j.ID) != (lines > 0) {
+			t.Errorf("after %d bytes: mark %+v, id %q", n, at, cut.ID)
+		}
+		if err := cut.Save(position{9}); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, cut)
+		again, at := open(t, path)
+		if at.Line != 9 || again.ID != cut.ID {
+			t.Fatalf("after %d bytes and a mark: mark %+v, id %q", n, at, again.ID)
+		}
+		closed(t, again)
+	}
+}
+
+// What is not a journal is left as it is.
+func TestAFileThatIsNotAJournal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	for _, text := range []string{"something else\n", "something else", "{}\n", `{"name":"n"}`, "\n", magic + "\n", `{"sluice_journal":2,"id":"x"}` + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q became %q, %v", text, got, err)
+		}
+	}
+}
+
+// Only an unfinished task keeps others from taking its journal.
+func TestAFinishedTaskGivesWay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _ := open(t, path)
+	if err := j.Save(position{5}); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, j)
+	for command, other := range map[string]any{"import": "other content", "export": task} {
+		if _, err := Open(path, command, other, nil); err == nil || !strings.Contains(err.Error(), "of another import") {
+			t.Errorf("unfinished, then an %s of %v: %v", command, other, err)
+		}
+	}
+	j, _ = open(t, path)
+	if err := j.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, j)
+	j, at := open(t, path)
+	if j.FinishedAt == nil || at.Line != 5 {
+		t.Errorf("finished at %v, mark %+v", j.FinishedAt, at)
+	}
+	closed(t, j)
+	other, err := Open(path, "import", "other content", &at)
+	if err != nil || other.ID != "" || at.Line != 5 {
+		t.Fatalf("%+v, mark %+v, %v", other, at, err)
+	}
+	if err := other.Begin(); err != nil || other.FinishedAt != nil {
+		t.Fatal(err)
+	}
+	closed(t, other)
+	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package localserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"sluice"
+	"sluice/pkg/access"
+	accessbolt "sluice/pkg/access/boltstore"
+	accessdynamo "sluice/pkg/access/dynamostore"
+	"sluice/pkg/dynamotable"
+	entitybolt "sluice/pkg/entity/boltstore"
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	eventbolt "sluice/pkg/event/boltstore"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	jobbolt "sluice/pkg/exportjob/boltstore"
+	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	counterdynamo "sluice/pkg/ratelimit/dynamostore"
+	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/template"
+)
+
+// backend is where the service keeps its data.
+type backend struct {
+	counters   ratelimit.Store
+	stores     httpapi.Stores
+	jobs       jobStore // of export jobs
+	keys       access.Store
+	records    string // where records are, for people
+	countersIn string // where counters are, for people
+	keyFlags   string // flags of "sluice keys" for the same keys
+	close      func() error
+}
+
+// openBackend opens the stores that o names.
+func openBackend(ctx context.Context, getenv func(string) string, o Options) (*backend, error) {
+	if o.DynamoDB != "" {
+		return openDynamoDB(ctx, getenv, o.DynamoDB)
+	}
+	return openEmbedded(o.DataDir)
+}
+
+// openEmbedded returns a backend with records in a file in dir, which it creates
+// if needed, and counters in memory.
+func openEmbedded(dir string) (*backend, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the data directory: %w", err)
+	}
+	path := filepath.Join(dir, "sluice.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	// Writers that arrive within this time share one sync to disk.
+	db.MaxBatchDelay = 2 * time.Millisecond
+	counters := memstore.New()
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
+	var errs [4]error
+	b.keys, errs[0] = OpenKeys(dir)
+	b.stores.Entities, errs[1] = entitybolt.New(db)
+	b.stores.Events, errs[2] = eventbolt.New(db)
+	b.jobs, errs[3] = jobbolt.New(db)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return b, nil
+}
+
+// OpenKeys returns the store of the API keys in the data directory dir, which a
+// server may be using. It creates nothing until a key is stored.
+func OpenKeys(dir string) (access.Manager, error) {
+	return accessbolt.New(filepath.Join(dir, "keys.db"))
+}
+
+// openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
+func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*backend, error) {
+	t, err := openTables(ctx, getenv, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := eventdynamo.LoadConfig(getenv)
+	if err != nil {
+		return nil, err
+	}
+	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
+	var errs [6]error
+	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
+	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
+	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"])
+	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], shards)
+	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
+	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])
+	return b, errors.Join(errs[:]...)
+}
+
+// OpenKeysTable returns the store of the API keys in a table at a DynamoDB
+// endpoint, and the table's name. It creates the table if needed. Without a name it
+// is the table that a server with this endpoint uses.
+func OpenKeysTable(ctx context.Context, getenv func(string) string, endpoint, name string) (access.Manager, string, error) {
+	t, err := openTables(ctx, func(variable string) string {
+		if variable == "KEYS_TABLE" {
+			return name
+		}
+		return getenv(variable)
+	}, endpoint, "KeysTable")
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := accessdynamo.New(t.client, t.names["KeysTable"])
+	return s, t.names["KeysTable"], err
+}
+
+// tables are the tables of the template at a DynamoDB endpoint.
+type tables struct {
+	client *dynamodb.Client
+	names  map[string]string // by logical id
+}
+
+// openTables returns the template's tables with the logical ids, or all of them
+// without ids, at a DynamoDB endpoint and creates those that are missing. Their
+// names are those of a deployment's environment variables, or "sluice-" and the
+// logical id. The variables of the AWS SDK apply; region and credentials have
+// defaults, because a local engine accepts any.
+func openTables(ctx context.Context, getenv func(string) string, endpoint string, ids ...string) (tables, error) {
+	var opts []func(*config.LoadOptions) error
+	if getenv("AWS_REGION") == "" {
+		opts = append(opts, config.WithRegion("us-east-1"))
+	}
+	if getenv("AWS_ACCESS_KEY_ID") == "" && getenv("AWS_PROFILE") == "" {
+		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	}
+	sdk, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return tables{}, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	tmpl, err := template.Parse(sluice.Template)
+	if err != nil {
+		return tables{}, err
+	}
+	t := tables{
+		client: dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }),
+		names:  make(map[string]string),
+	}
+	for _, table := range tmpl.Tables {
+		if len(ids) > 0 && !slices.Contains(ids, table.LogicalID) {
+			continue
+		}
+		name := cmp.Or(getenv(table.EnvVar()), "sluice-"+table.LogicalID)
+		if err := dynamotable.Create(ctx, t.client, table, name); err != nil {
+			return tables{}, fmt.Errorf("use %s: %w", endpoint, err)
+		}
+		t.names[table.LogicalID] = name
+	}
+	return t, nil
+}

@@ -1,0 +1,201 @@
+// Package localserver runs the whole service in one process: the handlers of all
+// routes, the worker of export jobs, and the stores, which are a file and memory
+// or the tables of a DynamoDB endpoint.
+package localserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"sluice"
+	"sluice/pkg/access"
+	"sluice/pkg/dashboard"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// drainTimeout bounds the wait for the requests in progress when Run ends.
+const drainTimeout = 10 * time.Second
+
+// gcPercent is the target of the garbage collector unless GOGC sets it. The live
+// heap is small, and with the runtime's default of 100 the collector would run
+// many times a second under load to save some 10 MB.
+const gcPercent = 400
+
+// The deadlines of a connection. A client that sends a request or reads its
+// response too slowly is disconnected. writeTimeout is counted from the request's
+// header on; it must be the longer one, so that a request whose body stalls until
+// readTimeout still gets its 408.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+)
+
+// Options say where the service listens and where its data is.
+type Options struct {
+	Addr     string // host:port to listen on
+	DataDir  string // directory of the records, API keys and export files; created if needed
+	DynamoDB string // URL of a DynamoDB endpoint that holds all data but the export files; "" for DataDir
+	Verbose  bool   // log every request
+}
+
+// Run serves until ctx is done, then finishes the requests in progress and closes
+// the stores. It reads the environment variables of a deployment with getenv,
+// prints to stdout where the service is, and logs to stderr.
+func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
+	level := slog.LevelWarn
+	if o.Verbose {
+		level = slog.LevelInfo
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	cfg, err := loadConfig(getenv)
+	if err != nil {
+		return err
+	}
+	b, err := openBackend(ctx, getenv, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	exports, err := openExports(b, o.DataDir, getenv, logger)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
+	}
+	defer listener.Close() //nolint:errcheck // the server closes it too
+	handler, err := newHandler(cfg, listener.Addr(), b, logger)
+	if err != nil {
+		return err
+	}
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	running, stop := context.WithCancel(ctx)
+	defer func() { stop(); exports.runner.Wait() }() // unfinished jobs continue at the next start
+	if err := exports.start(running); err != nil {
+		return err
+	}
+	greet(stdout, listener.Addr(), b, cfg)
+	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
+}
+
+// loadConfig is httpapi.LoadConfig with another default: a deployment requires
+// API keys unless told otherwise, a developer's machine does not.
+func loadConfig(getenv func(string) string) (httpapi.Config, error) {
+	return httpapi.LoadConfig(func(name string) string {
+		if value := getenv(name); value != "" || name != "AUTH_MODE" {
+			return value
+		}
+		return "none"
+	})
+}
+
+// serve serves until ctx is done, then waits for the requests in progress.
+func serve(ctx context.Context, server *http.Server, listener net.Listener, stdout io.Writer) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	fmt.Fprintln(stdout, "\nStopping: finishing the requests in progress.")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return fmt.Errorf("requests were still in progress after %s: %w", drainTimeout, err)
+	}
+	fmt.Fprintln(stdout, "Stopped.")
+	return nil
+}
+
+// newHandler returns the handlers of all routes over the stores of b.
+//
+// While API keys are off, a server on a loopback address only serves loopback
+// host names: a web page whose own name was rebound to that address could read
+// everything otherwise.
+func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
+	limiter, err := cfg.Limiter(b.counters, memstore.New())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := access.NewAuthenticator(b.keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	stores := b.stores
+	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
+	return httpapi.New(limiter, stores, httpapi.Options{
+		Access: keys, AccessOff: cfg.AccessOff,
+		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
+		LoopbackOnly: cfg.AccessOff && isLoopback(addr), Logger: logger,
+	})
+}
+
+// newServer returns the server of handler with the deadlines of a connection.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+
+		// "OPTIONS *" gets the response of the default route.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// greet prints where the service is, who may use it and what to try.
+func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
+	url := "http://" + addr.String()
+	keys, header := "off: whoever reaches this address can read and write", ""
+	if !cfg.AccessOff {
+		keys, header = "on", ` -H "Authorization: Bearer $KEY"`
+	}
+	fmt.Fprintf(w, `Sluice listens on %s
+  records in %s, rate limit counters in %s
+  limits per address and second: %d records, %d imports, %d requests a route
+  the dashboard is at %s/dashboard
+  API keys are %s
+`, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
+	if !cfg.AccessOff {
+		fmt.Fprintf(w, `
+Create a key ("go run ./cmd/sluice" in place of "sluice" in a checkout):
+  KEY=$(sluice keys create %s --scope import --scope export)
+`, b.keyFlags)
+	}
+	fmt.Fprintf(w, `
+Try:
+  curl -i%[2]s %[1]s/create_entity -H 'Content-Type: application/json' -d '{"id":"ada","type":"person","attributes":{"born":1815}}'
+  curl -i%[2]s %[1]s/entity/ada
+  curl -i%[2]s '%[1]s/entity?limit=50'
+  curl -i%[2]s %[1]s/create_event -H 'Content-Type: application/json' -d '{"name":"signed_up","entity_id":"ada"}'
+  curl -i%[2]s %[1]s/event
+
+Ctrl-C stops it.
+`, url, header)
+	if cfg.AccessOff && !isLoopback(addr) {
+		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and API keys are off. Set AUTH_MODE=api-key.\n", addr)
+	}
+}
+
+// isLoopback reports whether addr can be reached only from this machine.
+func isLoopback(addr net.Addr) bool {
+	host, err := netip.ParseAddrPort(addr.String())
+	return err == nil && host.Addr().IsLoopback()
+}
