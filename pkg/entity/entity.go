@@ -112,12 +112,14 @@ type Writer interface {
 	// returns the entity that is stored afterwards and whether that is e.
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
-	// Update replaces an entity by what change makes of it, which keeps its ID,
-	// Type and CreatedAt, and returns it. No other write comes between what
-	// change is given and the replacement: if one does, change is called again
-	// with the entity that it left, so concurrent updates lose nothing. An error
-	// of change is returned as it is or wrapped, with nothing written. Without
-	// an entity of that id the error is a *record.Error of kind NotFound.
+	// Update replaces an entity with what change returns for it, which keeps its
+	// ID, Type and CreatedAt, and returns that. If change returns the entity as it
+	// is, nothing is written. No other write comes between the read that change is
+	// given and the replacement: if one does, change is called again with the
+	// entity that it left, so concurrent updates lose nothing. If that happens too
+	// often, the error is of kind Unavailable. An error of change is returned,
+	// possibly wrapped. If no entity has the id, the error is a *record.Error of
+	// kind NotFound. In all these cases nothing is written.
 	Update(ctx context.Context, workspace, id string, change func(Entity) (Entity, error)) (stored Entity, err error)
 
 	// Delete removes an entity. That there is none is not an error.

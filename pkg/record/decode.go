@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -18,6 +17,8 @@ type Member struct {
 	Name   string // decoded
 	Quoted []byte // the name as it is written
 	Value  []byte // JSON
+
+	members []Member // of an object that was read deeply, which has no Value
 }
 
 var (
@@ -28,52 +29,63 @@ var (
 // Members returns the members of a JSON object in their order. They share the
 // bytes of object. It fails if object is anything but one JSON object, or if it
 // has a duplicate name at any level, invalid UTF-8 or a lone surrogate.
-func Members(object []byte) ([]Member, error) {
-	all, err := members(object)
+func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
+
+// readMembers is Members. If deep is set, members that are objects have their
+// members in place of a Value.
+func readMembers(object []byte, deep bool) ([]Member, error) {
+	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // which it does not copy
+	members, err := r.object(deep)
+	if err == nil {
+		if _, end := r.dec.ReadToken(); end != io.EOF {
+			err = errors.New("there is more after it")
+		}
+	}
 	if err != nil && err != errKind {
 		err = syntaxError(err)
 	}
-	return all, err
+	return members, err
 }
 
-// decoders are reused for the memory in which they note the names of members.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+// reader reads a JSON text. Values that it returns share the text's bytes.
+type reader struct {
+	text []byte
+	dec  *jsontext.Decoder
+}
 
-func members(object []byte) (all []Member, err error) {
-	dec := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(dec)
-	dec.Reset(bytes.NewBuffer(object)) // which it does not copy
-	next := func() ([]byte, error) {
-		value, err := dec.ReadValue()
-		end := int(dec.InputOffset())
-		return object[end-len(value) : end], err
-	}
-	open, err := dec.ReadToken()
+func (r reader) value() ([]byte, error) {
+	value, err := r.dec.ReadValue()
+	end := int(r.dec.InputOffset())
+	return r.text[end-len(value) : end], err
+}
+
+func (r reader) object(deep bool) (members []Member, err error) {
+	open, err := r.dec.ReadToken()
 	switch {
 	case err != nil:
 		return nil, err
 	case open.Kind() != '{':
 		return nil, errKind
 	}
-	for dec.PeekKind() == '"' {
+	for r.dec.PeekKind() == '"' {
 		var m Member
-		if m.Quoted, err = next(); err != nil {
-			return nil, err
-		}
-		if m.Value, err = next(); err != nil {
+		if m.Quoted, err = r.value(); err != nil {
 			return nil, err
 		}
 		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // which is valid
 		m.Name = string(name)
-		all = append(all, m)
+		if deep && r.dec.PeekKind() == '{' {
+			m.members, err = r.object(deep)
+		} else {
+			m.Value, err = r.value()
+		}
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, m)
 	}
-	if _, err := dec.ReadToken(); err != nil { // the end of the object
-		return nil, err
-	}
-	if _, err := dec.ReadToken(); err != io.EOF {
-		return nil, errors.New("there is more after it")
-	}
-	return all, nil
+	_, err = r.dec.ReadToken() // the end of the object
+	return members, err
 }
 
 // syntaxError returns err as what is wrong with a text, with the byte where it is.

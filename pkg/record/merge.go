@@ -1,73 +1,66 @@
 package record
 
-import (
-	"bytes"
-	"fmt"
-)
+import "fmt"
 
 // MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396): it
 // removes members that are null in patch, merges objects and replaces everything
 // else. What patch does not name keeps its bytes and its place; new members come
 // last, in the patch's order. Applying the same patch again changes nothing. It
-// fails if target or patch is not a JSON object (see Members).
+// fails if target or patch is not a JSON object (see Members). It reads each of
+// them once, however deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
-	had, err := Members(target)
+	members, err := readMembers(target, true)
 	if err != nil {
 		return nil, fmt.Errorf("merge into attributes: %w", err)
 	}
-	changes, err := Members(patch)
+	changes, err := readMembers(patch, true)
 	if err != nil {
 		return nil, fmt.Errorf("merge patch: %w", err)
 	}
-	at := make(map[string]int, len(had))
-	for i, m := range had {
-		at[m.Name] = i
-	}
-	for _, change := range changes {
-		i, known := at[change.Name]
-		switch {
-		case string(change.Value) == "null":
-			if known {
-				had[i].Value = nil
-			}
-			continue
-		case !known:
-			i = len(had)
-			at[change.Name] = i
-			had = append(had, Member{Name: change.Name, Quoted: change.Quoted})
-		}
-		if change.Value[0] != '{' {
-			had[i].Value = change.Value
-			continue
-		}
-		// Merging into anything but an object starts from an empty one, so that
-		// the patch's nulls do not become values.
-		below := had[i].Value
-		if len(below) == 0 || below[0] != '{' {
-			below = Attributes("{}")
-		}
-		if had[i].Value, err = MergeAttributes(below, change.Value); err != nil {
-			return nil, err
-		}
-	}
-	return object(had), nil
+	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// object returns the JSON object of the members that have a value.
-func object(all []Member) Attributes {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for _, m := range all {
-		if m.Value == nil {
+// merge is the function MergePatch of RFC 7396, section 2, for the members of
+// objects that were read deeply. A member that it removes has no Quoted.
+func merge(target, patch []Member) []Member {
+	at := make(map[string]int, len(target))
+	for i, m := range target {
+		at[m.Name] = i
+	}
+	for _, change := range patch {
+		i, exists := at[change.Name]
+		if string(change.Value) == "null" {
+			if exists {
+				target[i].Quoted = nil
+			}
 			continue
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
+		if !exists {
+			i = len(target)
+			target = append(target, Member{Name: change.Name, Quoted: change.Quoted})
 		}
-		b.Write(m.Quoted)
-		b.WriteByte(':')
-		b.Write(m.Value)
+		m := &target[i]
+		m.Value, m.members = change.Value, merge(m.members, change.members)
 	}
-	b.WriteByte('}')
-	return b.Bytes()
+	return target
+}
+
+// appendObject appends the JSON object of members to b.
+func appendObject(b []byte, members []Member) []byte {
+	b = append(b, '{')
+	for _, m := range members {
+		if m.Quoted == nil {
+			continue
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(b, m.Quoted...), ':')
+		if m.Value == nil {
+			b = appendObject(b, m.members)
+		} else {
+			b = append(b, m.Value...)
+		}
+	}
+	return append(b, '}')
 }

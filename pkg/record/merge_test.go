@@ -1,6 +1,8 @@
 package record_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 
 	"sluice/pkg/record"
@@ -47,5 +49,28 @@ func TestMergeAttributes(t *testing.T) {
 		if got, err := record.MergeAttributes(record.Attributes(`{}`), record.Attributes(bad)); err == nil {
 			t.Errorf("%s as patch: %s", bad, got)
 		}
+	}
+}
+
+// What a merge allocates depends on the size of its texts, not on their depth.
+func TestMergeAttributesOfDeepObjectsIsLinear(t *testing.T) {
+	nest := func(depth int, content string) record.Attributes {
+		return record.Attributes(strings.Repeat(`{"a":`, depth-1) + content + strings.Repeat(`}`, depth-1))
+	}
+	long := strings.Repeat("x", record.MaxAttributesBytes-1000)
+	allocated := func(depth int) uint64 {
+		target, patch := nest(depth, `{"b":"`+long+`"}`), nest(depth, `{"c":"`+long+`"}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		merged, err := record.MergeAttributes(target, patch)
+		runtime.ReadMemStats(&after)
+		if want := nest(depth, `{"b":"`+long+`","c":"`+long+`"}`); err != nil || string(merged) != string(want) {
+			t.Errorf("depth %d: %d bytes, error %v; want %d bytes", depth, len(merged), err, len(want))
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	flat, deep := allocated(1), allocated(record.MaxDepth)
+	if deep > 2*flat {
+		t.Errorf("%d levels allocate %d bytes, one level %d", record.MaxDepth, deep, flat)
 	}
 }

@@ -8,10 +8,13 @@
 package boltstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
+	"sync"
 
 	"go.etcd.io/bbolt"
 
@@ -26,6 +29,8 @@ const byType = "entities_by_type"
 // Store is an entity.Store. It is safe for concurrent use.
 type Store struct {
 	workspaces *boltrecord.Workspaces
+	seed       maphash.Seed
+	turns      [64]sync.Mutex // of updates, by a hash of the entity
 }
 
 // New returns a Store in db, which other stores may share. The caller closes db.
@@ -37,7 +42,7 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("entity boltstore: %w", err)
 	}
-	return &Store{workspaces: workspaces}, nil
+	return &Store{workspaces: workspaces, seed: maphash.MakeSeed()}, nil
 }
 
 // index adds e to the index by type.
@@ -62,26 +67,51 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 }
 
 // Update implements entity.Store. bbolt runs one writing transaction at a time, so
-// no other write comes between.
-func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (stored entity.Entity, err error) {
-	err = s.workspaces.Update(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
-		value := entities.Get([]byte(id))
-		if value == nil {
-			return record.NotFoundError("entity", id)
+// change is called outside it: the transaction only compares and puts. Updates of
+// one entity take turns, because of concurrent ones all but the first would have
+// called change without effect.
+func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (entity.Entity, error) {
+	turn := &s.turns[maphash.String(s.seed, workspace+"#"+id)%uint64(len(s.turns))]
+	turn.Lock()
+	defer turn.Unlock()
+	for {
+		stored, replaced, err := s.tryUpdate(ctx, workspace, id, change)
+		if err != nil || replaced {
+			return stored, err
 		}
-		e, err := boltrecord.Decode[entity.Entity](value)
-		if err != nil {
-			return err
-		}
-		if stored, err = change(e); err != nil {
-			return err
-		}
-		return boltrecord.Put(entities, id, stored)
-	})
-	if err != nil {
-		return entity.Entity{}, err
 	}
-	return stored, nil
+}
+
+// tryUpdate is Update, but does nothing if another write comes between.
+func (s *Store) tryUpdate(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (e entity.Entity, replaced bool, err error) {
+	var was []byte
+	err = s.workspaces.View(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
+		was = bytes.Clone(entities.Get([]byte(id)))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return entity.Entity{}, false, err
+	case was == nil:
+		return entity.Entity{}, false, record.NotFoundError("entity", id)
+	}
+	if e, err = boltrecord.Decode[entity.Entity](was); err != nil {
+		return entity.Entity{}, false, err
+	}
+	if e, err = change(e); err != nil {
+		return entity.Entity{}, false, err
+	}
+	value, err := boltrecord.Encode(e)
+	if err != nil || bytes.Equal(value, was) {
+		return e, true, err
+	}
+	err = s.workspaces.Update(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
+		if replaced = bytes.Equal(entities.Get([]byte(id)), was); !replaced {
+			return nil
+		}
+		return entities.Put([]byte(id), value)
+	})
+	return e, replaced, err
 }
 
 // Delete implements entity.Store.

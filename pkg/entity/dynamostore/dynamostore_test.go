@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -100,7 +101,7 @@ func TestEachMethodIsOneCall(t *testing.T) {
 }
 
 // An update that nothing comes between is a read and a write; each write that
-// does come between costs one more.
+// does come between costs one more of both.
 func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
 	t.Parallel()
 	l := &log{Client: dynamolocal.Client(t)}
@@ -132,8 +133,33 @@ func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
 		t.Errorf("stored %s, error %v", got.Attributes, err)
 	}
 	const read = "get, consistent true"
-	if want := []string{read, "put", read, "put", "put", read, "put", "put", "put"}; !slices.Equal(l.calls, want) {
+	if want := []string{read, "put", read, "put", read, "put", read, "put", read, "put", read, "put"}; !slices.Equal(l.calls, want) {
 		t.Errorf("calls %q, want %q", l.calls, want)
+	}
+}
+
+func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
+	t.Parallel()
+	l := &log{Client: dynamolocal.Client(t)}
+	s := open(t, l, dynamolocal.Table(t, "EntitiesTable"))
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{"a":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	const read = "get, consistent true"
+	for _, tt := range []struct {
+		patch string
+		calls []string
+	}{
+		{`{}`, []string{read}}, {`{"a":1}`, []string{read}}, {`{"b":null}`, []string{read}},
+		{`{"a":2}`, []string{read, "put"}}, {`{"a":2}`, []string{read}},
+	} {
+		l.calls = nil
+		if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(tt.patch), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(l.calls, tt.calls) {
+			t.Errorf("%s: calls %q, want %q", tt.patch, l.calls, tt.calls)
+		}
 	}
 }
 
@@ -151,7 +177,10 @@ func TestAnUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
-		return e, s.Delete(t.Context(), "default", "a")
+		if err := s.Delete(t.Context(), "default", "a"); err != nil {
+			return e, err
+		}
+		return appendDigit("1")(e)
 	})
 	var failure *record.Error
 	if !errors.As(err, &failure) || failure.Kind != record.NotFound {

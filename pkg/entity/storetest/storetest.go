@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{"a list of a type has the entities of that type alone", testTypes},
 		{"a count has the entities of a type that are old enough", testCount},
 		{"an update replaces what is stored", testUpdate},
+		{"an update starts again from what another write left", testUpdateStartsAgain},
 		{"concurrent updates lose nothing", testConcurrentUpdates},
 		{"an update whose change fails changes nothing", testFailingUpdate},
 		{"an entity that is deleted is gone from everywhere", testDelete},
@@ -497,7 +498,30 @@ func testUpdate(t *testing.T, s entity.Store) {
 	wantNotFound(t, s, workspace, "c")
 }
 
-// testConcurrentUpdates counts up one entity from many goroutines.
+func testUpdateStartsAgain(t *testing.T, s entity.Store) {
+	fillIDs(t, s, workspace, "a")
+	between := plain("a")
+	between.Attributes = record.Attributes(`{"between":true}`)
+	var given []string
+	stored, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
+		if given = append(given, string(e.Attributes)); len(given) == 1 {
+			if err := s.Delete(t.Context(), workspace, "a"); err != nil {
+				return e, err
+			}
+			fill(t, s, workspace, between)
+		}
+		return set(`{"updated":true}`, e.UpdatedAt)(e)
+	})
+	if want := []string{string(plain("a").Attributes), string(between.Attributes)}; !slices.Equal(given, want) {
+		t.Errorf("change was given %q, want %q", given, want)
+	}
+	if got, getErr := s.Get(t.Context(), workspace, "a"); err != nil || getErr != nil || !reflect.DeepEqual(got, stored) {
+		t.Errorf("updated %+v, error %v; stored %+v, error %v", stored, err, got, getErr)
+	}
+}
+
+// testConcurrentUpdates counts up one entity from many goroutines. Those that
+// others come before too often are not applied, and try again.
 func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	const workers, each = 8, 5
 	e := plain("a")
@@ -506,14 +530,14 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for range each {
-				_, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
-					n, err := strconv.Atoi(string(e.Attributes))
-					e.Attributes = record.Attributes(strconv.Itoa(n + 1))
-					return e, err
-				})
-				if err != nil {
+			for applied := 0; applied < each; {
+				_, err := s.Update(t.Context(), workspace, "a", increment)
+				switch {
+				case err == nil:
+					applied++
+				case !isKind(err, record.Unavailable):
 					t.Error(err)
+					return
 				}
 			}
 		})
@@ -523,6 +547,13 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	if want := strconv.Itoa(workers * each); err != nil || string(got.Attributes) != want {
 		t.Errorf("after %s updates the entity holds %s, error %v", want, got.Attributes, err)
 	}
+}
+
+// increment is a change that adds 1 to attributes that are a number.
+func increment(e entity.Entity) (entity.Entity, error) {
+	n, err := strconv.Atoi(string(e.Attributes))
+	e.Attributes = record.Attributes(strconv.Itoa(n + 1))
+	return e, err
 }
 
 func testFailingUpdate(t *testing.T, s entity.Store) {

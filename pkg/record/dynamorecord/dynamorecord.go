@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,21 +36,29 @@ type Querier interface {
 // If the SDK retries a put whose response was lost, the retry finds the item of
 // the first attempt: created is then false and stored equals item.
 func Create(ctx context.Context, client Putter, table, hashKey string, item Item) (stored Item, created bool, err error) {
-	return putIf(ctx, client, &dynamodb.PutItemInput{
-		TableName:                &table,
-		Item:                     item,
-		ConditionExpression:      aws.String("attribute_not_exists(#key)"),
-		ExpressionAttributeNames: map[string]string{"#key": hashKey},
+	_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           &table,
+		Item:                                item,
+		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
+		ExpressionAttributeNames:            map[string]string{"#key": hashKey},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
+	var exists *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &exists):
+		return exists.Item, false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	return item, true, nil
 }
 
 // Replace puts item in place of an item with the same key, if that still has the
-// attributes of was. It returns the item that the table then has, nil if it has
-// none with that key, and whether that is item. It makes one call.
+// attributes of was, and reports whether it did. It makes one call.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of
-// the first attempt: replaced is then false and stored equals item.
-func Replace(ctx context.Context, client Putter, table string, was, item Item) (stored Item, replaced bool, err error) {
+// the first attempt: replaced is then false.
+func Replace(ctx context.Context, client Putter, table string, was, item Item) (replaced bool, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                 &table,
 		Item:                      item,
@@ -60,28 +66,16 @@ func Replace(ctx context.Context, client Putter, table string, was, item Item) (
 		ExpressionAttributeValues: make(Item, len(was)),
 	}
 	var conditions []string
-	for i, name := range slices.Sorted(maps.Keys(was)) {
-		nameKey, valueKey := fmt.Sprintf("#n%d", i), fmt.Sprintf(":v%d", i)
-		conditions = append(conditions, nameKey+" = "+valueKey)
-		in.ExpressionAttributeNames[nameKey], in.ExpressionAttributeValues[valueKey] = name, was[name]
+	for name, value := range was {
+		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
+		in.ExpressionAttributeNames["#"+name], in.ExpressionAttributeValues[":"+name] = name, value
 	}
 	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
-	return putIf(ctx, client, in)
-}
-
-// putIf makes a conditional put. It returns the item that the table then has, and
-// whether that is the item of the put.
-func putIf(ctx context.Context, client Putter, in *dynamodb.PutItemInput) (stored Item, put bool, err error) {
-	in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	_, err = client.PutItem(ctx, in)
-	var failed *types.ConditionalCheckFailedException
-	switch {
-	case errors.As(err, &failed):
-		return failed.Item, false, nil
-	case err != nil:
-		return nil, false, err
+	if differs := new(types.ConditionalCheckFailedException); errors.As(err, &differs) {
+		return false, nil
 	}
-	return in.Item, true, nil
+	return err == nil, err
 }
 
 // Get returns the item with that key, nil if the table has none. The read is

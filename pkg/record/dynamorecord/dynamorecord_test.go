@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -266,6 +267,100 @@ func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
 	}
 	if total > 48 || asks > 8 {
 		t.Errorf("%d items were read in %d queries for a page of 40 that is spread evenly over 8", total, asks)
+	}
+}
+
+// sized answers queries of parts that have as many items of given sizes, in a
+// random order. Like DynamoDB it returns about a megabyte at most.
+type sized struct {
+	sizes []int      // of the items of a part, by part
+	keys  [][]string // sorted, by part
+
+	mu           sync.Mutex
+	items, bytes int // that were read
+}
+
+func newSized(seed uint64, sizes ...int) *sized {
+	s, random := &sized{sizes: sizes}, rand.New(rand.NewPCG(seed, 0))
+	for range sizes {
+		keys := make([]string, 20)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("%016x", random.Uint64())
+		}
+		slices.Sort(keys)
+		s.keys = append(s.keys, keys)
+	}
+	return s
+}
+
+func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	part, err := strconv.Atoi(*in.IndexName)
+	if err != nil {
+		return nil, err
+	}
+	keys, size, out := s.keys[part], s.sizes[part], &dynamodb.QueryOutput{}
+	if after, ok := in.ExclusiveStartKey["key"].(*types.AttributeValueMemberS); ok {
+		keys = keys[slices.Index(keys, after.Value)+1:]
+	}
+	n := min(int(*in.Limit), len(keys), 1+1<<20/size)
+	for _, key := range keys[:n] {
+		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key), "text": dynamorecord.Text(strings.Repeat("x", size))})
+	}
+	if n < len(keys) {
+		out.LastEvaluatedKey = out.Items[n-1]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items += n
+	s.bytes += n * size
+	return out, nil
+}
+
+// merge reads a page of at most 200 items and checks that it has the first items.
+func (s *sized) merge(t *testing.T) (page []dynamorecord.Item) {
+	t.Helper()
+	var ins []*dynamodb.QueryInput
+	for i := range s.sizes {
+		ins = append(ins, &dynamodb.QueryInput{IndexName: aws.String(strconv.Itoa(i))})
+	}
+	page, _, err := dynamorecord.Merge(t.Context(), s, "key", 200, ins...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(s.keys...)))
+	for i, item := range page {
+		if key := dynamorecord.Read(item).Text("key"); key != all[i] {
+			t.Fatalf("item %d is %s, want %s", i, key, all[i])
+		}
+	}
+	return page
+}
+
+const large = 255_000
+
+func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := newSized(seed, slices.Repeat([]int{large}, 64)...)
+		if seed == 0 {
+			s.keys[0] = nil // so that the first query says nothing about sizes
+		}
+		if page := s.merge(t); len(page) != 9 || s.items > len(s.sizes)+len(page) {
+			t.Errorf("seed %d: %d items were read for a page of %d from %d parts", seed, s.items, len(page), len(s.sizes))
+		}
+	}
+}
+
+// The items of the parts that are read first are small, those of the others large.
+func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
+	t.Parallel()
+	const parts, bound = 64, 36 << 20
+	for _, small := range []int{1, 8, 32} {
+		sizes := slices.Concat(slices.Repeat([]int{300}, small), slices.Repeat([]int{large}, parts-small))
+		s := newSized(0, sizes...)
+		if s.merge(t); s.bytes > bound {
+			t.Errorf("%d parts with small items: %d bytes were read, want %d at most", small, s.bytes, bound)
+		}
 	}
 }
 

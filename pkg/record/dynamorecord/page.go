@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -18,6 +19,15 @@ const (
 	readUnitBytes  = 4096 // DynamoDB bills what a query reads in steps of this size
 	fillFactor     = 0.9  // how much of read units to fill by the mean size of items, because sizes vary
 	maxConcurrency = 16   // queries of one page at the same time
+
+	// aheadBytes is about how much is read at once of items that may turn out not to
+	// be on the page: one of the largest.
+	aheadBytes = record.MaxAttributesBytes
+
+	// manyParts is the number of queries from which on a share of the page from each
+	// could be too much: before the size of any item is known, such a query asks for
+	// one. With fewer queries, that would often cost one more.
+	manyParts = 48
 
 	// countItems bounds the items that one call counts. DynamoDB stops after a
 	// megabyte in any case; DynamoDB Local does so only after it has read all that
@@ -62,7 +72,8 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 // It reads little that it does not return. It asks one query first, for its share
 // of the page, because it does not know how large items are; then the others, at
 // once; then those that may have further items of the page, at once, until there
-// are none.
+// are none. What it asks a query for depends on the sizes of that query's items, and
+// before it knows those, on the sizes of all items read until then.
 func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins ...*dynamodb.QueryInput) (items []Item, more bool, err error) {
 	m := &merger{client: client, sortKey: sortKey, limit: min(limit, math.MaxInt32-1)}
 	if forward := ins[0].ScanIndexForward; forward != nil && !*forward {
@@ -72,7 +83,7 @@ func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins .
 		m.parts = append(m.parts, &part{in: in})
 	}
 	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
-		if err := m.read(ctx, parts, m.wanted()); err != nil {
+		if err := m.read(ctx, parts, 0); err != nil {
 			return nil, false, err
 		}
 	}
@@ -86,7 +97,7 @@ func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins .
 			}
 			return items, end != nil, nil
 		}
-		if err := m.read(ctx, missing, m.wanted()-m.settled(page, missing)); err != nil {
+		if err := m.read(ctx, m.nearest(missing), m.settled(page, missing)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -98,13 +109,17 @@ type merger struct {
 	sortKey    string
 	descending bool
 	limit      int
-	parts      []*part
+
+	mu    sync.Mutex // while queries run
+	parts []*part
+	sizes mean // of the items of all parts
 }
 
 // part is what has been read of one query.
 type part struct {
 	in    *dynamodb.QueryInput
 	items []candidate
+	sizes mean
 	done  bool // there is nothing after items
 }
 
@@ -114,6 +129,14 @@ type candidate struct {
 	key  string // value of the sort key
 	size int    // in bytes
 }
+
+// mean is a mean of numbers.
+type mean struct{ sum, count int }
+
+func (m *mean) add(n int) { m.sum, m.count = m.sum+n, m.count+1 }
+
+// value returns 0 if there are no numbers.
+func (m mean) value() float64 { return float64(m.sum) / float64(max(m.count, 1)) }
 
 // compare orders keys in the direction of the page.
 func (m *merger) compare(a, b string) int {
@@ -151,6 +174,19 @@ func (m *merger) missing(end *candidate) (missing []*part) {
 	return missing
 }
 
+// nearest returns those of missing whose unread items may come first, as many as
+// have about aheadBytes of them: these may show that the page ends before the unread
+// items of the others.
+func (m *merger) nearest(missing []*part) []*part {
+	slices.SortStableFunc(missing, func(a, b *part) int {
+		if len(a.items) == 0 || len(b.items) == 0 {
+			return cmp.Compare(len(a.items), len(b.items))
+		}
+		return m.compare(a.items[len(a.items)-1].key, b.items[len(b.items)-1].key)
+	})
+	return missing[:min(len(missing), max(1, int(aheadBytes/m.sizes.value())))]
+}
+
 // before reports whether p, which is not done, may have unread items before key.
 func (m *merger) before(p *part, key string) bool {
 	return len(p.items) == 0 || m.compare(p.items[len(p.items)-1].key, key) < 0
@@ -169,71 +205,65 @@ func (m *merger) settled(page []candidate, missing []*part) int {
 // wanted returns how many items fill a page and show that there are more, as far
 // as the sizes of those read so far tell.
 func (m *merger) wanted() int {
-	if mean := m.meanSize(); mean > 0 {
-		return min(m.limit+1, int(record.MaxPageBytes/mean)+2)
+	if size := m.sizes.value(); size > 0 {
+		return min(m.limit+1, int(record.MaxPageBytes/size)+2)
 	}
 	return m.limit + 1
 }
 
-// meanSize returns the mean size in bytes of the items read so far, 0 if there
-// are none.
-func (m *merger) meanSize() float64 {
-	bytes, count := 0, 0
-	for _, p := range m.parts {
-		for _, c := range p.items {
-			bytes += c.size
-			count++
-		}
-	}
-	return float64(bytes) / float64(max(count, 1))
-}
-
-// read reads on in parts, at once, to find the items that the page lacks.
-func (m *merger) read(ctx context.Context, parts []*part, lacking int) error {
-	n := m.share(lacking)
+// read reads on in parts, at once, to find the items of the page that are not
+// settled.
+func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
 	for _, p := range parts {
-		group.Go(func() error { return m.readPart(ctx, p, n) })
+		group.Go(func() error { return m.readPart(ctx, p, settled) })
 	}
 	return group.Wait()
 }
 
-// share returns how many items to ask a part for if the page lacks that many:
-// as many as each part has of them on average, and those that most likely fit
-// into the same read units. The latter cost nothing, and may save a call.
-func (m *merger) share(lacking int) int {
+// share returns how many items to ask p for: as many of those that the page lacks
+// as each part has on average, and those that most likely fit into the same read
+// units. The latter cost nothing, and may save a call.
+func (m *merger) share(p *part, settled int) int {
+	size := cmp.Or(p.sizes.value(), m.sizes.value())
+	if size == 0 && len(m.parts) >= manyParts {
+		return 1
+	}
 	unread := 0
 	for _, p := range m.parts {
 		if !p.done {
 			unread++
 		}
 	}
-	n := lacking
-	if unread > 1 {
-		n = (lacking + unread - 1) / unread
-	}
-	n = max(n, 1)
-	if mean := m.meanSize(); mean > 0 {
-		paid := math.Ceil(float64(n)*mean/readUnitBytes) * readUnitBytes
-		n = max(n, min(int(fillFactor*paid/mean), lacking))
+	lacking := m.wanted() - settled
+	n := max((lacking+unread-1)/unread, 1)
+	if size > 0 {
+		paid := math.Ceil(float64(n)*size/readUnitBytes) * readUnitBytes
+		n = max(n, min(int(fillFactor*paid/size), lacking))
 	}
 	return n
 }
 
-// readPart reads the next n items of p.
-func (m *merger) readPart(ctx context.Context, p *part, n int) error {
-	p.in.Limit = aws.Int32(int32(n))
+// readPart reads the next items of p.
+func (m *merger) readPart(ctx context.Context, p *part, settled int) error {
+	m.mu.Lock()
+	p.in.Limit = aws.Int32(int32(m.share(p, settled)))
+	m.mu.Unlock()
 	out, err := m.client.Query(ctx, p.in)
 	if err != nil {
 		return err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, item := range out.Items {
 		c := candidate{item: item, size: size(item)}
 		if s, ok := item[m.sortKey].(*types.AttributeValueMemberS); ok {
 			c.key = s.Value
 		}
 		p.items = append(p.items, c)
+		p.sizes.add(c.size)
+		m.sizes.add(c.size)
 	}
 	p.in.ExclusiveStartKey = out.LastEvaluatedKey
 	p.done = len(out.LastEvaluatedKey) == 0
