@@ -229,6 +229,9 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 			for b := range queue {
 				b.err = im.send(ctx, b)
 				close(b.sent)
+				if b.err != nil {
+					return nil // commit returns the error once it gets to b
+				}
 			}
 			return nil
 		})
