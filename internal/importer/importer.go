@@ -38,7 +38,7 @@ type Options struct {
 	Update   bool   // merge the attributes of entities that exist with other content
 	Workers  int    // concurrent calls, at least 1
 	Journal  string // path of the journal; not used with Stdin
-	Rejects  string // path of the file for rejected records
+	Rejects  string // path of the file for rejected records, which must not exist unless an earlier import left it
 	Again    bool   // import a file again that was imported
 }
 
@@ -90,9 +90,9 @@ type task struct {
 
 // mark is how far an import is, as its journal saves it.
 type mark struct {
-	Line         int64  `json:"line"` // every record that begins up to here is dealt with
-	RejectsBytes int64  `json:"rejects_bytes"`
-	Counts       Counts `json:"counts"`
+	Line    int64   `json:"line"` // every record that begins up to here is dealt with
+	Rejects written `json:"rejects"`
+	Counts  Counts  `json:"counts"`
 }
 
 // importer is one run of an import.
@@ -100,9 +100,10 @@ type importer struct {
 	Options
 	client  *client.Client
 	journal *journal.Journal // nil for standard input
-	seed    string           // of the ids of records that have none
-	task    task             // the zero value for standard input
-	mark    mark             // changed only by commit while workers run
+	rejects *rejectFile
+	seed    string // of the ids of records that have none
+	task    task   // the zero value for standard input
+	mark    mark   // changed only by commit while workers run
 
 	calls, refused atomic.Int64
 	shown          atomic.Pointer[progress.State]
@@ -122,7 +123,9 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	if o.Path == "-" {
 		fmt.Fprintln(stderr, "Standard input has no journal: if this is stopped, sending it again doubles records without an id.")
 		im.seed = rand.Text()
-		err = im.run(ctx, o.Stdin, stderr)
+		if im.rejects, err = newRejects(o.Rejects, written{}); err == nil {
+			err = im.run(ctx, o.Stdin, stderr)
+		}
 	} else {
 		err = im.runFile(ctx, stderr)
 	}
@@ -160,13 +163,16 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
 	switch finished := im.journal.FinishedAt; {
 	case im.journal.ID == "" || finished != nil && im.Again:
-		im.mark = mark{}
-		err = im.journal.Begin()
+		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
+			im.mark = mark{}
+			err = im.journal.Begin()
+		}
 	case finished != nil:
 		fmt.Fprintf(stderr, "Imported already, finished at %s; --again imports it again.\n", finished.Format(time.RFC3339))
 		return nil
-	case im.mark.Line > 0:
+	default:
 		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+		im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line)
 	}
 	if err != nil {
 		return err
@@ -193,11 +199,7 @@ func identify(file io.ReadSeeker) (size int64, sum string, err error) {
 // commit deals with the results in the order of the file. The first error stops
 // them all.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
-	rejects, err := openRejects(im.Rejects, im.mark.RejectsBytes)
-	if err != nil {
-		return fmt.Errorf("open the reject file: %w", err)
-	}
-	defer func() { err = errors.Join(err, rejects.close()) }()
+	defer func() { err = errors.Join(err, im.rejects.close()) }()
 	im.show(0)
 	defer progress.Start(stderr, im.noun(), func() progress.State {
 		s := *im.shown.Load()
@@ -233,7 +235,7 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 			return nil
 		})
 	}
-	g.Go(func() error { return im.commit(order, rejects) })
+	g.Go(func() error { return im.commit(order) })
 	if err := errors.Join(g.Wait(), im.save()); err != nil {
 		return err
 	}
@@ -244,17 +246,17 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 }
 
 // commit deals with the results of batches in the order of the file.
-func (im *importer) commit(order <-chan *batch, rejects *rejectFile) error {
+func (im *importer) commit(order <-chan *batch) error {
 	var saved time.Time
 	for b := range order {
 		<-b.sent
 		if b.err != nil {
 			return b.err
 		}
-		if err := rejects.write(b.rejects); err != nil {
+		if err := im.rejects.write(b.rejects); err != nil {
 			return fmt.Errorf("write the reject file: %w", err)
 		}
-		im.mark.Line, im.mark.RejectsBytes = b.line, rejects.size
+		im.mark.Line, im.mark.Rejects = b.line, im.rejects.written()
 		im.mark.Counts.add(b.counts)
 		im.show(b.offset)
 		if time.Since(saved) >= markInterval {
@@ -267,10 +269,14 @@ func (im *importer) commit(order <-chan *batch, rejects *rejectFile) error {
 	return nil
 }
 
-// save writes to the journal how far the import is.
+// save writes to the journal how far the import is. What it says of the reject file
+// is on the disk by then.
 func (im *importer) save() error {
 	if im.journal == nil {
 		return nil
+	}
+	if err := im.rejects.sync(); err != nil {
+		return err
 	}
 	return im.journal.Save(im.mark)
 }
