@@ -15,17 +15,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-func importCommand(getenv func(string) string) *cobra.Command {
-	var (
-		o      importer.Options
-		c      = connection{getenv: getenv}
-		format string
-		asJSON bool
-	)
-	cmd := &cobra.Command{
-		Use:   "import {events|entities} FILE",
-		Short: "Put the records of a file in",
-		Long: `Put the records of a file, or of standard input (-), into a service.
+const importHelp = `Put the records of a file, or of standard input (-), into a service.
 
 The file is NDJSON, one JSON object a line, or CSV with a header; it may be
 compressed with gzip. Its fields are those of the API; created_at and updated_at,
@@ -54,7 +44,19 @@ unless it is as an earlier import of FILE left it, and continues only with the o
 that it left. Ids should be unique in a file: which of two records with one id is
 accepted is not determined.
 
-` + connectionHelp + "\n\n" + exitCodesHelp,
+` + connectionHelp + "\n\n" + exitCodesHelp
+
+func importCommand(getenv func(string) string) *cobra.Command {
+	var (
+		o      importer.Options
+		c      = connection{getenv: getenv}
+		format string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "import {events|entities} FILE",
+		Short: "Put the records of a file in",
+		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
   sluice import entities --update people.csv.gz
   zcat old-*.gz | sluice import events --format ndjson -
@@ -67,8 +69,8 @@ accepted is not determined.
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Path, o.Stdin, o.URL = args[1], cmd.InOrStdin(), c.baseURL()
-			if err := checkImport(&o, args[0], format); err != nil {
+			o.Resource, o.Path, o.Stdin, o.URL = args[0], args[1], cmd.InOrStdin(), c.baseURL()
+			if err := checkImport(&o, format); err != nil {
 				return err
 			}
 			r, err := importer.Run(cmd.Context(), o, c.patientClient, cmd.ErrOrStderr())
@@ -92,16 +94,15 @@ accepted is not determined.
 
 // checkImport says what is wrong with the arguments and flags, and sets what
 // follows from others.
-func checkImport(o *importer.Options, resource, format string) (err error) {
-	o.Events = resource == "events"
+func checkImport(o *importer.Options, format string) (err error) {
 	switch {
-	case !o.Events && resource != "entities":
-		return usageError("import events or entities, not %q", resource)
+	case o.Resource != "events" && o.Resource != "entities":
+		return usageError("import events or entities, not %q", o.Resource)
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
-	case !o.Events && o.OneByOne:
+	case o.Resource == "entities" && o.OneByOne:
 		return usageError("--one-by-one is for events; entities always are")
-	case o.Events && o.Update:
+	case o.Resource == "events" && o.Update:
 		return usageError("--update is for entities; events never change")
 	}
 	if o.Format, err = chooseFormat(format, o.Path); err != nil {
