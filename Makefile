@@ -35,8 +35,10 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
+# With job control, Ctrl-C reaches only the server, and make ends well like it.
 run: ## serve the API on this machine
-	go run ./cmd/sluice serve
+	@go build -o bin/sluice ./cmd/sluice
+	@[ ! -t 0 ] || set -m; bin/sluice serve
 
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
 # The test runner comes last, so that its counts are the last line. Packages

@@ -22,31 +22,32 @@ type exportOptions struct {
 	json             bool
 }
 
+const exportHelp = `Get all records of one kind, or those that the flags choose, out of a service
+into a file, or to standard output (-). The service writes the file, in an export
+job; this command creates the job, waits for it, downloads the file and checks its
+size, its checksums and its number of records. Only then is the file there under
+its name, or written to standard output; until then it is in a file beside FILE,
+or among the temporary files.
+
+A file whose name ends in .gz stays compressed with gzip; any other file, and
+standard output, is unpacked (--unpack says otherwise). CSV has a column
+attributes.<name> for each attribute. "sluice import" takes both formats.
+
+An export that was stopped or killed continues when the same command is run again:
+the job goes on in the service meanwhile, and a download continues where it
+stopped. For that it keeps a journal beside the file, FILE.sluice-export, until all
+is done. Standard output has no journal, so an interrupt cancels the job there.
+
+The key needs the scope dashboard.
+
+` + connectionHelp + "\n\n" + exitCodesHelp
+
 func exportCommand(getenv func(string) string) *cobra.Command {
 	o := exportOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "export {entity|event} -o FILE",
 		Short: "Get records out into a file",
-		Long: `Get all records of one kind, or those that the flags choose, out of a service
-into a file, or to standard output (-). The service makes the file, in an export
-job; this command orders the job, waits for it, downloads the file and checks it:
-its size, its checksums, and that it has as many records as the job says. Only
-then is it there under its name, or written to standard output; until then it
-takes room beside FILE, or among the temporary files.
-
-A file whose name ends in .gz stays compressed with gzip, as it comes; any other,
-and standard output, is unpacked (--unpack says otherwise). CSV has a column
-attributes.<name> for each attribute. "sluice import" takes both formats.
-
-An export that was stopped, however it was, continues when the same command is
-run again: the job goes on in the service meanwhile, and a download goes on where
-it stopped. A journal beside the file, FILE.sluice-export, sees to that, until
-all is done. Standard output has no journal, so there an interrupt cancels the
-job.
-
-The key needs the scope dashboard.
-
-` + connectionHelp + "\n\n" + exitCodesHelp,
+		Long:  exportHelp,
 		Example: `  sluice export event -o events.ndjson.gz
   sluice export entity --type person --format csv -o people.csv
   sluice export event --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z -o january.csv.gz

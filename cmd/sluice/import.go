@@ -1,17 +1,50 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"sluice/internal/importer"
 	"sluice/pkg/recordfile"
 )
+
+const importHelp = `Put the records of a file, or of standard input (-), into a service.
+
+The file is NDJSON, one JSON object a line, or CSV with a header; it may be
+compressed with gzip. Its fields are those of the API; created_at and updated_at,
+which exports have, are ignored. CSV has a column attributes.<name> for each
+attribute, or attributes with JSON. In a cell of an attribute an object or an array
+is its JSON, and so is a number, true, false or null without quotes; anything else
+is text; an empty cell without quotes is nothing. An apostrophe that an export adds
+is removed. A CSV file that was exported comes back as it was.
+
+Events go in batches, or with --one-by-one each in a call of its own; entities
+always do. The import runs at the service's limits and keeps to them. A call that
+fails for a passing reason is repeated up to 40 times within two minutes.
+
+An import that was stopped or killed continues when the same command is run again,
+and ends with each record once. For that it keeps a journal beside the file,
+FILE.sluice-import: records without an id get the same one every time. The journal
+stays when all is done, so that the same command run once more imports nothing
+twice; --again begins anew, with new ids. A symbolic link is imported as the file
+that it leads to. Standard input has no journal.
+
+A record that is not accepted goes to FILE.rejects.ndjson with its line number and
+the reason. That includes an entity whose id is taken by other content; with
+--update its attributes are merged into the existing ones (RFC 7396: null removes
+one), unless the types differ. The import does not begin if the reject file exists,
+unless it is as an earlier import of FILE left it, and continues only with the one
+that it left. Ids should be unique in a file: which of two records with one id is
+accepted is not determined.
+
+` + connectionHelp + "\n\n" + exitCodesHelp
 
 func importCommand(getenv func(string) string) *cobra.Command {
 	var (
@@ -23,34 +56,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import {events|entities} FILE",
 		Short: "Put the records of a file in",
-		Long: `Put the records of a file, or of standard input (-), into a service.
-
-The file is NDJSON, one JSON object a line, or CSV with a header; it may be
-compressed with gzip. Its fields are those of the API; created_at and updated_at,
-which exports have, are passed over. CSV has a column attributes.<name> for each
-attribute, or attributes with JSON. In a cell of an attribute an object or a list
-is what it is in JSON, and so is a number, true, false or null without quotes;
-anything else is text; an empty cell without quotes is nothing. An apostrophe that
-an export adds is taken away. A CSV file that was exported comes back as it was.
-
-Events go in batches, or with --one-by-one each in a call of its own; entities
-always do. The import runs at the service's limits and keeps to them. A call that
-fails for a passing reason is repeated up to 40 times within two minutes.
-
-An import that was stopped, however it was, continues when the same command is
-run again, and ends with each record once. A journal beside the file,
-FILE.sluice-import, sees to that: records without an id get the same one every
-time. It stays there when all is done, so that running the command once more
-imports nothing twice; --again begins anew, with new ids. Standard input has no
-journal.
-
-A record that is not accepted goes to FILE.rejects.ndjson with its line number
-and the reason. That includes an entity whose id is taken by other content;
-with --update its attributes are merged into the one that is there (RFC 7396:
-null removes one), unless their types differ. Ids should be unique in a file:
-which of two records with one id is taken is not determined.
-
-` + connectionHelp + "\n\n" + exitCodesHelp,
+		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
   sluice import entities --update people.csv.gz
   zcat old-*.gz | sluice import events --format ndjson -
@@ -63,8 +69,8 @@ which of two records with one id is taken is not determined.
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Path, o.Stdin, o.URL = args[1], cmd.InOrStdin(), c.baseURL()
-			if err := checkImport(&o, args[0], format); err != nil {
+			o.Resource, o.Path, o.Stdin, o.URL = args[0], args[1], cmd.InOrStdin(), c.baseURL()
+			if err := checkImport(&o, format); err != nil {
 				return err
 			}
 			r, err := importer.Run(cmd.Context(), o, c.patientClient, cmd.ErrOrStderr())
@@ -88,39 +94,56 @@ which of two records with one id is taken is not determined.
 
 // checkImport says what is wrong with the arguments and flags, and sets what
 // follows from others.
-func checkImport(o *importer.Options, resource, format string) (err error) {
-	o.Events = resource == "events"
+func checkImport(o *importer.Options, format string) (err error) {
 	switch {
-	case !o.Events && resource != "entities":
-		return usageError("import events or entities, not %q", resource)
+	case o.Resource != "events" && o.Resource != "entities":
+		return usageError("import events or entities, not %q", o.Resource)
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
-	case !o.Events && o.OneByOne:
+	case o.Resource == "entities" && o.OneByOne:
 		return usageError("--one-by-one is for events; entities always are")
-	case o.Events && o.Update:
+	case o.Resource == "events" && o.Update:
 		return usageError("--update is for entities; events never change")
 	}
 	if o.Format, err = chooseFormat(format, o.Path); err != nil {
 		return err
 	}
-	name := o.Path
 	if o.Path == "-" {
-		name = ""
-	} else if info, err := os.Stat(o.Path); err != nil {
+		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
+		return nil
+	}
+	info, err := os.Stat(o.Path)
+	if err != nil {
 		return usageError("%w", err)
-	} else if !info.Mode().IsRegular() {
+	}
+	if !info.Mode().IsRegular() {
 		return usageError("%s is not a regular file, so it can have no journal; import it by - from standard input", o.Path)
 	}
-	if o.Rejects == "" {
-		o.Rejects = strings.TrimPrefix(name+".rejects.ndjson", ".")
+	file, err := followLink(o.Path)
+	if err != nil {
+		return usageError("%w", err)
 	}
-	if o.Journal == "" {
-		o.Journal = name + ".sluice-import"
-	}
-	if o.Rejects == o.Path || o.Journal == o.Path || o.Rejects == o.Journal {
+	o.Rejects, o.Journal = cmp.Or(o.Rejects, file+".rejects.ndjson"), cmp.Or(o.Journal, file+".sluice-import")
+	if sameFile(o.Path, o.Rejects) || sameFile(o.Path, o.Journal) || sameFile(o.Rejects, o.Journal) {
 		return usageError("the file, its journal and the reject file must be three")
 	}
 	return nil
+}
+
+// followLink returns path, or if it is a symbolic link, the path of the file that it
+// leads to: whatever name a file is imported by, it has one journal.
+func followLink(path string) (string, error) {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return path, err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// sameFile reports whether two paths name one file, which need not exist.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // chooseFormat returns the format that a flag names, or else that of a file's

@@ -450,6 +450,13 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if out, stderr, code := run(t, sluiceCommand(t, nowhere, "--version")); code != 0 || out != "sluice version 0.1.0\n" {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+}
+
 // The key appears nowhere, and what is not a terminal gets plain lines.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()

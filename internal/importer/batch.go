@@ -27,14 +27,17 @@ type batch struct {
 	rejects []reject
 }
 
+// events reports whether the records are events.
+func (o Options) events() bool { return o.Resource == "events" }
+
 // read passes batches of the records that begin after the line done to give.
 func (im *importer) read(file io.Reader, done int64, give func(*batch) error) error {
-	records, err := openRecords(file, im.Format, im.Events, func(line int64) string { return seededID(im.seed, line) })
+	records, err := openRecords(file, im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
 	if err != nil {
 		return err
 	}
 	most := client.MaxBatchEvents
-	if im.OneByOne || !im.Events {
+	if im.OneByOne || !im.events() {
 		most = 1
 	}
 	b, size := &batch{sent: make(chan struct{})}, 0
@@ -117,7 +120,7 @@ func (im *importer) sendTogether(ctx context.Context, b *batch, list []record) (
 // sendOne sends one record. With Update it merges an entity that is rejected
 // because of other content into the one that exists.
 func (im *importer) sendOne(ctx context.Context, rec record) (Counts, error) {
-	if im.Events {
+	if im.events() {
 		_, isNew, err := im.client.CreateEvent(ctx, rec.event)
 		return created(isNew), err
 	}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,7 @@ const markInterval = 200 * time.Millisecond
 // Options say what to import, and how.
 type Options struct {
 	URL      string // of the service
-	Events   bool   // the records are events; otherwise they are entities
+	Resource string // "events" or "entities"
 	Path     string // of the file; "-" for Stdin
 	Stdin    io.Reader
 	Format   recordfile.Format
@@ -38,21 +39,13 @@ type Options struct {
 	Update   bool   // merge the attributes of entities that exist with other content
 	Workers  int    // concurrent calls, at least 1
 	Journal  string // path of the journal; not used with Stdin
-	Rejects  string // path of the file for rejected records
+	Rejects  string // path of the file for rejected records, which must be missing, empty or left by an earlier import
 	Again    bool   // import a file again that was imported
-}
-
-// noun is what the records are called.
-func (o Options) noun() string {
-	if o.Events {
-		return "events"
-	}
-	return "entities"
 }
 
 // Result is what became of the records of a file.
 type Result struct {
-	Resource string `json:"resource"` // "events" or "entities"
+	Resource string `json:"resource"`
 	File     string `json:"file"`
 	Counts
 	Calls        int64   `json:"calls"`         // in this run
@@ -90,22 +83,24 @@ type task struct {
 
 // mark is how far an import is, as its journal saves it.
 type mark struct {
-	Line         int64  `json:"line"` // every record that begins up to here is dealt with
-	RejectsBytes int64  `json:"rejects_bytes"`
-	Counts       Counts `json:"counts"`
+	Line    int64   `json:"line"` // every record that begins up to here is dealt with
+	Rejects written `json:"rejects"`
+	Counts  Counts  `json:"counts"`
 }
 
 // importer is one run of an import.
 type importer struct {
 	Options
-	client  *client.Client
-	journal *journal.Journal // nil for standard input
-	seed    string           // of the ids of records that have none
-	task    task             // the zero value for standard input
-	mark    mark             // changed only by commit while workers run
-
+	client         *client.Client
 	calls, refused atomic.Int64
-	shown          atomic.Pointer[progress.State]
+	journal        *journal.Journal // nil for standard input
+	seed           string           // of the ids of records that have none
+	task           task             // the zero value for standard input
+	rejects        *rejectFile
+
+	mu     sync.Mutex // while workers run, guards:
+	mark   mark
+	offset int64 // where the last record that is dealt with ends, in bytes of the file
 }
 
 // Run imports a file, or what is left of it after an earlier run, or nothing if an
@@ -122,12 +117,14 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	if o.Path == "-" {
 		fmt.Fprintln(stderr, "Standard input has no journal: if this is stopped, sending it again doubles records without an id.")
 		im.seed = rand.Text()
-		err = im.run(ctx, o.Stdin, stderr)
+		if im.rejects, err = newRejects(o.Rejects, written{}); err == nil {
+			err = im.run(ctx, o.Stdin, stderr)
+		}
 	} else {
 		err = im.runFile(ctx, stderr)
 	}
 	r := Result{
-		Resource: o.noun(), File: o.Path, Counts: im.mark.Counts,
+		Resource: o.Resource, File: o.Path, Counts: im.mark.Counts,
 		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
 	}
 	if r.Rejected > 0 {
@@ -150,23 +147,31 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // only read
-	im.task = task{Resource: im.noun(), Format: im.Format, URL: im.URL}
-	if im.task.Size, im.task.SHA256, err = identify(file); err != nil {
+	hash := sha256.New()
+	size, err := io.Copy(hash, file)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
+	im.task = task{im.Resource, im.Format, im.URL, size, hex.EncodeToString(hash.Sum(nil))}
 	if im.journal, err = journal.Open(im.Journal, "import", im.task, &im.mark); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
 	switch finished := im.journal.FinishedAt; {
 	case im.journal.ID == "" || finished != nil && im.Again:
-		im.mark = mark{}
-		err = im.journal.Begin()
+		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
+			im.mark = mark{}
+			err = im.journal.Begin()
+		}
 	case finished != nil:
 		fmt.Fprintf(stderr, "Imported already, finished at %s; --again imports it again.\n", finished.Format(time.RFC3339))
 		return nil
-	case im.mark.Line > 0:
+	default:
 		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+		im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line)
 	}
 	if err != nil {
 		return err
@@ -178,32 +183,12 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	return im.journal.Finish()
 }
 
-// identify returns the size and the SHA-256 of a file, and goes back to its
-// beginning.
-func identify(file io.ReadSeeker) (size int64, sum string, err error) {
-	hash := sha256.New()
-	size, err = io.Copy(hash, file)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	return size, hex.EncodeToString(hash.Sum(nil)), err
-}
-
 // run sends what is not done yet. A reader makes batches, workers send them, and
 // commit deals with the results in the order of the file. The first error stops
 // them all.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
-	rejects, err := openRejects(im.Rejects, im.mark.RejectsBytes)
-	if err != nil {
-		return fmt.Errorf("open the reject file: %w", err)
-	}
-	defer func() { err = errors.Join(err, rejects.close()) }()
-	im.show(0)
-	defer progress.Start(stderr, im.noun(), func() progress.State {
-		s := *im.shown.Load()
-		s.Details += fmt.Sprintf(", %d calls refused", im.refused.Load())
-		return s
-	})()
+	defer func() { err = errors.Join(err, im.rejects.close()) }()
+	defer progress.Start(stderr, im.Resource, im.state)()
 
 	// Workers tend to end together, because the server gathers writers; a queue of
 	// one batch for each keeps them from waiting for the reader.
@@ -236,30 +221,31 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 			return nil
 		})
 	}
-	g.Go(func() error { return im.commit(order, rejects) })
+	g.Go(func() error { return im.commit(order) })
 	if err := errors.Join(g.Wait(), im.save()); err != nil {
 		return err
 	}
-	if im.task.SHA256 != "" && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
+	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
 		return errors.New("the file changed while it was read")
 	}
 	return nil
 }
 
 // commit deals with the results of batches in the order of the file.
-func (im *importer) commit(order <-chan *batch, rejects *rejectFile) error {
+func (im *importer) commit(order <-chan *batch) error {
 	var saved time.Time
 	for b := range order {
 		<-b.sent
 		if b.err != nil {
 			return b.err
 		}
-		if err := rejects.write(b.rejects); err != nil {
+		if err := im.rejects.write(b.rejects); err != nil {
 			return fmt.Errorf("write the reject file: %w", err)
 		}
-		im.mark.Line, im.mark.RejectsBytes = b.line, rejects.size
+		im.mu.Lock()
+		im.mark.Line, im.mark.Rejects, im.offset = b.line, im.rejects.written(), b.offset
 		im.mark.Counts.add(b.counts)
-		im.show(b.offset)
+		im.mu.Unlock()
 		if time.Since(saved) >= markInterval {
 			saved = time.Now()
 			if err := im.save(); err != nil {
@@ -270,21 +256,26 @@ func (im *importer) commit(order <-chan *batch, rejects *rejectFile) error {
 	return nil
 }
 
-// save writes to the journal how far the import is.
+// save writes to the journal how far the import is. What it says of the reject file
+// is on the disk by then.
 func (im *importer) save() error {
 	if im.journal == nil {
 		return nil
 	}
+	if err := im.rejects.sync(); err != nil {
+		return err
+	}
 	return im.journal.Save(im.mark)
 }
 
-// show updates the progress that is shown. offset is where the last record that is
-// done ends in the file, in bytes.
-func (im *importer) show(offset int64) {
+// state returns how far the import is.
+func (im *importer) state() progress.State {
+	im.mu.Lock()
+	defer im.mu.Unlock()
 	c := im.mark.Counts
-	s := progress.State{Done: c.Total(), Part: -1, Details: fmt.Sprintf("%d rejected", c.Rejected)}
+	s := progress.State{Done: c.Total(), Part: -1, Details: fmt.Sprintf("%d rejected, %d calls refused", c.Rejected, im.refused.Load())}
 	if im.task.Size > 0 {
-		s.Part = min(float64(offset)/float64(im.task.Size), 1)
+		s.Part = min(float64(im.offset)/float64(im.task.Size), 1)
 	}
-	im.shown.Store(&s)
+	return s
 }

@@ -1,19 +1,18 @@
 package importer
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
+	"io/fs"
 	"os"
 )
-
-// rejectFile is the file of the records that were not accepted.
-type rejectFile struct {
-	path string
-	file *os.File // nil until the first
-	size int64
-}
 
 // reject is a line of the reject file.
 type reject struct {
@@ -24,29 +23,85 @@ type reject struct {
 	Input  string `json:"input"` // the record as it stands in the file
 }
 
-// openRejects keeps the first size bytes of the file at path: what comes after
-// them is of records that will be sent again.
-func openRejects(path string, size int64) (*rejectFile, error) {
-	r := &rejectFile{path: path, size: size}
-	if size == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		return r, nil
-	}
-	err := r.open()
-	if err == nil {
-		err = r.file.Truncate(size)
-	}
-	if err == nil {
-		_, err = r.file.Seek(size, io.SeekStart)
-	}
-	return r, err
+// rejectFile is the file of the records that were not accepted. A file is removed
+// or shortened only if the journal says that an import wrote what is lost.
+type rejectFile struct {
+	path string
+	file *os.File // nil until the first reject
+	sum  hash.Hash
+	size int64
 }
 
-func (r *rejectFile) open() (err error) {
-	r.file, err = os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
-	return err
+// written is what an import has written to its reject file, as its journal saves it.
+type written struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // "" for no bytes
+}
+
+// newRejects returns the reject file of an import that begins. It removes the file
+// of an earlier import if it is as that import left it. Any other file at path that
+// is not empty is an error.
+func newRejects(path string, earlier written) (*rejectFile, error) {
+	r := &rejectFile{path: path, sum: sha256.New()}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, nil
+	case err != nil:
+		return nil, err
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return r, nil
+	case info.Mode().IsRegular() && info.Size() == earlier.Bytes:
+		if old, err := resumeRejects(path, earlier, 0); err == nil {
+			return r, errors.Join(old.close(), os.Remove(path))
+		}
+	}
+	return nil, fmt.Errorf("%s exists, and is not as an earlier import of this file left it: move it away, or name another file with --rejects", path)
+}
+
+// resumeRejects returns the reject file of an import that continues after the line
+// done. It must begin with what the journal says was written. Whatever follows must
+// be rejects of later lines, which a killed import wrote without saving a mark: it
+// is cut off, because their records are sent again. Any other file is an error.
+func resumeRejects(path string, before written, done int64) (*rejectFile, error) {
+	r := &rejectFile{path: path, sum: sha256.New()}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) && before.Bytes == 0 {
+		return r, nil
+	}
+	if err == nil {
+		r.file = file
+		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // a file that is too short has another sum
+		if r.written() == before && onlyRejects(file, done) {
+			return r, file.Truncate(before.Bytes)
+		}
+		err = errors.Join(fmt.Errorf("%s was changed", path), file.Close())
+	}
+	return nil, fmt.Errorf("%w: the import continues only with the reject file that it left; restore it, or remove the journal to begin again with new ids", err)
+}
+
+// onlyRejects reports whether the rest of file is rejects of lines after done, of
+// which the last one may be cut off.
+func onlyRejects(file io.Reader, done int64) bool {
+	const begin = `{"line":`
+	in := bufio.NewReader(file)
+	for {
+		text, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return bytes.HasPrefix(text, []byte(begin[:min(len(text), len(begin))]))
+		}
+		var r reject
+		if err != nil || json.Unmarshal(text, &r) != nil || r.Line <= done {
+			return false
+		}
+	}
+}
+
+// written returns what the import has written.
+func (r *rejectFile) written() written {
+	if r.size == 0 {
+		return written{}
+	}
+	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
 // write adds records.
@@ -55,7 +110,7 @@ func (r *rejectFile) write(list []reject) error {
 		return nil
 	}
 	if r.file == nil {
-		if err := r.open(); err != nil {
+		if err := r.create(); err != nil {
 			return err
 		}
 	}
@@ -67,11 +122,33 @@ func (r *rejectFile) write(list []reject) error {
 			return err
 		}
 	}
-	n, err := r.file.Write(b.Bytes())
-	r.size += int64(n)
+	r.size += int64(b.Len())
+	r.sum.Write(b.Bytes()) //nolint:errcheck // it never fails: package hash
+	_, err := r.file.Write(b.Bytes())
 	return err
 }
 
+// create creates the file, or opens an empty one.
+func (r *rejectFile) create() (err error) {
+	if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	info, err := r.file.Stat()
+	if err == nil && info.Size() > 0 {
+		err = fmt.Errorf("%s was created by another program", r.path)
+	}
+	return err
+}
+
+// sync forces what was written to the disk.
+func (r *rejectFile) sync() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Sync()
+}
+
+// close closes the file.
 func (r *rejectFile) close() error {
 	if r.file == nil {
 		return nil

@@ -148,8 +148,7 @@ func (j *Journal) Begin() error {
 	return j.append(line{Version: version, Command: j.command, ID: j.ID, Task: j.task})
 }
 
-// Save adds a mark, whose JSON must be an object. It may reach the disk up to
-// syncInterval later.
+// Save adds a mark. It may reach the disk up to syncInterval later.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// nowhere is the URL of a service that no test here may call: records that are
+// rejected before they are sent need none.
+const nowhere = "http://127.0.0.1:1"
+
+// badEvent is a line that is rejected before it is sent.
+const badEvent = `{"name":""}` + "\n"
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func overwrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// in returns cmd with the working directory dir.
+func in(dir string, cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = dir
+	return cmd
+}
+
+func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"x.ndjson", "./x.ndjson", "../x.ndjson", ".x.ndjson"} {
+		dir := filepath.Join(t.TempDir(), "work")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, filepath.Join(dir, path), badEvent)
+		_, stderr, code := run(t, in(dir, sluiceCommand(t, nowhere, "import", "events", path)))
+		if code != exitRejected {
+			t.Errorf("%s: exit code %d, %s", path, code, stderr)
+		}
+		name := filepath.Base(path)
+		wantFiles(t, filepath.Dir(filepath.Join(dir, path)), list(path == "../x.ndjson", "work", name, name+".rejects.ndjson", name+".sluice-import")...)
+	}
+
+	cmd := sluiceCommand(t, nowhere, "import", "events", "-")
+	cmd.Stdin = strings.NewReader(badEvent)
+	if _, stderr, code := run(t, cmd); code != exitRejected {
+		t.Errorf("standard input: exit code %d, %s", code, stderr)
+	}
+	wantFiles(t, cmd.Dir, "rejects.ndjson")
+}
+
+// list returns the names of the files in order, with the directory dir among
+// them if has is set.
+func list(has bool, dir string, names ...string) []string {
+	if has {
+		return append([]string{dir}, names...)
+	}
+	return names
+}
+
+// However --rejects names the imported file, the import does not begin.
+func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.ndjson")
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, file, badEvent)
+	if err := os.Symlink(file, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(file, filepath.Join(dir, "hard")); err != nil {
+		t.Fatal(err)
+	}
+	for _, rejects := range []string{"x.ndjson", "./x.ndjson", "d/../x.ndjson", file, "link", "hard"} {
+		_, stderr, code := run(t, in(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)))
+		if code != exitUsage {
+			t.Errorf("--rejects %s: exit code %d, %s", rejects, code, stderr)
+		}
+		wantFiles(t, dir, "d", "hard", "link", "x.ndjson")
+		if got := read(t, file); got != badEvent {
+			t.Fatalf("--rejects %s: the imported file is now %q", rejects, got)
+		}
+	}
+}
+
+// Rejects that are corrected and imported again, through a pipe, are not lost
+// because the next rejects have the same name by default.
+func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
+	t.Parallel()
+	first := sluiceCommand(t, nowhere, "import", "events", "-")
+	first.Stdin = strings.NewReader(badEvent)
+	if _, stderr, code := run(t, first); code != exitRejected {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	file := filepath.Join(first.Dir, "rejects.ndjson")
+	rejects := read(t, file)
+
+	again := in(first.Dir, sluiceCommand(t, nowhere))
+	again.Path, again.Args = "/bin/sh", []string{"sh", "-c", "cat rejects.ndjson | " + program + " import events -"}
+	if _, stderr, code := run(t, again); code == 0 || code == exitRejected || !strings.Contains(stderr, "rejects.ndjson") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if got := read(t, file); got != rejects {
+		t.Fatalf("the file that was read is now %q, was %q", got, rejects)
+	}
+
+	again = in(first.Dir, sluiceCommand(t, nowhere))
+	again.Path, again.Args = "/bin/sh", []string{"sh", "-c", "cat rejects.ndjson | " + program + " import events - --rejects more.ndjson"}
+	if _, stderr, code := run(t, again); code != exitRejected {
+		t.Errorf("with another name: exit code %d, %s", code, stderr)
+	}
+	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
+}
+
+// A file that has the name of the reject file is replaced only if the journal
+// vouches that an import wrote all of it.
+func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, rejects, notes := filepath.Join(dir, "x.ndjson"), filepath.Join(dir, "x.ndjson.rejects.ndjson"), filepath.Join(dir, "notes")
+	overwrite(t, file, badEvent)
+	importAgain := func(args ...string) (stderr string, code int) {
+		_, stderr, code = run(t, in(dir, sluiceCommand(t, nowhere, append([]string{"import", "events", "x.ndjson", "--again"}, args...)...)))
+		return stderr, code
+	}
+	refused := func(path, text string, args ...string) {
+		t.Helper()
+		overwrite(t, path, text)
+		if stderr, code := importAgain(args...); code == 0 || code == exitRejected || !strings.Contains(stderr, filepath.Base(path)) {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+		if got := read(t, path); got != text {
+			t.Fatalf("%s is now %q, was %q", path, got, text)
+		}
+	}
+	refused(rejects, "my own file\n")
+	refused(notes, "my notes", "--rejects", "notes")
+	refused(notes, "my notes", "--journal", "notes")
+	refused(notes, "my notes\n", "--journal", "notes")
+	wantFiles(t, dir, "notes", "x.ndjson", "x.ndjson.rejects.ndjson", "x.ndjson.sluice-import")
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(notes, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if stderr, code := importAgain("--rejects", "notes"); code == 0 || code == exitRejected {
+		t.Errorf("a directory: exit code %d, %s", code, stderr)
+	}
+
+	// There is nothing to lose in an empty file, such as that of mktemp(1).
+	overwrite(t, rejects, "")
+	for range 2 { // the second time the reject file is the import's own
+		if stderr, code := importAgain(); code != exitRejected {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+	}
+	own := read(t, rejects)
+	if strings.Count(own, "\n") != 1 {
+		t.Errorf("the reject file is %q", own)
+	}
+	refused(rejects, own+own)
+	refused(rejects, strings.Replace(own, "line", "LINE", 1))
+	overwrite(t, rejects, own)
+	overwrite(t, file, "")
+	if stderr, code := importAgain(); code != 0 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	wantFiles(t, dir, "notes", "x.ndjson", "x.ndjson.sluice-import")
+}
+
+// An import continues only with the reject file that it left.
+func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	var open atomic.Bool
+	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if open.Load() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"code":"forbidden","detail":"the key may not import"}`)
+	})
+	file := write(t, "x.ndjson", badEvent+`{"name":"n"}`+"\n"+badEvent)
+	rejects := file + ".rejects.ndjson"
+	again := func() (stderr string, code int) {
+		_, stderr, code = run(t, sluiceCommand(t, proxy, "import", "events", "--one-by-one", "--workers", "1", file))
+		return stderr, code
+	}
+	if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, "After line 1 of") {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	own := read(t, rejects)
+	open.Store(true)
+
+	if err := os.Rename(rejects, rejects+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, rejects) {
+		t.Errorf("moved away: exit code %d, %s", code, stderr)
+	}
+	wantFiles(t, filepath.Dir(file), "x.ndjson", "x.ndjson.rejects.ndjson.moved", "x.ndjson.sluice-import")
+	for _, text := range []string{"", own[:len(own)-1], strings.Replace(own, "line", "LINE", 1), own + "my notes\n", own + "my notes"} {
+		overwrite(t, rejects, text)
+		if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, rejects) {
+			t.Errorf("%q: exit code %d, %s", text, code, stderr)
+		}
+		if got := read(t, rejects); got != text {
+			t.Fatalf("%q became %q", text, got)
+		}
+	}
+
+	// What a kill left behind the mark is the import's own, whole or cut off.
+	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
+	if stderr, code := again(); code != exitRejected {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if got, want := read(t, rejects), own+strings.Replace(own, `"line":1`, `"line":3`, 1); got != want {
+		t.Errorf("the reject file is %q, want %q", got, want)
+	}
+	s.stop(t)
+}
+
+func TestALinkToAnImportedFileIsTheSameFile(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	file := write(t, "events.ndjson", eventLines(10)+badEvent)
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link.ndjson")
+	for target, name := range map[string]string{file: "one", filepath.Join(dir, "one"): "link.ndjson"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, path := range []string{link, file, link} {
+		out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", path))
+		if code != exitRejected || !strings.HasPrefix(out, "11 events: 10 new, 0 there already, 1 rejected.") || strings.Contains(stderr, "Imported already") != (i > 0) {
+			t.Errorf("import %d: exit code %d, %s%s", i, code, out, stderr)
+		}
+	}
+	wantEachOnce(t, s.client(t), 10)
+	wantFiles(t, dir, "link.ndjson", "one")
+	wantFiles(t, filepath.Dir(file), "events.ndjson", "events.ndjson.rejects.ndjson", "events.ndjson.sluice-import")
+	s.stop(t)
+}
