@@ -92,19 +92,19 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 		},
 			tries: client.DefaultMaxTries, says: "Internal Server Error"},
 		"501":   {serve: func(*http.Request) (*http.Response, error) { return answer(501, `no`), nil }, tries: 1, says: "501"},
-		"hangs": {serve: hang, tries: 4, says: "no whole answer within 1"},
+		"hangs": {serve: hang, tries: 4, says: "no whole response within 1"},
 		"hangs within the body": {serve: func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: hangingBody{r.Context()}}, nil
-		}, tries: 4, says: "no whole answer within 1"},
-		"broken JSON":  {serve: func(*http.Request) (*http.Response, error) { return answer(201, stored[:40]), nil }, tries: client.DefaultMaxTries, says: "status 201: the answer cannot be read"},
-		"HTML":         {serve: func(*http.Request) (*http.Response, error) { return answer(200, "<html>sign in</html>"), nil }, tries: client.DefaultMaxTries, says: "the answer cannot be read"},
+		}, tries: 4, says: "no whole response within 1"},
+		"broken JSON":  {serve: func(*http.Request) (*http.Response, error) { return answer(201, stored[:40]), nil }, tries: client.DefaultMaxTries, says: "status 201: the response cannot be read"},
+		"HTML":         {serve: func(*http.Request) (*http.Response, error) { return answer(200, "<html>sign in</html>"), nil }, tries: client.DefaultMaxTries, says: "the response cannot be read"},
 		"HTML and 502": {serve: func(*http.Request) (*http.Response, error) { return answer(502, "<html>bad gateway</html>"), nil }, tries: client.DefaultMaxTries, says: "bad gateway"},
-		"nothing":      {serve: func(*http.Request) (*http.Response, error) { return answer(204, ""), nil }, tries: client.DefaultMaxTries, says: "the answer cannot be read"},
+		"nothing":      {serve: func(*http.Request) (*http.Response, error) { return answer(204, ""), nil }, tries: client.DefaultMaxTries, says: "the response cannot be read"},
 		"broken off": {serve: func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: cutOff{strings.NewReader(stored)}}, nil
-		}, tries: client.DefaultMaxTries, says: "the answer broke off"},
+		}, tries: client.DefaultMaxTries, says: "the response broke off"},
 		"no connection": {serve: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
-			tries: client.DefaultMaxTries, says: "no answer: "},
+			tries: client.DefaultMaxTries, says: "no response: "},
 		"endless": {serve: func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: io.NopCloser(endless{})}, nil
 		}, tries: 1, says: "larger than 16777216 bytes"},

@@ -18,17 +18,17 @@ const (
 // client's by low at least and by high at most. Both count nanoseconds, the
 // service's since the Unix epoch, the client's since the client was made.
 //
-// An answer that came at the time received to a request that was sent at the
+// A response that came at the time received to a request that was sent at the
 // time sent, and was counted in the window that ends at reset, shows that some
-// time between the two was within that window. Answers from both sides of a
-// window's end narrow the bounds to the time that an answer takes.
+// time between the two was within that window. Responses from both sides of a
+// window's end narrow the bounds to the time that a response takes.
 type clock struct {
 	low, high time.Duration
 	seen      time.Duration // when the bounds were last narrowed
 	known     bool
 }
 
-// observe narrows the bounds by an answer. It reports whether the clock must
+// observe narrows the bounds by a response. It reports whether the clock must
 // have been set since: then what is known of windows holds no more.
 func (c *clock) observe(sent, received time.Duration, reset int64) (set bool) {
 	end := time.Duration(reset) * time.Second
@@ -54,7 +54,7 @@ func (c *clock) observe(sent, received time.Duration, reset int64) (set bool) {
 }
 
 // window is the one that has certainly begun at a time of the client's. It is
-// below all windows until the first answer.
+// below all windows until the first response.
 func (c *clock) window(at time.Duration) int64 {
 	if !c.known {
 		return -1 << 62

@@ -2,11 +2,9 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,13 +19,13 @@ import (
 type Error struct {
 	Route      string              // such as create-event
 	Tries      int                 // requests that were sent
-	Status     int                 // HTTP status of the last answer; 0 when there was none
-	Code       string              // of the problem: stable, for programs; "" when the answer was none
+	Status     int                 // HTTP status of the last response; 0 if there was none
+	Code       string              // of the problem: stable, for programs; "" if the response was not a problem
 	Detail     string              // of the problem: what to change
 	Fields     []record.FieldError // of the problem: what is wrong with which field
-	RetryAfter time.Duration       // how long the last answer asked to wait
+	RetryAfter time.Duration       // how long the last response asked to wait
 	RequestID  string              // what to quote in a report
-	Err        error               // why there is no answer, or none that can be read; nil otherwise
+	Err        error               // why there is no response, or none that can be read; nil otherwise
 
 	retryable bool
 }
@@ -76,7 +74,7 @@ func (e *Error) Error() string {
 	case e.Detail != "":
 		b.WriteString(e.Detail)
 	default:
-		b.WriteString("the answer does not say why")
+		b.WriteString("the response does not say why")
 	}
 	if e.retryable && e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; it asks to wait %s", e.RetryAfter.Round(time.Second))
@@ -87,29 +85,20 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// asError is err as an *Error.
-func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &Error{Err: err, retryable: !errors.Is(err, context.Canceled)}
-}
-
 // errorOf returns the error that a response of status 300 or above describes.
-func errorOf(a answer) *Error {
-	e := statusError(a.status)
-	e.RetryAfter, e.RequestID = retryAfter(a.header, time.Now()), a.header.Get("Apigw-Requestid")
-	if a.status < http.StatusBadRequest {
-		e.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", a.header.Get("Location"))
+func errorOf(got response) *Error {
+	e := statusError(got.status)
+	e.RetryAfter, e.RequestID = retryAfter(got.header, time.Now()), got.header.Get("Apigw-Requestid")
+	if got.status < http.StatusBadRequest {
+		e.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", got.header.Get("Location"))
 		return e
 	}
 	var p struct {
 		api.Problem
 		Message string `json:"message"` // of API Gateway's own errors
 	}
-	if err := json.Unmarshal(a.body, &p); err != nil {
-		e.Detail = fmt.Sprintf("the answer is no problem of this API: %.200q", a.body)
+	if err := json.Unmarshal(got.body, &p); err != nil {
+		e.Detail = fmt.Sprintf("the response is not a problem of this API: %.200q", got.body)
 		return e
 	}
 	p.Detail = cmp.Or(p.Detail, p.Message)
@@ -151,17 +140,4 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 		now = date
 	}
 	return min(max(at.Sub(now), 0), maxRetryAfter)
-}
-
-// readAnswer reads a body of at most maxAnswerBytes and closes it.
-func readAnswer(resp *http.Response) ([]byte, error) {
-	defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
-	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("the answer broke off: %w", err), retryable: true}
-	}
-	if len(body) > maxAnswerBytes {
-		return nil, &Error{Err: fmt.Errorf("the answer is larger than %d bytes", maxAnswerBytes)}
-	}
-	return body, nil
 }

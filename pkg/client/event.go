@@ -92,19 +92,19 @@ type EventResult struct {
 }
 
 // CreateEvents creates up to MaxBatchEvents events of MaxBatchBytes in one
-// import call. There is a result for each event, in order, also when there is
-// an error. Of a batch in which some events failed for a passing reason, only
-// those are sent again; the tries of all count together.
+// import call. There is a result for each event, in order, also if there is an
+// error. Of a batch in which some events failed for a passing reason, only those
+// are sent again; the tries of all count together.
 //
-// The error says that some events have no final answer: their results have it
-// too. That the service refused an event for good is in its result alone.
+// The error says that some events have no final result: their results have it
+// too. That the service rejected an event for good is only in its result.
 func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventResult, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	events = slices.Clone(events)
 	results := make([]EventResult, len(events))
-	pending := make([]int, len(events)) // indices of events without a final answer
+	pending := make([]int, len(events)) // indices of events without a final result
 	for i := range events {
 		pending[i] = i
 		if events[i].ID == "" {
@@ -114,12 +114,12 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 			}
 		}
 	}
-	a := attempts{client: c, call: call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}}
+	k := call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}
 	var err error
-	if a.call.body, err = encodeEvents(events, pending); err != nil {
+	if k.body, err = encodeEvents(events, pending); err != nil {
 		return results, err
 	}
-	err = a.run(ctx, func(got answer, failure *Error) *Error {
+	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		batch, err := readResults(got.body, len(pending))
 		switch {
 		case err == nil:
@@ -127,7 +127,7 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 			if len(left) < len(pending) {
 				// What could be encoded with others can be without them.
 				pending = left
-				a.call.body, _ = encodeEvents(events, pending)
+				k.body, _ = encodeEvents(events, pending)
 			}
 			return failure
 		case failure == nil:
@@ -143,7 +143,7 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 	return results, err
 }
 
-// encodeEvents is the body for the events of some indices.
+// encodeEvents returns the body for the events of some indices.
 func encodeEvents(events []NewEvent, indices []int) ([]byte, error) {
 	body := struct {
 		Events []NewEvent `json:"events"`
@@ -159,14 +159,14 @@ func encodeEvents(events []NewEvent, indices []int) ([]byte, error) {
 func readResults(body []byte, n int) ([]api.BatchResult, error) {
 	var batch api.Batch
 	if err := json.Unmarshal(body, &batch); err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+		return nil, fmt.Errorf("the response cannot be read: %w", err)
 	}
 	if len(batch.Results) != n {
-		return nil, fmt.Errorf("the answer has %d results for %d events", len(batch.Results), n)
+		return nil, fmt.Errorf("the response has %d results for %d events", len(batch.Results), n)
 	}
 	for i, r := range batch.Results {
 		if r.Index != i || r.Status < http.StatusBadRequest && r.Event == nil {
-			return nil, fmt.Errorf("the answer's result %d is none of an event", i)
+			return nil, fmt.Errorf("result %d of the response is not of an event", i)
 		}
 	}
 	return batch.Results, nil

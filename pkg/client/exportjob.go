@@ -79,7 +79,7 @@ const (
 )
 
 // AwaitExportJob asks for an export job until it has ended, however it did, and
-// shows each answer to seen, which may be nil. Only the context bounds it.
+// shows each state to seen, which may be nil. Only the context bounds it.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := c.GetExportJob(ctx, id)
@@ -92,26 +92,24 @@ func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(export
 		if j.Status.Final() {
 			return j, nil
 		}
-		if err := sleep(ctx, wait); err != nil {
-			return exportjob.Job{}, err
-		}
+		sleep(ctx, wait)
 	}
 }
 
-// downloadRoute is what errors of downloads name. It is none of the service's:
+// downloadRoute is what errors of downloads name. It is not a route of the service:
 // links may lead to another host, which is sent no key.
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job, which is compressed with
-// gzip, to w, from byte offset on, and tells how many bytes those were, also
-// when it fails. It has all of them when the error is nil: as many as the job
-// says. What is in them is for the caller to check.
+// gzip, to w, from byte offset on, and returns how many bytes those were, also
+// if it fails. It has written all of them if the error is nil: as many as the job
+// says. The caller must check their content.
 //
 // A download that breaks off, or of which nothing comes for Config.TryTimeout,
 // goes on where it stopped, with a new link. It ends with the last error after
 // Config.MaxTries tries in a row, or Config.MaxElapsed, that brought no byte more.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
-	tries, progressed := 0, time.Now()
+	tries := retries{cfg: c.cfg, since: time.Now()}
 	for {
 		j, err := c.GetExportJob(ctx, id)
 		if err != nil {
@@ -120,23 +118,17 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 		if err := downloadable(j, offset+written); err != nil {
 			return written, err
 		}
-		patience := min(c.cfg.TryTimeout, c.cfg.MaxElapsed-time.Since(progressed))
-		n, failure := c.fetch(ctx, j, offset+written, w, patience)
+		n, failure := c.fetch(ctx, j, offset+written, w, min(c.cfg.TryTimeout, c.cfg.MaxElapsed-time.Since(tries.since)))
 		written += n
-		if n > 0 {
-			tries, progressed = 0, time.Now()
-		}
-		tries++
 		if failure == nil {
 			return written, nil
 		}
-		failure.Route, failure.Tries = downloadRoute, tries
-		wait := failure.RetryAfter + c.cfg.backoff(tries)
-		if !failure.retryable || tries >= c.cfg.MaxTries || time.Since(progressed)+wait >= c.cfg.MaxElapsed {
-			return written, failure
+		if n > 0 {
+			tries.count, tries.since = 0, time.Now()
 		}
-		if err := sleep(ctx, wait); err != nil {
-			failure.Err, failure.retryable = err, false
+		tries.count++
+		failure.Route, failure.Tries = downloadRoute, tries.count
+		if !tries.pause(ctx, failure) {
 			return written, failure
 		}
 	}
@@ -183,22 +175,20 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	resp, err := c.http.Do(req)
 	if err == nil {
 		defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
-		body := io.Reader(resp.Body)
-		switch {
-		case resp.StatusCode == http.StatusOK:
-			_, err = io.CopyN(io.Discard, body, offset) // whoever answers knows no ranges
-		case resp.StatusCode == http.StatusPartialContent:
-			if got, want := resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", offset, *j.SizeBytes-1, *j.SizeBytes); got != want {
-				return 0, &Error{Status: resp.StatusCode, Detail: fmt.Sprintf("it sent %q, not %q", got, want), retryable: true}
-			}
-		default:
-			text, _ := io.ReadAll(io.LimitReader(body, 200)) // for people
-			return 0, &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()),
-				Detail: fmt.Sprintf("the link gave no file: %q", text), retryable: true}
+		if failure := checkFile(resp, offset, *j.SizeBytes); failure != nil {
+			return 0, failure
 		}
-		if err == nil {
-			written, err = copyAll(w, body, left, func() { silence.Reset(c.cfg.TryTimeout) })
+		if resp.StatusCode == http.StatusOK { // the server does not support ranges
+			_, err = io.CopyN(io.Discard, resp.Body, offset)
 		}
+	}
+	var unwritable error // of w: no further try can succeed
+	if err == nil {
+		written, err = io.CopyN(writerFunc(func(p []byte) (n int, err error) {
+			silence.Reset(c.cfg.TryTimeout)
+			n, unwritable = w.Write(p)
+			return n, unwritable
+		}), resp.Body, left)
 	}
 	switch {
 	case err == nil:
@@ -207,39 +197,36 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 		return written, &Error{Err: ctx.Err()}
 	case tryCtx.Err() != nil:
 		err = context.Cause(tryCtx)
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
 	}
-	// The link lets in whoever has it, so no error shows it.
+	// Whoever has the link can read the file, so no error shows it.
 	if hidden := new(url.Error); errors.As(err, &hidden) {
 		err = hidden.Err
 	}
-	var unwritable *writeError
-	return written, &Error{Err: fmt.Errorf("the file broke off: %w", err), retryable: !errors.As(err, &unwritable)}
+	return written, &Error{Err: fmt.Errorf("the file broke off: %w", err), retryable: unwritable == nil}
 }
 
-// writeError is that of what a download is written to: no try can mend it.
-type writeError struct{ error }
-
-func (e *writeError) Unwrap() error { return e.error }
-
-// copyAll copies exactly n bytes, calling alive whenever some have come.
-func copyAll(w io.Writer, r io.Reader, n int64, alive func()) (written int64, err error) {
-	buffer := make([]byte, 64<<10)
-	for written < n {
-		got, err := r.Read(buffer[:min(n-written, int64(len(buffer)))])
-		if got > 0 {
-			alive()
-			put, err := w.Write(buffer[:got])
-			written += int64(put)
-			if err != nil {
-				return written, &writeError{err}
-			}
+// checkFile returns an error unless resp has a file of that size from offset on, or
+// all of it.
+func checkFile(resp *http.Response, offset, size int64) *Error {
+	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusPartialContent:
+		got, want := resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/%d", offset, size-1, size)
+		if got == want {
+			return nil
 		}
-		if err == io.EOF && written < n {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil && written < n {
-			return written, err
-		}
+		e.Detail = fmt.Sprintf("it sent %q, not %q", got, want)
+	default:
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // for people
+		e.Detail = fmt.Sprintf("the link gave no file: %q", text)
 	}
-	return written, nil
+	return e
 }
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

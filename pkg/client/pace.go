@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// assumedLimit is a rule's limit until an answer has told it.
+	// assumedLimit is a rule's limit until a response has told it.
 	assumedLimit = 200
 
 	// cleanWindows is how many windows without a refusal it takes to give back
@@ -24,21 +24,21 @@ const (
 
 // pacer holds requests back until the limits have room for them.
 //
-// The service counts by windows, the seconds of its own clock, and every answer
+// The service counts by windows, the seconds of its own clock, and every response
 // says in which window its request was counted (X-RateLimit-Reset is its end)
 // and how much of each rule was left then (RateLimit). A request that is sent
 // now may be counted in the window that has certainly begun by what is known of
 // the service's clock, or in a later one. So it may go if it would fit into
-// each of them, together with all requests that have no answer yet: any of
+// each of them, together with all requests that have no response yet: any of
 // those may be counted in any of them too. When a window is full, the next is
 // waited for until it has certainly begun (clock).
 //
-// That what was left is taken from the answers counts in whoever else sends
-// from the same address. What they have in flight cannot be known, so it shows
+// What was left is taken from the responses, so requests by others at the same
+// address count too. What they have in flight cannot be known, so it shows
 // as a refusal; then as many places are left free at the end of a window as
 // requests were refused, and given back one by one when no more are.
 //
-// One request of a class goes at a time until an answer has told its limits.
+// One request of a class goes at a time until a response has told its limits.
 type pacer struct {
 	base time.Time // of the client's clock, which no setting of the time moves
 
@@ -46,7 +46,7 @@ type pacer struct {
 	clock   clock
 	rules   map[string]*rule
 	lines   map[string]chan struct{} // whoever is in one is next
-	changed chan struct{}            // closed when an answer has come
+	changed chan struct{}            // closed when a response has come
 }
 
 // charge is what a request costs of a rule.
@@ -58,9 +58,9 @@ type charge struct {
 
 // rule is the state of one rule.
 type rule struct {
-	limit    int64           // 0 until the first answer, or none, has come
-	inFlight int64           // cost of the requests that have no answer yet
-	used     map[int64]int64 // by window, as the answers say
+	limit    int64           // 0 until the first response, or none, has come
+	inFlight int64           // cost of the requests that have no response yet
+	used     map[int64]int64 // by window, as the responses say
 	reserve  int64           // places left to others at the end of a window
 	refused  int64           // window of the latest refusal, or of the latest place given back
 	until    time.Duration   // nothing may go before this time
@@ -80,13 +80,14 @@ func (p *pacer) now() time.Duration { return time.Since(p.base) }
 
 // enter waits until a request may be sent. It fails when ctx is done, or at once
 // when the service has asked to wait for longer than most. leave must follow.
-func (p *pacer) enter(ctx context.Context, r route, charges []charge, most time.Duration) (*ticket, error) {
-	line := p.line(r)
+// Requests whose last charge is of the same rule wait in line.
+func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration) (*ticket, *Error) {
+	line := p.line(charges[len(charges)-1].key)
 	select {
 	case line <- struct{}{}:
 		defer func() { <-line }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, &Error{Err: ctx.Err()}
 	}
 	for {
 		t, wait, changed := p.admit(charges)
@@ -95,7 +96,7 @@ func (p *pacer) enter(ctx context.Context, r route, charges []charge, most time.
 		}
 		if wait > most {
 			return nil, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
-				Detail: fmt.Sprintf("an earlier answer asked to wait, for %s more", wait.Round(time.Second))}
+				Detail: fmt.Sprintf("an earlier response asked to wait, for %s more", wait.Round(time.Second))}
 		}
 		var timeout <-chan time.Time
 		if wait > 0 {
@@ -105,23 +106,18 @@ func (p *pacer) enter(ctx context.Context, r route, charges []charge, most time.
 		case <-timeout:
 		case <-changed:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, &Error{Err: ctx.Err()}
 		}
 	}
 }
 
-// line is where requests wait for each other that share a rule.
-func (p *pacer) line(r route) chan struct{} {
-	name := r.class
-	if name == "" {
-		name = r.name
-	}
+func (p *pacer) line(key string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line, ok := p.lines[name]
+	line, ok := p.lines[key]
 	if !ok {
 		line = make(chan struct{}, 1)
-		p.lines[name] = line
+		p.lines[key] = line
 	}
 	return line
 }
@@ -158,7 +154,7 @@ func (p *pacer) rule(key string) *rule {
 }
 
 // fits reports whether a cost has room, or else at which time it may have,
-// which is not after now where only an answer can tell.
+// which is not after now where only a response can tell.
 func (r *rule) fits(cost int64, now time.Duration, c clock) (ok bool, at time.Duration) {
 	switch {
 	case now < r.until:
@@ -183,7 +179,7 @@ func (r *rule) fits(cost int64, now time.Duration, c clock) (ok bool, at time.Du
 	return at == 0, at
 }
 
-// leave takes note of the answer to a request; header is nil if there was none.
+// leave takes note of the response to a request; header is nil if there was none.
 func (p *pacer) leave(t *ticket, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +209,7 @@ func (p *pacer) leave(t *ticket, status int, header http.Header) {
 	p.changed = make(chan struct{})
 }
 
-// note takes over what an answer says of a window.
+// note takes over what a response says of a window.
 func (r *rule) note(c charge, refused bool, window int64, limits, remaining map[string]int64) {
 	limit, knowsLimit := limits[c.rule]
 	left, knowsLeft := remaining[c.rule]
@@ -252,11 +248,11 @@ func (p *pacer) hold(charges []charge, now time.Duration, reset int64, told bool
 	}
 }
 
-// policies reads the limit of each rule, and what is left of it, from
-// RateLimit-Policy and RateLimit. Where a proxy has taken these out, the
-// X-RateLimit headers stand for every rule: they tell of the tightest.
+// policies returns the limit of each rule, and what is left of it, by RateLimit-Policy
+// and RateLimit. Where a proxy has removed these, the X-RateLimit headers stand for
+// every rule: they tell of the tightest.
 func policies(header http.Header) (limits, remaining map[string]int64) {
-	limits, remaining = parameters(header.Get("RateLimit-Policy"), "q"), parameters(header.Get("RateLimit"), "r")
+	limits, remaining = parameters(limitParameter, header.Get("RateLimit-Policy")), parameters(remainingParameter, header.Get("RateLimit"))
 	if len(limits) > 0 && len(remaining) > 0 {
 		return limits, remaining
 	}
@@ -272,17 +268,19 @@ func policies(header http.Header) (limits, remaining map[string]int64) {
 	return limits, remaining
 }
 
-// parameters reads one parameter of each item of a list such as
-// "records";r=150;t=1, "requests";r=199;t=1. What it cannot read it leaves out.
-func parameters(value, name string) map[string]int64 {
+// Parameters of an item of a list such as "records";r=150;t=1, "requests";r=199;t=1.
+var (
+	limitParameter     = regexp.MustCompile(`"(\w+)"[^,]*;\s*q=(\d+)`)
+	remainingParameter = regexp.MustCompile(`"(\w+)"[^,]*;\s*r=(\d+)`)
+)
+
+// parameters returns the numbers of a parameter by item. What it cannot read it
+// leaves out.
+func parameters(parameter *regexp.Regexp, list string) map[string]int64 {
 	found := make(map[string]int64)
-	for item := range strings.SplitSeq(value, ",") {
-		rule, rest, _ := strings.Cut(strings.TrimSpace(item), ";")
-		for parameter := range strings.SplitSeq(rest, ";") {
-			key, text, _ := strings.Cut(strings.TrimSpace(parameter), "=")
-			if n, err := strconv.ParseInt(text, 10, 64); err == nil && key == name && n >= 0 {
-				found[strings.Trim(rule, `"`)] = n
-			}
+	for _, item := range parameter.FindAllStringSubmatch(list, -1) {
+		if n, err := strconv.ParseInt(item[2], 10, 64); err == nil {
+			found[item[1]] = n
 		}
 	}
 	return found

@@ -46,7 +46,7 @@ func (c *Client) getOne(ctx context.Context, r route, path, id string, out any) 
 	return err
 }
 
-// post sends a body and tells the answer's status.
+// post sends a body and returns the status of the response.
 func (c *Client) post(ctx context.Context, r route, path string, body, out any) (status int, err error) {
 	k := call{route: r, path: path}
 	if k.body, err = encode(body); err != nil {

@@ -4,9 +4,11 @@
 package dynamotable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -45,7 +47,8 @@ func Create(ctx context.Context, client Client, table template.Table, name strin
 }
 
 func create(ctx context.Context, client Client, table template.Table, name string) error {
-	_, err := client.CreateTable(ctx, input(table, name))
+	in := input(table, name)
+	_, err := client.CreateTable(ctx, in)
 	if taken := new(types.ResourceInUseException); err != nil && !errors.As(err, &taken) {
 		return err
 	}
@@ -58,7 +61,7 @@ func create(ctx context.Context, client Client, table template.Table, name strin
 	if err != nil {
 		return err
 	}
-	if !same(table, out.Table) {
+	if !same(in, out.Table) {
 		return ErrDiffers
 	}
 	if !table.TTL.Enabled {
@@ -101,48 +104,23 @@ func schema(key []template.KeyElement) (schema []types.KeySchemaElement) {
 }
 
 // same reports whether an existing table has the key, the attributes, the
-// indexes and the stream of the definition.
-func same(table template.Table, exists *types.TableDescription) bool {
-	found := template.Table{Key: key(exists.KeySchema)}
-	for _, a := range exists.AttributeDefinitions {
-		found.Attributes = append(found.Attributes, template.Attribute{Name: text(a.AttributeName), Type: template.Text(a.AttributeType)})
-	}
+// indexes and the stream of in. DynamoDB returns attributes and indexes in any order.
+func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
+	var indexes []types.GlobalSecondaryIndex
 	for _, i := range exists.GlobalSecondaryIndexes {
-		index := template.Index{Name: text(i.IndexName), Key: key(i.KeySchema)}
-		if i.Projection != nil {
-			index.Projection.Type = template.Text(i.Projection.ProjectionType)
-		}
-		found.Indexes = append(found.Indexes, index)
+		indexes = append(indexes, types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection})
 	}
-	if stream := exists.StreamSpecification; stream != nil && aws.ToBool(stream.StreamEnabled) {
-		found.Stream.View = template.Text(stream.StreamViewType)
-	}
-	return slices.Equal(parts(found), parts(table))
+	attributeName := func(a types.AttributeDefinition) string { return aws.ToString(a.AttributeName) }
+	indexName := func(i types.GlobalSecondaryIndex) string { return aws.ToString(i.IndexName) }
+	return reflect.DeepEqual(in.KeySchema, exists.KeySchema) &&
+		reflect.DeepEqual(in.StreamSpecification, exists.StreamSpecification) &&
+		reflect.DeepEqual(sorted(in.AttributeDefinitions, attributeName), sorted(exists.AttributeDefinitions, attributeName)) &&
+		reflect.DeepEqual(sorted(in.GlobalSecondaryIndexes, indexName), sorted(indexes, indexName))
 }
 
-// parts describes what same compares. It is sorted, because DynamoDB returns
-// attributes and indexes in any order.
-func parts(t template.Table) []string {
-	parts := []string{fmt.Sprint("key ", t.Key), fmt.Sprint("stream ", t.Stream)}
-	for _, a := range t.Attributes {
-		parts = append(parts, fmt.Sprint("attribute ", a))
-	}
-	for _, i := range t.Indexes {
-		parts = append(parts, fmt.Sprint("index ", i))
-	}
-	slices.Sort(parts)
-	return parts
+func sorted[E any](all []E, name func(E) string) []E {
+	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
 }
-
-// key is the inverse of schema.
-func key(schema []types.KeySchemaElement) (key []template.KeyElement) {
-	for _, e := range schema {
-		key = append(key, template.KeyElement{Name: text(e.AttributeName), Type: template.Text(e.KeyType)})
-	}
-	return key
-}
-
-func text(s *string) template.Text { return template.Text(aws.ToString(s)) }
 
 // expire enables expiry by the attribute. DynamoDB rejects that if expiry is
 // enabled already, by an earlier call or by a concurrent one.

@@ -87,12 +87,6 @@ type Page struct {
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	Reader
-	Writer
-}
-
-// Reader is the part of a Store that gets entities out.
-type Reader interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
@@ -104,10 +98,7 @@ type Reader interface {
 	// Count returns how many entities q asks for, whatever its AfterID and
 	// Limit, that were created at until or before.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
-}
 
-// Writer is the part of a Store that changes it.
-type Writer interface {
 	// Create stores e unless the workspace has an entity with its id. It
 	// returns the entity that is stored afterwards and whether that is e.
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
@@ -150,7 +141,7 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 // changes nothing: so a repeat leaves the entity as the first call did. It fails
 // with kind Invalid, and changes nothing, when id or patch cannot be accepted
 // or the result exceeds record.MaxAttributesBytes, and with kind NotFound.
-func Update(ctx context.Context, s Writer, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
+func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
 	if patch == nil {
@@ -180,7 +171,7 @@ func Update(ctx context.Context, s Writer, workspace, id string, patch record.At
 
 // Delete removes an entity, if there is one of that id: so it can be repeated.
 // It fails with kind Invalid when id can be no entity's.
-func Delete(ctx context.Context, s Writer, workspace, id string) error {
+func Delete(ctx context.Context, s Store, workspace, id string) error {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
 	if err := wrong.Err(); err != nil {

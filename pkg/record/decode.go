@@ -163,16 +163,12 @@ func Text[S ~string](into *S, check func(string) error) Decoder {
 
 // Instant returns a Decoder of a time (ParseTime).
 func Instant(into *Time) Decoder {
-	return func(value []byte) error {
-		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil {
-			return errors.New("must be a string")
+	return Text(new(string), func(text string) (err error) {
+		if *into, err = ParseTime(text); err != nil {
+			err = fmt.Errorf("is %w", err)
 		}
-		if *into, err = ParseTime(string(text)); err != nil {
-			return fmt.Errorf("is %w", err)
-		}
-		return nil
-	}
+		return err
+	})
 }
 
 // Object returns a Decoder of attributes. It removes insignificant white space.

@@ -5,6 +5,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,11 +108,8 @@ func decode(a Attributes) (v any, err error) {
 // with ==.
 type Time struct{ unixMilli int64 }
 
-// Range of Time.
-var (
-	minTime = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
-	maxTime = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
-)
+// timeLayout is the layout of the text of a Time in UTC.
+const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // TimeOf cuts t down to the millisecond. It is meant for clock readings; use
 // ParseTime for what a client sent.
@@ -125,8 +123,7 @@ func ParseTime(s string) (Time, error) {
 	if err != nil || !strictRFC3339(s) {
 		return Time{}, errors.New("not an RFC 3339 date-time such as 2026-01-02T15:04:05Z")
 	}
-	t = t.UTC()
-	if t.Before(minTime) || t.After(maxTime) {
+	if year := t.UTC().Year(); year < 0 || year > 9999 {
 		return Time{}, errors.New("outside the years 0000 to 9999 in UTC")
 	}
 	return TimeOf(t), nil
@@ -147,55 +144,24 @@ func strictRFC3339(s string) bool {
 	return offset[:2] < "24" && offset[3:] < "60"
 }
 
-// Time is the instant as the standard library has it, in UTC.
+// Time returns the instant as a time.Time in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(t.unixMilli).UTC() }
 
-// Compare is -1, 0 or +1 as t is before, at or after u.
-func (t Time) Compare(u Time) int {
-	switch {
-	case t.unixMilli < u.unixMilli:
-		return -1
-	case t.unixMilli > u.unixMilli:
-		return +1
-	}
-	return 0
-}
+// Compare returns -1, 0 or +1 if t is before, at or after u.
+func (t Time) Compare(u Time) int { return cmp.Compare(t.unixMilli, u.unixMilli) }
 
-// String is the fixed-width RFC 3339 text.
-func (t Time) String() string {
-	text, _ := t.AppendText(make([]byte, 0, len("2006-01-02T15:04:05.000Z"))) // it never fails
-	return string(text)
-}
+// String returns the text of t.
+func (t Time) String() string { return t.Time().Format(timeLayout) }
 
-// MarshalText is String.
+// MarshalText implements encoding.TextMarshaler. It never fails.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText appends String to b. It never fails. Lists are mostly times, so it
-// writes the digits itself, in a third of the time that package time takes.
+// AppendText implements encoding.TextAppender. It never fails.
 func (t Time) AppendText(b []byte) ([]byte, error) {
-	at := t.Time()
-	year, month, day := at.Date()
-	hour, minute, second := at.Clock()
-	b = appendDigits(b, year, 4, '-')
-	b = appendDigits(b, int(month), 2, '-')
-	b = appendDigits(b, day, 2, 'T')
-	b = appendDigits(b, hour, 2, ':')
-	b = appendDigits(b, minute, 2, ':')
-	b = appendDigits(b, second, 2, '.')
-	return appendDigits(b, at.Nanosecond()/int(time.Millisecond), 3, 'Z'), nil
+	return t.Time().AppendFormat(b, timeLayout), nil
 }
 
-// appendDigits appends the last digits of n, and what follows them.
-func appendDigits(b []byte, n, digits int, then byte) []byte {
-	b = append(b, "0000"[:digits]...)
-	for i := len(b) - 1; i >= len(b)-digits; i-- {
-		b[i] = '0' + byte(n%10)
-		n /= 10
-	}
-	return append(b, then)
-}
-
-// UnmarshalText is ParseTime.
+// UnmarshalText implements encoding.TextUnmarshaler with ParseTime.
 func (t *Time) UnmarshalText(text []byte) (err error) {
 	*t, err = ParseTime(string(text))
 	return err

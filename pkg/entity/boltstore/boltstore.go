@@ -45,15 +45,6 @@ func New(db *bbolt.DB) (*Store, error) {
 	return &Store{workspaces: workspaces, seed: maphash.MakeSeed()}, nil
 }
 
-// index adds e to the index by type.
-func index(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
-	ids, err := boltrecord.EnsureNested(entities, byType, workspace, e.Type)
-	if err != nil {
-		return err
-	}
-	return ids.Put([]byte(e.ID), []byte(e.ID))
-}
-
 // Create implements entity.Store. Concurrent calls share an fsync.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	err = s.workspaces.Update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
@@ -61,7 +52,7 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 		if err != nil || !created {
 			return err
 		}
-		return index(entities, workspace, e)
+		return boltrecord.PutNested(entities, e.ID, e.ID, byType, workspace, e.Type)
 	})
 	return stored, created, err
 }
@@ -133,19 +124,8 @@ func (s *Store) Delete(ctx context.Context, workspace, id string) error {
 }
 
 // Get implements entity.Store.
-func (s *Store) Get(ctx context.Context, workspace, id string) (e entity.Entity, err error) {
-	found := false
-	err = s.workspaces.View(ctx, "get entity", workspace, func(entities *bbolt.Bucket) (err error) {
-		if value := entities.Get([]byte(id)); value != nil {
-			found = true
-			e, err = boltrecord.Decode[entity.Entity](value)
-		}
-		return err
-	})
-	if err == nil && !found {
-		err = record.NotFoundError("entity", id)
-	}
-	return e, err
+func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
+	return boltrecord.Get[entity.Entity](ctx, s.workspaces, "entity", workspace, id)
 }
 
 // List implements entity.Store.

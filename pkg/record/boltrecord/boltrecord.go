@@ -51,8 +51,9 @@ func Nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
 	return nested
 }
 
-// EnsureNested is like Nested, but creates buckets that do not exist.
-func EnsureNested(b *bbolt.Bucket, path ...string) (*bbolt.Bucket, error) {
+// PutNested puts the id of a record at key into the bucket at a path of names below
+// the top of the database that b is in. It creates buckets that do not exist.
+func PutNested(b *bbolt.Bucket, key, id string, path ...string) error {
 	nested, err := b.Tx().CreateBucketIfNotExists([]byte(path[0]))
 	for _, name := range path[1:] {
 		if err != nil {
@@ -60,7 +61,10 @@ func EnsureNested(b *bbolt.Bucket, path ...string) (*bbolt.Bucket, error) {
 		}
 		nested, err = nested.CreateBucketIfNotExists([]byte(name))
 	}
-	return nested, err
+	if err != nil {
+		return err
+	}
+	return nested.Put([]byte(key), []byte(id))
 }
 
 // Update calls write with the bucket of a workspace, which it creates if needed,
@@ -101,6 +105,23 @@ func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
+}
+
+// Get returns the record that the bucket of a workspace has at an id, or an error of
+// kind NotFound. noun is "entity" or "event".
+func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) (r R, err error) {
+	found := false
+	err = w.View(ctx, "get "+noun, workspace, func(b *bbolt.Bucket) (err error) {
+		if value := b.Get([]byte(id)); value != nil {
+			found = true
+			r, err = Decode[R](value)
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = record.NotFoundError(noun, id)
+	}
+	return r, err
 }
 
 // Create puts the record r at key unless b has a record there. It returns the

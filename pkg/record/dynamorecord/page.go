@@ -71,9 +71,10 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 //
 // It reads little that it does not return. It asks one query first, for its share
 // of the page, because it does not know how large items are; then the others, at
-// once; then those that may have further items of the page, at once, until there
-// are none. What it asks a query for depends on the sizes of that query's items, and
-// before it knows those, on the sizes of all items read until then.
+// once; then those that may have further items of the page, as many at once as have
+// about aheadBytes of them, until there are none. What it asks a query for depends
+// on the sizes of that query's items, and before it knows those, on the sizes of all
+// items read until then.
 func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins ...*dynamodb.QueryInput) (items []Item, more bool, err error) {
 	m := &merger{client: client, sortKey: sortKey, limit: min(limit, math.MaxInt32-1)}
 	if forward := ins[0].ScanIndexForward; forward != nil && !*forward {
@@ -97,7 +98,12 @@ func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins .
 			}
 			return items, end != nil, nil
 		}
-		if err := m.read(ctx, m.nearest(missing), m.settled(page, missing)); err != nil {
+		settled := 0 // items of the page that have no unread ones before them
+		for settled < len(page) && m.reached(missing[0], page[settled].key) {
+			settled++
+		}
+		nearest := max(1, int(aheadBytes/max(m.sizes.value(), 1)))
+		if err := m.read(ctx, missing[:min(nearest, len(missing))], settled); err != nil {
 			return nil, false, err
 		}
 	}
@@ -164,51 +170,26 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page.
+// missing returns the parts that may have unread items before the end of the page,
+// in the order in which these may come.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
-		if !p.done && (end == nil || m.before(p, end.key)) {
+		if !p.done && (end == nil || !m.reached(p, end.key)) {
 			missing = append(missing, p)
 		}
 	}
-	return missing
-}
-
-// nearest returns those of missing whose unread items may come first, as many as
-// have about aheadBytes of them: these may show that the page ends before the unread
-// items of the others.
-func (m *merger) nearest(missing []*part) []*part {
 	slices.SortStableFunc(missing, func(a, b *part) int {
 		if len(a.items) == 0 || len(b.items) == 0 {
 			return cmp.Compare(len(a.items), len(b.items))
 		}
 		return m.compare(a.items[len(a.items)-1].key, b.items[len(b.items)-1].key)
 	})
-	return missing[:min(len(missing), max(1, int(aheadBytes/m.sizes.value())))]
+	return missing
 }
 
-// before reports whether p, which is not done, may have unread items before key.
-func (m *merger) before(p *part, key string) bool {
-	return len(p.items) == 0 || m.compare(p.items[len(p.items)-1].key, key) < 0
-}
-
-// settled returns how many items of the page have no unread items before them.
-func (m *merger) settled(page []candidate, missing []*part) int {
-	for i, c := range page {
-		if slices.ContainsFunc(missing, func(p *part) bool { return m.before(p, c.key) }) {
-			return i
-		}
-	}
-	return len(page)
-}
-
-// wanted returns how many items fill a page and show that there are more, as far
-// as the sizes of those read so far tell.
-func (m *merger) wanted() int {
-	if size := m.sizes.value(); size > 0 {
-		return min(m.limit+1, int(record.MaxPageBytes/size)+2)
-	}
-	return m.limit + 1
+// reached reports whether p, which is not done, has no unread items before key.
+func (m *merger) reached(p *part, key string) bool {
+	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
 // read reads on in parts, at once, to find the items of the page that are not
@@ -236,7 +217,10 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.wanted() - settled
+	lacking := m.limit + 1 - settled // with the one that shows that there are more
+	if mean := m.sizes.value(); mean > 0 {
+		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
+	}
 	n := max((lacking+unread-1)/unread, 1)
 	if size > 0 {
 		paid := math.Ceil(float64(n)*size/readUnitBytes) * readUnitBytes
