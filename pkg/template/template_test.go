@@ -32,7 +32,6 @@ Resources:
     Properties:
       Events:
         Rest: {Type: HttpApi, Properties: {ApiId: !Ref Api}}
-        Hourly: {Type: Schedule, Properties: {Schedule: rate(1 hour)}}
   WorkerFunction:
     Type: AWS::Serverless::Function
     Properties:
