@@ -49,6 +49,7 @@ Resources:
     Type: AWS::Serverless::Function
     Properties:
       Events:
+        Hourly: {Type: Schedule, Properties: {Schedule: rate(1 hour)}}
         Queued:
           Type: DynamoDB
           Properties:
@@ -229,7 +230,7 @@ func TestParseReportsEveryProblem(t *testing.T) {
 		broken *strings.Replacer
 		want   []string // in the error
 	}{
-		{strings.NewReplacer("BatchSize", "Batch", "StreamViewType", "View"), []string{"line 44: field Batch", "line 70: field View"}},
+		{strings.NewReplacer("BatchSize", "Batch", "StreamViewType", "View"), []string{"line 45: field Batch", "line 71: field View"}},
 		{strings.NewReplacer("Method: get", "Method: fetch", "dynamodb:Query", "dynamodb:*"), []string{"UsageFunction: event Route", "CreateExportJobFunction: the action"}},
 	} {
 		_, err := templatetest.Parse([]byte(c.broken.Replace(small)))
