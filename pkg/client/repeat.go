@@ -1,0 +1,160 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// response is the service's response to one request.
+type response struct {
+	status int // 0 without a response
+	header http.Header
+	body   []byte
+}
+
+// repeat makes requests of k until one succeeds or a bound is reached. read is
+// given each response, with the failure that its status or its absence is. It
+// returns why the call has failed so far, or nil if it has what was asked for; it
+// may change k for the next try.
+func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
+	charges := k.charges()
+	t, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
+	if failure != nil {
+		failure.Route = k.route.name
+		return failure
+	}
+	tries := retries{cfg: c.cfg, since: time.Now()}
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.MaxElapsed)
+	defer cancel()
+	for {
+		got, failure := c.try(bounded, *k, t)
+		failure = read(got, failure)
+		tries.count++
+		if failure == nil {
+			c.report(Try{Route: k.route.name, Number: tries.count, Status: got.status})
+			return nil
+		}
+		failure.Route, failure.Tries = k.route.name, tries.count
+		failure.Status = cmp.Or(failure.Status, got.status)
+		c.report(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure})
+		if !tries.pause(ctx, failure) {
+			return failure
+		}
+		var late *Error
+		if t, late = c.pace.enter(bounded, charges, c.cfg.MaxElapsed); late != nil {
+			if ctx.Err() != nil {
+				failure.Err, failure.retryable = ctx.Err(), false
+			}
+			return failure
+		}
+	}
+}
+
+func (c *Client) report(t Try) {
+	if c.cfg.OnTry != nil {
+		c.cfg.OnTry(t)
+	}
+}
+
+// try makes one request, which the pacer has let through with t. The failure is nil
+// for a status below 300.
+func (c *Client) try(ctx context.Context, k call, t *ticket) (got response, failure *Error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
+	defer cancel()
+	sent := time.Now()
+	got, failure = c.send(ctx, k)
+	c.pace.leave(t, got.status, got.header)
+	switch {
+	case failure == nil && got.status < http.StatusMultipleChoices:
+		return got, nil
+	case failure == nil:
+		return got, errorOf(got)
+	case ctx.Err() != nil:
+		failure = &Error{Err: fmt.Errorf("no whole response within %s: %w", time.Since(sent).Round(time.Millisecond), ctx.Err()), retryable: true}
+	}
+	failure.RetryAfter = retryAfter(got.header, time.Now())
+	return got, failure
+}
+
+// maxResponseBytes bounds what is read of a response. A function may return 6 MB.
+const maxResponseBytes = 16 << 20
+
+// send makes one request and reads its response. Status and header are set even if
+// the body cannot be read.
+func (c *Client) send(ctx context.Context, k call) (got response, failure *Error) {
+	u := *c.base
+	u.Path += k.path
+	u.RawQuery = k.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, k.route.method, u.String(), bytes.NewReader(k.body))
+	if err != nil {
+		return response{}, &Error{Err: err}
+	}
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
+	if k.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.cfg.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.Key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return response{}, &Error{Err: fmt.Errorf("no response: %w", err), retryable: true}
+	}
+	defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
+	got = response{status: resp.StatusCode, header: resp.Header}
+	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
+	switch {
+	case err != nil:
+		failure = &Error{Err: fmt.Errorf("the response broke off: %w", err), retryable: true}
+	case len(got.body) > maxResponseBytes:
+		failure = &Error{Err: fmt.Errorf("the response is larger than %d bytes", maxResponseBytes)}
+	}
+	return got, failure
+}
+
+// retries bounds the tries of a call.
+type retries struct {
+	cfg   Config
+	count int       // tries so far
+	since time.Time // from which MaxElapsed counts
+}
+
+// pause waits until the next try. It returns false if there is none: failure is
+// final, a bound is reached or ctx is done, which failure then says.
+func (r *retries) pause(ctx context.Context, failure *Error) bool {
+	if ctx.Err() == nil {
+		wait := failure.RetryAfter + r.cfg.backoff(r.count)
+		if !failure.retryable || r.count >= r.cfg.MaxTries || time.Since(r.since)+wait >= r.cfg.MaxElapsed {
+			return false
+		}
+		sleep(ctx, wait)
+	}
+	if err := ctx.Err(); err != nil {
+		failure.Err, failure.retryable = err, false
+		return false
+	}
+	return true
+}
+
+// backoff returns the random wait after a number of tries.
+func (cfg Config) backoff(tries int) time.Duration {
+	most := cfg.MaxBackoff
+	if doublings := tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {
+		most = cfg.MinBackoff << doublings
+	}
+	return rand.N(most + 1)
+}
+
+// sleep waits, at most until ctx is done.
+func sleep(ctx context.Context, wait time.Duration) {
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+}
