@@ -176,9 +176,9 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes bench/results. ONLY=limiter runs one package
-	@for package in $(or $(ONLY),limiter handler server coldstart money); do \
-		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$package || exit 1; \
+bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes bench/results. ONLY=memory runs one group
+	@for group in $(or $(ONLY),dynamodb memory handler server records coldstart money); do \
+		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$group || exit 1; \
 	done
 
 bench-compare: ## measure the revision BASE beside the working tree

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Measures another revision beside this working tree, in alternating rounds:
-# "sluice serve" of both under load, and what both can measure of the limiter in
-# memory and of the handlers.
 #
 #	bench/compare.sh REVISION
+#
+# It loads "sluice serve" of both. Where the other revision has the same
+# benchmarks of decisions in memory and of the handlers, it runs these too.
 set -eu
 cd "$(dirname "$0")/.."
 out=$PWD/bin/compare
@@ -13,14 +14,23 @@ git worktree add --quiet --detach "$base" "$1"
 rm -rf "$out"
 mkdir -p "$out"
 (cd "$base" && go build -o "$out/sluice" ./cmd/sluice)
-for round in 1 2 3 4 5 6; do
-	echo "round $round of 6" >&2
-	(cd bench && BENCH_BASE=$out/sluice go test -count=1 -bench Server -benchtime 0.7s ./server) >>"$out/server.txt"
-	for package in limiter handler; do
-		[ -e "$base/bench/$package/${package}_test.go" ] || [ -e "$base/bench/$package/memory_test.go" ] || continue
-		(cd "$base/bench" && go test -count=1 -bench 'Memory|Handler' -benchtime 0.7s "./$package") >>"$out/base.txt"
-		(cd bench && go test -count=1 -bench 'Memory|Handler' -benchtime 0.7s "./$package") >>"$out/head.txt"
+
+# bench TREE PACKAGE BENCHMARK runs a benchmark of a tree, if the other has it too.
+bench() {
+	if grep -qs "func Benchmark$3(" "$base/bench/$2/"*_test.go; then
+		(cd "$1/bench" && go test -count=1 -bench "$3" -benchtime 0.3s "./$2")
+	fi
+}
+
+for round in 1 2 3 4 5 6 7 8 9 10 11 12; do
+	echo "round $round of 12" >&2
+	(cd bench && BENCH_BASE=$out/sluice go test -count=1 -bench Server -benchtime 0.3s ./server) >>"$out/server.txt"
+	for tree in "$base" .; do
+		{
+			bench "$tree" limiter Memory
+			bench "$tree" handler Handler
+		} >>"$out/$(test "$tree" = . && echo head || echo base).txt"
 	done
 done
 go run "$BENCHSTAT" -table .name -col /impl "$out/server.txt"
-[ ! -e "$out/base.txt" ] || go run "$BENCHSTAT" "$out/base.txt" "$out/head.txt"
+go run "$BENCHSTAT" "base=$out/base.txt" "head=$out/head.txt"

@@ -1,19 +1,22 @@
 #!/bin/sh
-# Runs the benchmarks of a package and writes bench/results/PACKAGE.txt:
+# Runs a group of benchmarks and writes bench/results/GROUP.txt:
 #
-#	bench/run.sh limiter
+#	bench/run.sh memory
 #
 # Each round measures everything once, so that what slows the machine down for a
 # while slows down all that is compared.
 set -eu
 cd "$(dirname "$0")"
-rounds=6 time=0.7s
 case $1 in
-limiter | handler | server) ;;
-coldstart) rounds=1 time=25x ;; # takes turns by itself
-money) rounds=1 time=10x ;;     # counts
+dynamodb) package=limiter pattern=DynamoDB rounds=6 time=0.7s ;;
+memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
+handler) package=handler pattern=. rounds=10 time=0.3s ;;
+server) package=server pattern=Server rounds=12 time=0.3s ;;
+records) package=server pattern=Records rounds=6 time=0.3s ;;
+coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # takes turns by itself
+money) package=money pattern=. rounds=1 time=10x ;;         # counts
 *)
-	echo "bench has no package $1" >&2
+	echo "unknown group $1" >&2
 	exit 2
 	;;
 esac
@@ -28,8 +31,8 @@ part=../bin/bench-$1.txt # until it is complete
 		github.com/awslabs/aws-lambda-go-api-proxy github.com/sethvargo/go-limiter github.com/throttled/throttled/v2
 	echo "rate-limiter-flexible: ${RATE_LIMITER_FLEXIBLE:-}"
 	for round in $(seq "$rounds"); do
-		echo "bench/$1: round $round of $rounds" >&2
-		go test -count=1 -bench . -benchtime "$time" -timeout 30m "./$1"
+		echo "$1: round $round of $rounds" >&2
+		go test -count=1 -bench "$pattern" -benchtime "$time" -timeout 30m "./$package"
 	done
 } >"$part"
 mv "$part" "results/$1.txt"

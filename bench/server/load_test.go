@@ -18,16 +18,18 @@ const (
 
 // load sends b.N requests over kept connections, each one request after the
 // other, and returns how many were served per second. The client shares the
-// machine with the server, so it does no more than HTTP needs.
-func load(b *testing.B, server string, request func() []byte) (perSecond float64) {
+// machine with the server, so it does no more than HTTP needs. cpu-ns/op is the
+// server's own processor time, which depends least on what else the machine does.
+func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
 	each := max(1, connections/runtime.GOMAXPROCS(0)) // of a processor
 	all := make(chan *connection, each*runtime.GOMAXPROCS(0))
 	for n := range cap(all) {
-		c := dial(b, server, n)
+		c := dial(b, server.address, n)
 		defer c.Close() //nolint:errcheck // nothing was left unread
 		all <- c
 	}
 	b.SetParallelism(each)
+	used := server.cpu(b)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for c := <-all; pb.Next(); {
@@ -38,6 +40,8 @@ func load(b *testing.B, server string, request func() []byte) (perSecond float64
 		}
 	})
 	b.StopTimer()
+	used = server.cpu(b) - used
+	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/op")
 	perSecond = float64(b.N) / b.Elapsed().Seconds()
 	b.ReportMetric(perSecond, "req/s")
 	return perSecond

@@ -3,13 +3,9 @@
 package server
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,11 +32,14 @@ var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada
 // that is measured too, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
-	type server struct{ impl, address string }
-	sluice := server{"sluice", startSluice(b, build(b, ".", "./cmd/sluice")).address}
-	servers := []server{sluice}
+	type server struct {
+		impl string
+		*process
+	}
+	sluice := startSluice(b, build(b, ".", "./cmd/sluice"))
+	servers := []server{{"sluice", sluice}}
 	if base := os.Getenv("BENCH_BASE"); base != "" {
-		servers = append(servers, server{"base", startSluice(b, base).address})
+		servers = append(servers, server{"base", startSluice(b, base)})
 	}
 	for _, s := range servers {
 		c := dial(b, s.address, 0)
@@ -62,9 +61,9 @@ func BenchmarkServer(b *testing.B) {
 	} {
 		size := send(b, dial(b, sluice.address, 0), r.request)
 		var bareRate float64
-		for _, s := range append([]server{{"bare", start(b, bare, strconv.Itoa(size)).address}}, servers...) {
+		for _, s := range append([]server{{"bare", start(b, bare, strconv.Itoa(size))}}, servers...) {
 			b.Run("route="+r.route+"/impl="+s.impl, func(b *testing.B) {
-				rate := load(b, s.address, func() []byte { return r.request })
+				rate := load(b, s.process, func() []byte { return r.request })
 				if s.impl == "bare" {
 					bareRate = rate
 				} else if bareRate > 0 {
@@ -94,7 +93,7 @@ func BenchmarkRecords(b *testing.B) {
 			{"create-event", func() []byte { return createEvent }},
 		} {
 			b.Run(fmt.Sprintf("route=%s/records=%d", r.route, records), func(b *testing.B) {
-				load(b, s.address, r.request)
+				load(b, s, r.request)
 				if r.route == "get-event" {
 					b.ReportMetric(rss, "RSS-MB")
 					b.ReportMetric(anon, "anon-MB")
@@ -146,79 +145,4 @@ func send(b *testing.B, c *connection, request []byte) int {
 		b.Fatal(err)
 	}
 	return length
-}
-
-// build builds a command of the module in a directory and returns its path.
-func build(b *testing.B, module, command string) string {
-	b.Helper()
-	path := filepath.Join(b.TempDir(), filepath.Base(command))
-	cmd := exec.Command("go", "build", "-o", path, command)
-	cmd.Dir = module
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("build %s: %v\n%s", command, err, out)
-	}
-	return path
-}
-
-// process is a server that listens on address.
-type process struct {
-	*exec.Cmd
-	address string
-}
-
-// startSluice starts the service as "make run" does, with limits that no
-// benchmark reaches.
-func startSluice(b *testing.B, program string) *process {
-	b.Helper()
-	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
-}
-
-var listens = regexp.MustCompile(`listens on http://(\S+)`)
-
-// start starts a server that prints its address. It ends with the benchmark.
-func start(b *testing.B, program string, args ...string) *process {
-	b.Helper()
-	p := &process{Cmd: exec.Command(program, args...)}
-	p.Env = append(os.Environ(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000", "AUTH_MODE=none")
-	p.Stderr = os.Stderr
-	stdout, err := p.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(p.stop)
-	lines := bufio.NewReader(stdout)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			b.Fatalf("%s printed no address: %v", program, err)
-		}
-		if m := listens.FindStringSubmatch(line); m != nil {
-			p.address = m[1]
-			return p // what else it prints fits into the pipe
-		}
-	}
-}
-
-// stop ends the process.
-func (p *process) stop() {
-	p.Process.Kill() //nolint:errcheck // it may have ended
-	p.Wait()         //nolint:errcheck // it was killed
-}
-
-// memory returns a field of /proc/PID/status in MB. It needs Linux.
-func (p *process) memory(b *testing.B, field string) float64 {
-	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var kilobytes float64
-	_, rest, _ := strings.Cut(string(status), field+":")
-	if _, err := fmt.Sscanf(rest, "%f kB", &kilobytes); err != nil {
-		b.Fatalf("read %s: %v", field, err)
-	}
-	return kilobytes * 1024 / 1e6
 }

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// build builds a command of the module in a directory and returns its path.
+func build(b *testing.B, module, command string) string {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), filepath.Base(command))
+	cmd := exec.Command("go", "build", "-o", path, command)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("build %s: %v\n%s", command, err, out)
+	}
+	return path
+}
+
+// process is a server that listens on address.
+type process struct {
+	*exec.Cmd
+	address string
+}
+
+// startSluice starts the service as "make run" does, with limits that no
+// benchmark reaches.
+func startSluice(b *testing.B, program string) *process {
+	b.Helper()
+	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
+}
+
+var listens = regexp.MustCompile(`listens on http://(\S+)`)
+
+// start starts a server that prints its address. It ends with the benchmark.
+func start(b *testing.B, program string, args ...string) *process {
+	b.Helper()
+	p := &process{Cmd: exec.Command(program, args...)}
+	p.Env = append(os.Environ(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000", "AUTH_MODE=none")
+	p.Stderr = os.Stderr
+	stdout, err := p.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.stop)
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			b.Fatalf("%s printed no address: %v", program, err)
+		}
+		if m := listens.FindStringSubmatch(line); m != nil {
+			p.address = m[1]
+			return p // what else it prints fits into the pipe
+		}
+	}
+}
+
+// stop ends the process.
+func (p *process) stop() {
+	p.Process.Kill() //nolint:errcheck // it may have ended
+	p.Wait()         //nolint:errcheck // it was killed
+}
+
+// cpu returns the processor time that the process has used, in steps of 10 ms. It
+// needs Linux.
+func (p *process) cpu(b *testing.B) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	const userHZ = 100
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	var ticks [2]int
+	for i, field := range fields[11:13] { // utime and stime
+		if ticks[i], err = strconv.Atoi(field); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Duration(ticks[0]+ticks[1]) * time.Second / userHZ
+}
+
+// memory returns a field of /proc/PID/status in MB. It needs Linux.
+func (p *process) memory(b *testing.B, field string) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var kilobytes float64
+	_, rest, _ := strings.Cut(string(status), field+":")
+	if _, err := fmt.Sscanf(rest, "%f kB", &kilobytes); err != nil {
+		b.Fatalf("read %s: %v", field, err)
+	}
+	return kilobytes * 1024 / 1e6
+}
