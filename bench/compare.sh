@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 out=$PWD/bin/compare
 base=$(mktemp -d)
 trap 'git worktree remove --force "$base"' EXIT
+trap 'exit 1' HUP INT TERM # or some shells leave without what EXIT does
 git worktree add --quiet --detach "$base" "$1"
 rm -rf "$out"
 mkdir -p "$out"
