@@ -168,7 +168,7 @@ screenshots: axe ## draw the states of the dashboard into bin/screenshots, and t
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use
 
 # Fetched beside its place and then moved, so that nothing half is ever there.
-.cache/dynamodb-local/pom.xml: internal/dynamolocal/pom.xml
+.cache/dynamodb-local/pom.xml: internal/test/dynamolocal/pom.xml
 	@echo "Fetching DynamoDB Local into .cache/dynamodb-local"
 	@rm -rf .cache/dynamodb-local.part
 	mvn -B -q -f $< dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$(CURDIR)/.cache/dynamodb-local.part"

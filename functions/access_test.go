@@ -11,10 +11,10 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/dynamoproxy"
-	"sluice/internal/lambdatest"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"

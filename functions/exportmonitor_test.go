@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/dynamoproxy"
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/exportjob"
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 )

@@ -19,8 +19,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/s3local"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/s3local"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	"sluice/pkg/event"
 	eventdynamo "sluice/pkg/event/dynamostore"

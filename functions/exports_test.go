@@ -22,9 +22,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/lambdatest"
-	"sluice/internal/s3local"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/lambdatest"
+	"sluice/internal/test/s3local"
 	"sluice/pkg/event"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/exportjob"

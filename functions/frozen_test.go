@@ -9,9 +9,9 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/dynamoproxy"
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
 )
 
 // frozenRoute is a route whose instances are frozen between requests.

@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
-	"sluice/internal/dynamolocal"
-	"sluice/internal/lambdatest"
 	"sluice/internal/test/cloudwatch"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )

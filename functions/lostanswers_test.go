@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/dynamoproxy"
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
 )
 
 // The database's answers are lost too, after it has written: the function

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/ratelimit"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/dynamoproxy"
+	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/templatetest"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 )
 
 // calls is how many calls a function makes during init to open its connections

@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/dynamoproxy"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/dynamostore"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"sluice/internal/browsertest"
+	"sluice/internal/test/browsertest"
 )
 
 // The tests of the dashboard run the page in Chromium against `sluice serve`.

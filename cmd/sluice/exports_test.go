@@ -14,7 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/event"
 	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/record"

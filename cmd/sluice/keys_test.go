@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 )
 

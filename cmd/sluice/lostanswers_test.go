@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 )
 
 // loseAThird stands before a server, hands on every request, and closes the

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 )
 
 // Every route of the README answers as it says, on either kind of store.

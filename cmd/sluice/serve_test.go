@@ -21,9 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/openapitest"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/openapitest"
+	"sluice/internal/test/secrettest"
 )
 
 var (

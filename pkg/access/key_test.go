@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 )
 

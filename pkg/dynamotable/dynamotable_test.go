@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice"
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/dynamotable"
 	"sluice/pkg/template"
 )

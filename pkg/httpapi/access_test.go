@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
-	"sluice/internal/lambdatest"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/lambdatest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"

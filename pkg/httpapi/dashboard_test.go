@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
 )

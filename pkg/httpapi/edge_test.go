@@ -11,7 +11,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"go.etcd.io/bbolt"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 	entitybolt "sluice/pkg/entity/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/httpapi"

@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/entity"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"

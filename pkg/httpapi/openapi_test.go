@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice"
-	"sluice/internal/openapitest"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/openapitest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"

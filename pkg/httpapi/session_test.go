@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/lambdatest"
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )

@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/dashboard"
 	entitybolt "sluice/pkg/entity/boltstore"

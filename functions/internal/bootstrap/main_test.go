@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 )
 
 func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }

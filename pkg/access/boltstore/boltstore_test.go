@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"sluice/internal/secrettest"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/access/boltstore"
 	"sluice/pkg/access/storetest"

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/internal/dynamolocal"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/access/dynamostore"
 	"sluice/pkg/access/storetest"

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/entity"
 	"sluice/pkg/entity/dynamostore"
 	"sluice/pkg/entity/storetest"

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/event"
 	"sluice/pkg/event/dynamostore"
 	"sluice/pkg/event/storetest"

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/exportjob/storetest"

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"sluice/internal/s3local"
+	"sluice/internal/test/s3local"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/exportjob/s3files"
 	"sluice/pkg/exportjob/storetest"

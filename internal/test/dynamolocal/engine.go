@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"sluice/internal/child"
+	"sluice/internal/test/child"
 )
 
 // startTimeout is how long an engine may take until it answers. It takes two

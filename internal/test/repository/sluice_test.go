@@ -1,4 +1,4 @@
-package sluice_test
+package repository_test
 
 import (
 	"io/fs"
@@ -104,7 +104,7 @@ func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0
 	for _, dir := range imports(t, `{{$dir := .Dir}}{{range .TestImports}}{{$dir}}>{{.}} {{end}}{{range .XTestImports}}{{$dir}}>{{.}} {{end}}`, "./...") {
 		dir, imported, _ := strings.Cut(dir, ">")
-		if imported != "sluice/pkg/access" && imported != "sluice/internal/secrettest" || dir == filepath.Dir(must(filepath.Abs("sluice_test.go"))) {
+		if imported != "sluice/pkg/access" && imported != "sluice/internal/test/secrettest" || dir == filepath.Dir(must(filepath.Abs("sluice_test.go"))) {
 			continue
 		}
 		found++

@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"sluice/internal/dynamolocal"
+	"sluice/internal/test/dynamolocal"
 )
 
 // put writes an item to the table of the counters, which name names.

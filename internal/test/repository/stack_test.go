@@ -1,4 +1,4 @@
-package sluice_test
+package repository_test
 
 import (
 	"encoding/json"
@@ -43,7 +43,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s stack
-	if err := json.Unmarshal(python(t, "moto", "moto", in, "testdata/create_stack.py"), &s); err != nil {
+	if err := json.Unmarshal(python(t, "moto", "moto", in, "internal/test/repository/testdata/create_stack.py"), &s); err != nil {
 		t.Fatal(err)
 	}
 	if s.Status != "CREATE_COMPLETE" {

@@ -24,7 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"sluice/internal/child"
+	"sluice/internal/test/child"
 )
 
 // What a client must be configured with.

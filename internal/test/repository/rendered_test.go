@@ -1,4 +1,4 @@
-package sluice_test
+package repository_test
 
 import (
 	"bytes"
@@ -100,7 +100,7 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 		return all
 	}
 	var all map[string]rendered
-	if err := json.Unmarshal(python(t, "sam", "template", nil, append([]string{"testdata/render.py"}, arguments...)...), &all); err != nil {
+	if err := json.Unmarshal(python(t, "sam", "template", nil, append([]string{"internal/test/repository/testdata/render.py"}, arguments...)...), &all); err != nil {
 		t.Fatal(err)
 	}
 	if renderings.of == nil {

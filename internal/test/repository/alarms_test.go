@@ -1,4 +1,4 @@
-package sluice_test
+package repository_test
 
 import (
 	"fmt"

@@ -24,8 +24,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"sluice/internal/child"
-	"sluice/internal/secrettest"
+	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
 )
 
 // Timeout is what template.yaml gives a function that serves a route for one
