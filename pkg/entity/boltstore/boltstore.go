@@ -12,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"iter"
-	"sync"
 
 	"go.etcd.io/bbolt"
 
@@ -29,8 +27,6 @@ const byType = "entities_by_type"
 // Store is an entity.Store. It is safe for concurrent use.
 type Store struct {
 	workspaces *boltrecord.Workspaces
-	seed       maphash.Seed
-	turns      [64]sync.Mutex // of updates, by a hash of the entity
 }
 
 // New returns a Store in db, which other stores may share. The caller closes db.
@@ -42,7 +38,7 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("entity boltstore: %w", err)
 	}
-	return &Store{workspaces: workspaces, seed: maphash.MakeSeed()}, nil
+	return &Store{workspaces: workspaces}, nil
 }
 
 // Create implements entity.Store. Concurrent calls share an fsync.
@@ -57,52 +53,24 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	return stored, created, err
 }
 
-// Update implements entity.Store. bbolt runs one writing transaction at a time, so
-// change is called outside it: the transaction only compares and puts. Updates of
-// one entity take turns, because of concurrent ones all but the first would have
-// called change without effect.
-func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (entity.Entity, error) {
-	turn := &s.turns[maphash.String(s.seed, workspace+"#"+id)%uint64(len(s.turns))]
-	turn.Lock()
-	defer turn.Unlock()
-	for {
-		stored, replaced, err := s.tryUpdate(ctx, workspace, id, change)
-		if err != nil || replaced {
-			return stored, err
-		}
+// Replace implements entity.Store. The write transaction, of which bbolt runs one
+// at a time, only compares and puts.
+func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
+	before, err := boltrecord.Encode(was)
+	if err != nil {
+		return false, err
 	}
-}
-
-// tryUpdate is Update, but does nothing if another write comes between.
-func (s *Store) tryUpdate(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (e entity.Entity, replaced bool, err error) {
-	var was []byte
-	err = s.workspaces.View(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
-		was = bytes.Clone(entities.Get([]byte(id)))
-		return nil
-	})
-	switch {
-	case err != nil:
-		return entity.Entity{}, false, err
-	case was == nil:
-		return entity.Entity{}, false, record.NotFoundError("entity", id)
+	after, err := boltrecord.Encode(e)
+	if err != nil {
+		return false, err
 	}
-	if e, err = boltrecord.Decode[entity.Entity](was); err != nil {
-		return entity.Entity{}, false, err
-	}
-	if e, err = change(e); err != nil {
-		return entity.Entity{}, false, err
-	}
-	value, err := boltrecord.Encode(e)
-	if err != nil || bytes.Equal(value, was) {
-		return e, true, err
-	}
-	err = s.workspaces.Update(ctx, "update entity", workspace, func(entities *bbolt.Bucket) error {
-		if replaced = bytes.Equal(entities.Get([]byte(id)), was); !replaced {
+	err = s.workspaces.Update(ctx, "replace entity", workspace, func(entities *bbolt.Bucket) error {
+		if replaced = bytes.Equal(entities.Get([]byte(was.ID)), before); !replaced {
 			return nil
 		}
-		return entities.Put([]byte(id), value)
+		return entities.Put([]byte(was.ID), after)
 	})
-	return e, replaced, err
+	return replaced && err == nil, err
 }
 
 // Delete implements entity.Store.

@@ -3,6 +3,7 @@ package boltstore_test
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,27 +43,32 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t))
 }
 
-// A change may take long, and bbolt has one writer.
-func TestOtherWritesDoNotWaitForAChange(t *testing.T) {
+// A merge may take long, and bbolt has one writer: an update merges before it waits
+// for that. While the test is the writer, updates that have nothing to write must end.
+func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	db := openDB(t)
+	s := openIn(t, db)
 	create(t, s, "a")
-	_, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
-		written := make(chan error)
+	writer, err := db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Rollback() //nolint:errcheck // nothing was written
+	for patch, invalid := range map[string]bool{`{"a":1}`: false, `{"b":"` + strings.Repeat("x", record.MaxAttributesBytes) + `"}`: true} {
+		updated := make(chan error, 1)
 		go func() {
-			_, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "b", Type: "account", Attributes: record.Attributes(`{}`)})
-			written <- err
+			_, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(patch), time.Now())
+			updated <- err
 		}()
 		select {
-		case err := <-written:
-			return e, err
+		case err := <-updated:
+			if failure := new(record.Error); errors.As(err, &failure) != invalid || invalid && failure.Kind != record.Invalid {
+				t.Errorf("%.20s: error %v", patch, err)
+			}
 		case <-time.After(10 * time.Second):
-			go func() { <-written }()
-			return e, errors.New("another write waits for the change")
+			t.Fatalf("%.20s: the update waits for another writer", patch)
 		}
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 

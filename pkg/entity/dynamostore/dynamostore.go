@@ -15,12 +15,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
-	"time"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -64,64 +63,31 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	return stored, false, err
 }
 
-const (
-	// maxPuts is the most puts of one update.
-	maxPuts = 4
-
-	// backOff bounds the random wait after the first put of an update; twice that
-	// bounds the others. It is long, because a put fails if another one came after
-	// its read: the more updates of one entity try again at once, the fewer succeed.
-	// At 5 ms a call, 200 concurrent updates make about 2.7 puts each, and 19 of 20
-	// are applied within 5 seconds.
-	backOff = time.Second
-)
-
-// Update implements entity.Store with a read, and a put on the condition that the
-// entity still has every attribute that was read. If the condition fails, Update
-// waits for a random time ("full jitter") and tries again, maxPuts times at most.
-func (s *Store) Update(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (entity.Entity, error) {
-	for try := 1; ; try++ {
-		e, replaced, err := s.tryUpdate(ctx, workspace, id, change)
-		switch {
-		case err != nil || replaced:
-			return e, err
-		case try == maxPuts:
-			return entity.Entity{}, record.UnavailableError("update entity", errContended)
-		}
-		select {
-		case <-time.After(rand.N(time.Duration(min(try, 2)) * backOff)):
-		case <-ctx.Done():
-			return entity.Entity{}, record.UnavailableError("update entity", ctx.Err())
-		}
+// Replace implements entity.Store with a put on the condition that the item still
+// has every attribute of was. If the SDK retries a put whose response was lost, the
+// retry finds e, so Replace reports false.
+func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
+	in := &dynamodb.PutItemInput{
+		TableName:                 &s.table,
+		Item:                      toItem(workspace, e),
+		ExpressionAttributeNames:  make(map[string]string),
+		ExpressionAttributeValues: make(dynamorecord.Item),
 	}
-}
-
-var errContended = fmt.Errorf("another write came before each of %d puts", maxPuts)
-
-// tryUpdate is Update, but does nothing if another write comes between.
-func (s *Store) tryUpdate(ctx context.Context, workspace, id string, change func(entity.Entity) (entity.Entity, error)) (e entity.Entity, replaced bool, err error) {
-	was, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
+	var conditions []string
+	for name, value := range toItem(workspace, was) {
+		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
+		in.ExpressionAttributeNames["#"+name], in.ExpressionAttributeValues[":"+name] = name, value
+	}
+	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
+	_, err = s.client.PutItem(ctx, in)
+	var differs *types.ConditionalCheckFailedException
 	switch {
+	case errors.As(err, &differs):
+		return false, nil
 	case err != nil:
-		return entity.Entity{}, false, dynamorecord.Error("update entity", err)
-	case was == nil:
-		return entity.Entity{}, false, record.NotFoundError("entity", id)
+		return false, dynamorecord.Error("replace entity", err)
 	}
-	if e, err = fromItem(was); err != nil {
-		return entity.Entity{}, false, err
-	}
-	if e, err = change(e); err != nil {
-		return entity.Entity{}, false, err
-	}
-	item := toItem(workspace, e)
-	if reflect.DeepEqual(item, was) {
-		return e, true, nil
-	}
-	replaced, err = dynamorecord.Replace(ctx, s.client, s.table, was, item)
-	if err != nil {
-		return entity.Entity{}, false, dynamorecord.Error("update entity", err)
-	}
-	return e, replaced, nil
+	return true, nil
 }
 
 // Delete implements entity.Store.

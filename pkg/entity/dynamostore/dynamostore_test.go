@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,45 +101,9 @@ func TestEachMethodIsOneCall(t *testing.T) {
 	}
 }
 
-// An update that nothing comes between is a read and a write; each write that
-// does come between costs one more of both.
-func TestAnUpdateTriesAgainWithWhatCameBetween(t *testing.T) {
-	t.Parallel()
-	l := &log{Client: dynamolocal.Client(t)}
-	table := dynamolocal.Table(t, "EntitiesTable")
-	s, other := open(t, l, table), open(t, l.Client, table)
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`9`)}); err != nil {
-		t.Fatal(err)
-	}
-	l.calls = nil
-	for _, between := range []int{0, 1, 2} {
-		stored, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
-			if between > 0 {
-				between--
-				if _, err := other.Update(t.Context(), "default", "a", appendDigit("1")); err != nil {
-					t.Error(err)
-				}
-			}
-			return appendDigit("2")(e)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := other.Get(t.Context(), "default", "a")
-		if err != nil || !reflect.DeepEqual(got, stored) {
-			t.Errorf("update returned %+v, stored is %+v, error %v", stored, got, err)
-		}
-	}
-	if got, err := other.Get(t.Context(), "default", "a"); err != nil || string(got.Attributes) != "9212112" {
-		t.Errorf("stored %s, error %v", got.Attributes, err)
-	}
-	const read = "get, consistent true"
-	if want := []string{read, "put", read, "put", read, "put", read, "put", read, "put", read, "put"}; !slices.Equal(l.calls, want) {
-		t.Errorf("calls %q, want %q", l.calls, want)
-	}
-}
-
-func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
+// An update is a strongly consistent read and a put. If the patch changes nothing,
+// it is only the read.
+func TestAnUpdateIsAReadAndAPut(t *testing.T) {
 	t.Parallel()
 	l := &log{Client: dynamolocal.Client(t)}
 	s := open(t, l, dynamolocal.Table(t, "EntitiesTable"))
@@ -163,28 +128,62 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-func appendDigit(digit string) func(entity.Entity) (entity.Entity, error) {
-	return func(e entity.Entity) (entity.Entity, error) {
-		e.Attributes = record.Attributes(string(e.Attributes) + digit)
-		return e, nil
-	}
+// counter is a Client that counts puts.
+type counter struct {
+	dynamostore.Client
+	puts atomic.Int64
 }
 
-func TestAnUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
+func (c *counter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	c.puts.Add(1)
+	return c.Client.PutItem(ctx, in, opts...)
+}
+
+// Each of many concurrent updates is applied, or the client is told that it was not,
+// and they make few puts (see also TestConcurrentUpdatesBackOff of package entity).
+func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
-	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable"))
-	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`9`)}); err != nil {
+	const updates = 200
+	client := &counter{Client: dynamolocal.Client(t)}
+	s := open(t, client, dynamolocal.Table(t, "EntitiesTable"))
+	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Update(t.Context(), "default", "a", func(e entity.Entity) (entity.Entity, error) {
-		if err := s.Delete(t.Context(), "default", "a"); err != nil {
-			return e, err
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as the API's
+	defer cancel()
+	applied := make([]bool, updates)
+	var wg sync.WaitGroup
+	for i := range applied {
+		wg.Go(func() {
+			_, err := entity.Update(ctx, s, "default", "a", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)), time.Now())
+			applied[i] = err == nil
+			if failure := new(record.Error); err != nil && (!errors.As(err, &failure) || failure.Kind != record.Unavailable) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	e, err := s.Get(t.Context(), "default", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := record.Members(e.Attributes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range applied {
+		stored := slices.ContainsFunc(members, func(m record.Member) bool { return m.Name == fmt.Sprint(i) })
+		if applied[i] && !stored {
+			t.Errorf("update %d is lost", i)
 		}
-		return appendDigit("1")(e)
-	})
-	var failure *record.Error
-	if !errors.As(err, &failure) || failure.Kind != record.NotFound {
-		t.Errorf("error %v, want kind NotFound", err)
+		if stored {
+			n++
+		}
+	}
+	t.Logf("%d of %d updates were applied by %d puts", n, updates, client.puts.Load())
+	if n < updates/10 || client.puts.Load() > 3*updates {
+		t.Errorf("%d of %d updates were applied by %d puts", n, updates, client.puts.Load())
 	}
 }
 

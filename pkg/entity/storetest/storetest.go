@@ -39,10 +39,9 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{"a page ends before it holds too many bytes", testPageBytes},
 		{"a list of a type has the entities of that type alone", testTypes},
 		{"a count has the entities of a type that are old enough", testCount},
-		{"an update replaces what is stored", testUpdate},
-		{"an update starts again from what another write left", testUpdateStartsAgain},
+		{"a replacement takes the place of what is stored", testReplace},
+		{"a replacement of what has changed changes nothing", testReplaceChanged},
 		{"concurrent updates lose nothing", testConcurrentUpdates},
-		{"an update whose change fails changes nothing", testFailingUpdate},
 		{"an entity that is deleted is gone from everywhere", testDelete},
 		{"a cancelled context is an error and changes nothing", testCancelled},
 	}
@@ -177,6 +176,9 @@ func testReadBack(t *testing.T, s entity.Store) {
 			}
 			if got, err := s.Get(t.Context(), workspace, id); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("get: error %v\n got %+v\nwant %+v", err, got, want)
+			}
+			if replaced, err := s.Replace(t.Context(), workspace, want, want); !replaced || err != nil {
+				t.Errorf("replace with itself: replaced %v, error %v", replaced, err)
 			}
 			if stored, created, err := s.Create(t.Context(), workspace, plain(id)); created || err != nil || !reflect.DeepEqual(stored, want) {
 				t.Errorf("create again: created %v, error %v\n got %+v\nwant %+v", created, err, stored, want)
@@ -447,28 +449,19 @@ func entityOf(entities []entity.Entity, id string) entity.Entity {
 	return entities[slices.IndexFunc(entities, func(e entity.Entity) bool { return e.ID == id })]
 }
 
-// set is a change that sets attributes and the time of the latest change.
-func set(attributes string, updated record.Time) func(entity.Entity) (entity.Entity, error) {
-	return func(e entity.Entity) (entity.Entity, error) {
-		e.Attributes, e.UpdatedAt = record.Attributes(attributes), updated
-		return e, nil
-	}
+// changed returns e with other attributes and a later time of the latest change.
+func changed(e entity.Entity, attributes string) entity.Entity {
+	e.Attributes, e.UpdatedAt = record.Attributes(attributes), at("2027-01-01T00:00:00Z")
+	return e
 }
 
-func testUpdate(t *testing.T, s entity.Store) {
+func testReplace(t *testing.T, s entity.Store) {
 	fillIDs(t, s, workspace, "a", "b")
 	fillIDs(t, s, "other", "a")
-	want := plain("a")
-	want.Attributes, want.UpdatedAt = record.Attributes(`{"n":1.50,"html":"<&>"}`), at("2027-01-01T00:00:00Z")
-	for range 2 { // the second time nothing changes
-		stored, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
-			if before := plain("a"); !reflect.DeepEqual(e, before) && !reflect.DeepEqual(e, want) {
-				t.Errorf("change was given %+v", e)
-			}
-			return set(string(want.Attributes), want.UpdatedAt)(e)
-		})
-		if err != nil || !reflect.DeepEqual(stored, want) {
-			t.Errorf("update: %+v, error %v, want %+v", stored, err, want)
+	was, want := plain("a"), changed(plain("a"), `{"n":1.50,"html":"<&>"}`)
+	for _, was := range []entity.Entity{was, want} { // the second time nothing changes
+		if replaced, err := s.Replace(t.Context(), workspace, was, want); !replaced || err != nil {
+			t.Errorf("replaced %v, error %v", replaced, err)
 		}
 	}
 	if got, err := s.Get(t.Context(), workspace, "a"); err != nil || !reflect.DeepEqual(got, want) {
@@ -486,42 +479,41 @@ func testUpdate(t *testing.T, s entity.Store) {
 	if stored, created, err := s.Create(t.Context(), workspace, plain("a")); created || err != nil || !reflect.DeepEqual(stored, want) {
 		t.Errorf("create: created %v, error %v, stored %+v", created, err, stored)
 	}
-	for _, w := range []string{workspace, "nobody"} {
-		_, err := s.Update(t.Context(), w, "c", func(e entity.Entity) (entity.Entity, error) {
-			t.Errorf("change was given %+v, which is not there", e)
-			return e, nil
-		})
-		if !isKind(err, record.NotFound) {
-			t.Errorf("update of what is not there: %v", err)
-		}
-	}
-	wantNotFound(t, s, workspace, "c")
 }
 
-func testUpdateStartsAgain(t *testing.T, s entity.Store) {
-	fillIDs(t, s, workspace, "a")
-	between := plain("a")
-	between.Attributes = record.Attributes(`{"between":true}`)
-	var given []string
-	stored, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
-		if given = append(given, string(e.Attributes)); len(given) == 1 {
-			if err := s.Delete(t.Context(), workspace, "a"); err != nil {
-				return e, err
-			}
-			fill(t, s, workspace, between)
+func testReplaceChanged(t *testing.T, s entity.Store) {
+	fillIDs(t, s, workspace, "a", "gone")
+	if err := s.Delete(t.Context(), workspace, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	later := plain("a")
+	later.UpdatedAt = at("2026-01-02T15:04:05.679Z")
+	created := plain("a")
+	created.CreatedAt = at("2026-01-02T15:04:05.677Z")
+	for name, was := range map[string]entity.Entity{
+		"other attributes":         changed(plain("a"), `{"a":2}`),
+		"the same, written apart":  changed(plain("a"), `{"a":1.0}`),
+		"another update":           later,
+		"another creation":         created,
+		"an entity that is gone":   plain("gone"),
+		"an entity that never was": plain("never"),
+	} {
+		if replaced, err := s.Replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
+			t.Errorf("%s: replaced %v, error %v", name, replaced, err)
 		}
-		return set(`{"updated":true}`, e.UpdatedAt)(e)
-	})
-	if want := []string{string(plain("a").Attributes), string(between.Attributes)}; !slices.Equal(given, want) {
-		t.Errorf("change was given %q, want %q", given, want)
 	}
-	if got, getErr := s.Get(t.Context(), workspace, "a"); err != nil || getErr != nil || !reflect.DeepEqual(got, stored) {
-		t.Errorf("updated %+v, error %v; stored %+v, error %v", stored, err, got, getErr)
+	if replaced, err := s.Replace(t.Context(), "nobody", plain("a"), changed(plain("a"), `{}`)); replaced || err != nil {
+		t.Errorf("in a workspace without entities: replaced %v, error %v", replaced, err)
 	}
+	if got := list(t, s, workspace, entity.Query{Limit: 10}).Entities; !reflect.DeepEqual(got, []entity.Entity{plain("a")}) {
+		t.Errorf("the list is %+v", got)
+	}
+	wantNotFound(t, s, workspace, "gone")
+	wantNotFound(t, s, workspace, "never")
+	wantNotFound(t, s, "nobody", "a")
 }
 
-// testConcurrentUpdates counts up one entity from many goroutines. Those that
-// others come before too often are not applied, and try again.
+// testConcurrentUpdates counts up one entity from many goroutines.
 func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	const workers, each = 8, 5
 	e := plain("a")
@@ -530,14 +522,14 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for applied := 0; applied < each; {
-				_, err := s.Update(t.Context(), workspace, "a", increment)
-				switch {
-				case err == nil:
-					applied++
-				case !isKind(err, record.Unavailable):
+			for n := 0; n < each; {
+				replaced, err := increment(t, s)
+				if err != nil {
 					t.Error(err)
 					return
+				}
+				if replaced {
+					n++
 				}
 			}
 		})
@@ -549,26 +541,19 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	}
 }
 
-// increment is a change that adds 1 to attributes that are a number.
-func increment(e entity.Entity) (entity.Entity, error) {
-	n, err := strconv.Atoi(string(e.Attributes))
+// increment tries once to add 1 to the number that the entity "a" holds.
+func increment(t *testing.T, s entity.Store) (replaced bool, err error) {
+	was, err := s.Get(t.Context(), workspace, "a")
+	if err != nil {
+		return false, err
+	}
+	n, err := strconv.Atoi(string(was.Attributes))
+	if err != nil {
+		return false, err
+	}
+	e := was
 	e.Attributes = record.Attributes(strconv.Itoa(n + 1))
-	return e, err
-}
-
-func testFailingUpdate(t *testing.T, s entity.Store) {
-	fillIDs(t, s, workspace, "a")
-	broken := errors.New("broken")
-	_, err := s.Update(t.Context(), workspace, "a", func(e entity.Entity) (entity.Entity, error) {
-		e.Attributes = record.Attributes(`{"broken":true}`)
-		return e, broken
-	})
-	if !errors.Is(err, broken) {
-		t.Errorf("error %v, want %v", err, broken)
-	}
-	if got, err := s.Get(t.Context(), workspace, "a"); err != nil || !reflect.DeepEqual(got, plain("a")) {
-		t.Errorf("get: %+v, error %v", got, err)
-	}
+	return s.Replace(t.Context(), workspace, was, e)
 }
 
 func testDelete(t *testing.T, s entity.Store) {
@@ -588,8 +573,8 @@ func testDelete(t *testing.T, s entity.Store) {
 			t.Errorf("the list of type %q has %v", typ, got)
 		}
 	}
-	if _, err := s.Update(t.Context(), workspace, "b", set(`{}`, at("2027-01-01T00:00:00Z"))); !isKind(err, record.NotFound) {
-		t.Errorf("update of what was deleted: %v", err)
+	if replaced, err := s.Replace(t.Context(), workspace, plain("b"), changed(plain("b"), `{}`)); replaced || err != nil {
+		t.Errorf("replacement of what was deleted: %v, error %v", replaced, err)
 	}
 	if _, err := s.Get(t.Context(), "other", "b"); err != nil {
 		t.Errorf("the other workspace: %v", err)
@@ -614,10 +599,10 @@ func testCancelled(t *testing.T, s entity.Store) {
 	_, _, createErr := s.Create(ctx, workspace, plain("b"))
 	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, entity.Query{Limit: 1})
-	_, updateErr := s.Update(ctx, workspace, "a", set(`{}`, at("2027-01-01T00:00:00Z")))
+	_, replaceErr := s.Replace(ctx, workspace, plain("a"), changed(plain("a"), `{}`))
 	_, countErr := s.Count(ctx, workspace, entity.Query{}, at("2027-01-01T00:00:00Z"))
 	deleteErr := s.Delete(ctx, workspace, "a")
-	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "count": countErr, "update": updateErr, "delete": deleteErr} {
+	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "count": countErr, "replace": replaceErr, "delete": deleteErr} {
 		if !isKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}

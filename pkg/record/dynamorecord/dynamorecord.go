@@ -6,8 +6,6 @@ package dynamorecord
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -51,31 +49,6 @@ func Create(ctx context.Context, client Putter, table, hashKey string, item Item
 		return nil, false, err
 	}
 	return item, true, nil
-}
-
-// Replace puts item in place of an item with the same key, if that still has the
-// attributes of was, and reports whether it did. It makes one call.
-//
-// If the SDK retries a put whose response was lost, the retry finds the item of
-// the first attempt: replaced is then false.
-func Replace(ctx context.Context, client Putter, table string, was, item Item) (replaced bool, err error) {
-	in := &dynamodb.PutItemInput{
-		TableName:                 &table,
-		Item:                      item,
-		ExpressionAttributeNames:  make(map[string]string, len(was)),
-		ExpressionAttributeValues: make(Item, len(was)),
-	}
-	var conditions []string
-	for name, value := range was {
-		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
-		in.ExpressionAttributeNames["#"+name], in.ExpressionAttributeValues[":"+name] = name, value
-	}
-	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
-	_, err = client.PutItem(ctx, in)
-	if differs := new(types.ConditionalCheckFailedException); errors.As(err, &differs) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // Get returns the item with that key, nil if the table has none. The read is
