@@ -112,7 +112,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 	same := subtle.ConstantTimeCompare(hash[:], e.key.SecretHash[:]) == 1
 	d := Decision{KeyID: token.ID}
 	switch status := e.key.Status(a.now()); {
-	case !e.found:
+	case e.key.ID == "":
 		d.Refused = ReasonUnknown
 	case !same:
 		d.Refused = ReasonWrongSecret
@@ -128,8 +128,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 
 // entry is what was read of a key.
 type entry struct {
-	key    Key // zero if it was not found
-	found  bool
+	key    Key       // without an ID if it was not found
 	readAt time.Time // when the read began
 }
 
@@ -187,7 +186,7 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 	if err != nil {
 		return entry{}, err
 	}
-	e = entry{key: key, found: true, readAt: readAt}
+	e = entry{key: key, readAt: readAt}
 	a.known.put(id, e)
 	return e, nil
 }

@@ -59,8 +59,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	for n := range 3 * maxCached {
 		id := randomText(idLength)
-		c.put(id, entry{found: true})
-		if e, ok := c.get(id); !ok || !e.found {
+		c.put(id, entry{key: Key{ID: id}})
+		if e, ok := c.get(id); !ok || e.key.ID != id {
 			t.Fatal("the last entry was forgotten")
 		}
 		if got := len(c.entries); got > maxCached || n < maxCached && got != n+1 {
