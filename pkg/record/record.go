@@ -9,10 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds of a record's fields. Both ends are allowed.
@@ -90,16 +91,9 @@ func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	va, errA := decode(a)
-	vb, errB := decode(b)
-	return errA == nil && errB == nil && reflect.DeepEqual(va, vb)
-}
-
-func decode(a Attributes) (v any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(a))
-	dec.UseNumber()
-	err = dec.Decode(&v)
-	return v, err
+	sortedA, errA := jsontext.AppendFormat(nil, a, jsontext.ReorderRawObjects(true))
+	sortedB, errB := jsontext.AppendFormat(nil, b, jsontext.ReorderRawObjects(true))
+	return errA == nil && errB == nil && bytes.Equal(sortedA, sortedB)
 }
 
 // Time is an instant in UTC to the millisecond, in the years 0000 to 9999. Its
