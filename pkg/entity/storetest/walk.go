@@ -28,19 +28,12 @@ func Walk(t *testing.T, s entity.Store) {
 		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
 		entities = append(entities, e)
 	}
-	fill(t, s, workspace, entities...)
+	kind.Fill(t, s, workspace, entities...)
 	for _, typ := range []string{"", "type-3"} {
-		want := ids(slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ }))
-		slices.Sort(want)
+		want := slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ })
 		for _, limit := range []int{1, 7, 50, 200} {
 			t.Run(fmt.Sprintf("%d of type %q by %d", len(want), typ, limit), func(t *testing.T) {
-				pages := walk(t, s, workspace, entity.Query{Type: typ, Limit: limit})
-				if got := ids(slices.Concat(pages...)); !slices.Equal(got, want) {
-					t.Errorf("%d entities, want %d, or in another order", len(got), len(want))
-				}
-				if n := (len(want) + limit - 1) / limit; len(pages) != n {
-					t.Errorf("%d pages, want %d", len(pages), n)
-				}
+				listOf(t.Context(), s, workspace, typ).Check(t, want, limit)
 			})
 		}
 	}
