@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/record/storetest"
 )
 
 var start = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
@@ -25,145 +26,141 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 	return k
 }
 
+var plain = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
+
 // Run checks that the stores that open returns keep the contract of
 // access.Manager. Each call of open must return a store without keys.
 func Run(t *testing.T, open func(t *testing.T) access.Manager) {
-	plain := access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
-
-	t.Run("a key comes back as it was created", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		for n, k := range []access.Key{
-			plain,
-			{Name: "Ada's laptop <&> 😀", Workspace: "A-z_0.9", Scopes: access.Scopes(), ExpiresAt: start.Add(time.Hour)},
-			{Workspace: "w", Scopes: []access.Scope{access.Import, access.Dashboard}},
-		} {
-			k = newKey(t, k, n)
-			if err := s.Create(t.Context(), k); err != nil {
-				t.Fatal(err)
-			}
-			got, err := s.Get(t.Context(), k.ID)
-			if err != nil || !reflect.DeepEqual(got, k) {
-				t.Errorf("got %+v, error %v; want %+v", got, err, k)
-			}
-		}
+	storetest.RunAll(t, open, []storetest.Test[access.Manager]{
+		{Name: "a key comes back as it was created", Run: testReadBack},
+		{Name: "what is not there is not found", Run: testNotFound},
+		{Name: "a taken id is refused", Run: testTakenID},
+		{Name: "a list is in the order of creation", Run: testOrder},
+		{Name: "a key is revoked once", Run: testRevoke},
+		{Name: "of concurrent creations of one id one succeeds", Run: testOneWinner},
+		{Name: "a cancelled context is an error that is not ErrNotFound", Run: testCancelled},
 	})
+}
 
-	t.Run("what is not there is not found", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		k := newKey(t, plain, 0)
-		for _, when := range []string{"without keys", "with another key"} {
-			if _, err := s.Get(t.Context(), k.ID); !errors.Is(err, access.ErrNotFound) {
-				t.Errorf("get %s: %v", when, err)
-			}
-			if _, err := s.Revoke(t.Context(), k.ID, start); !errors.Is(err, access.ErrNotFound) {
-				t.Errorf("revoke %s: %v", when, err)
-			}
-			if err := s.Create(t.Context(), newKey(t, plain, 1)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if keys, err := s.List(t.Context()); err != nil || len(keys) != 2 {
-			t.Errorf("a key was made by what did not find it: %+v, %v", keys, err)
-		}
-	})
-
-	t.Run("a taken id is refused", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		k, other := newKey(t, plain, 0), newKey(t, plain, 0)
-		other.ID = k.ID
+func testReadBack(t *testing.T, s access.Manager) {
+	for n, k := range []access.Key{
+		plain,
+		{Name: "Ada's laptop <&> 😀", Workspace: "A-z_0.9", Scopes: access.Scopes(), ExpiresAt: start.Add(time.Hour)},
+		{Workspace: "w", Scopes: []access.Scope{access.Import, access.Dashboard}},
+	} {
+		k = newKey(t, k, n)
 		if err := s.Create(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Create(t.Context(), other); !errors.Is(err, access.ErrExists) {
-			t.Errorf("error %v", err)
+		got, err := s.Get(t.Context(), k.ID)
+		if err != nil || !reflect.DeepEqual(got, k) {
+			t.Errorf("got %+v, error %v; want %+v", got, err, k)
 		}
-		if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, k) {
-			t.Errorf("the first key is %+v, error %v", got, err)
-		}
-	})
+	}
+}
 
-	t.Run("a list is in the order of creation", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		if keys, err := s.List(t.Context()); err != nil || len(keys) != 0 {
-			t.Errorf("without keys: %+v, %v", keys, err)
+func testNotFound(t *testing.T, s access.Manager) {
+	k := newKey(t, plain, 0)
+	for _, when := range []string{"without keys", "with another key"} {
+		if _, err := s.Get(t.Context(), k.ID); !errors.Is(err, access.ErrNotFound) {
+			t.Errorf("get %s: %v", when, err)
 		}
-		var want []access.Key
-		for n := range 20 {
-			want = append(want, newKey(t, access.Key{Workspace: fmt.Sprintf("w%d", n%3), Scopes: access.Scopes()}, n))
+		if _, err := s.Revoke(t.Context(), k.ID, start); !errors.Is(err, access.ErrNotFound) {
+			t.Errorf("revoke %s: %v", when, err)
 		}
-		for i := range want {
-			if err := s.Create(t.Context(), want[(i*7)%len(want)]); err != nil {
-				t.Fatal(err)
-			}
+		if err := s.Create(t.Context(), newKey(t, plain, 1)); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := s.List(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, error %v; want %+v", got, err, want)
-		}
-	})
+	}
+	if keys, err := s.List(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("a key was made by what did not find it: %+v, %v", keys, err)
+	}
+}
 
-	t.Run("a key is revoked once", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		k, other := newKey(t, plain, 0), newKey(t, plain, 1)
-		for _, k := range []access.Key{k, other} {
-			if err := s.Create(t.Context(), k); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want := k
-		want.RevokedAt = start.Add(time.Minute)
-		for _, at := range []time.Time{want.RevokedAt, start.Add(time.Hour)} {
-			if got, err := s.Revoke(t.Context(), k.ID, at); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("revoke: %+v, error %v; want %+v", got, err, want)
-			}
-		}
-		if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("get: %+v, error %v; want %+v", got, err, want)
-		}
-		if got, err := s.List(t.Context()); err != nil || !slices.EqualFunc(got, []access.Key{want, other}, func(a, b access.Key) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("list: %+v, error %v", got, err)
-		}
-	})
+func testTakenID(t *testing.T, s access.Manager) {
+	k, other := newKey(t, plain, 0), newKey(t, plain, 0)
+	other.ID = k.ID
+	if err := s.Create(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), other); !errors.Is(err, access.ErrExists) {
+		t.Errorf("error %v", err)
+	}
+	if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, k) {
+		t.Errorf("the first key is %+v, error %v", got, err)
+	}
+}
 
-	t.Run("of concurrent creations of one id one succeeds", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		first := newKey(t, plain, 0)
-		var created atomic.Int64
-		var wg sync.WaitGroup
-		for n := range 8 {
-			k := newKey(t, plain, n)
-			k.ID = first.ID
-			wg.Go(func() {
-				if err := s.Create(t.Context(), k); err == nil {
-					created.Add(1)
-				} else if !errors.Is(err, access.ErrExists) {
-					t.Error(err)
-				}
-			})
+func testOrder(t *testing.T, s access.Manager) {
+	if keys, err := s.List(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("without keys: %+v, %v", keys, err)
+	}
+	var want []access.Key
+	for n := range 20 {
+		want = append(want, newKey(t, access.Key{Workspace: fmt.Sprintf("w%d", n%3), Scopes: access.Scopes()}, n))
+	}
+	for i := range want {
+		if err := s.Create(t.Context(), want[(i*7)%len(want)]); err != nil {
+			t.Fatal(err)
 		}
-		wg.Wait()
-		if n := created.Load(); n != 1 {
-			t.Errorf("%d were created", n)
-		}
-	})
+	}
+	if got, err := s.List(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, error %v; want %+v", got, err, want)
+	}
+}
 
-	t.Run("a cancelled context is an error that is not ErrNotFound", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		k := newKey(t, plain, 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, getErr := s.Get(ctx, k.ID)
-		_, listErr := s.List(ctx)
-		for op, err := range map[string]error{"get": getErr, "list": listErr, "create": s.Create(ctx, k)} {
-			if err == nil || errors.Is(err, access.ErrNotFound) {
-				t.Errorf("%s: %v", op, err)
-			}
+func testRevoke(t *testing.T, s access.Manager) {
+	k, other := newKey(t, plain, 0), newKey(t, plain, 1)
+	for _, k := range []access.Key{k, other} {
+		if err := s.Create(t.Context(), k); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	want := k
+	want.RevokedAt = start.Add(time.Minute)
+	for _, at := range []time.Time{want.RevokedAt, start.Add(time.Hour)} {
+		if got, err := s.Revoke(t.Context(), k.ID, at); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("revoke: %+v, error %v; want %+v", got, err, want)
+		}
+	}
+	if got, err := s.Get(t.Context(), k.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("get: %+v, error %v; want %+v", got, err, want)
+	}
+	if got, err := s.List(t.Context()); err != nil || !slices.EqualFunc(got, []access.Key{want, other}, func(a, b access.Key) bool { return reflect.DeepEqual(a, b) }) {
+		t.Errorf("list: %+v, error %v", got, err)
+	}
+}
+
+func testOneWinner(t *testing.T, s access.Manager) {
+	first := newKey(t, plain, 0)
+	var created atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 8 {
+		k := newKey(t, plain, n)
+		k.ID = first.ID
+		wg.Go(func() {
+			if err := s.Create(t.Context(), k); err == nil {
+				created.Add(1)
+			} else if !errors.Is(err, access.ErrExists) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := created.Load(); n != 1 {
+		t.Errorf("%d were created", n)
+	}
+}
+
+func testCancelled(t *testing.T, s access.Manager) {
+	k := newKey(t, plain, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, getErr := s.Get(ctx, k.ID)
+	_, listErr := s.List(ctx)
+	for op, err := range map[string]error{"get": getErr, "list": listErr, "create": s.Create(ctx, k)} {
+		if err == nil || errors.Is(err, access.ErrNotFound) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
 }

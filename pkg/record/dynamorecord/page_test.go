@@ -1,0 +1,301 @@
+package dynamorecord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/record/dynamorecord"
+)
+
+// answers is a Querier that gives one answer after the other and notes what it
+// was asked for.
+type answers struct {
+	outputs []dynamodb.QueryOutput
+	limits  []int32
+	starts  []dynamorecord.Item
+}
+
+func (a *answers) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	a.limits = append(a.limits, *in.Limit)
+	a.starts = append(a.starts, in.ExclusiveStartKey)
+	if len(a.outputs) == 0 {
+		return nil, errors.New("no answer left")
+	}
+	out := a.outputs[0]
+	a.outputs = a.outputs[1:]
+	return &out, nil
+}
+
+func item(id string) dynamorecord.Item { return dynamorecord.Item{"id": dynamorecord.Text(id)} }
+
+func TestAPageGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{
+		{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")},
+		{LastEvaluatedKey: item("x")}, // DynamoDB may cut off before the first item
+		{Items: []dynamorecord.Item{item("y"), item("z")}, LastEvaluatedKey: item("z")},
+		{},
+	}}
+	items, more, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3)
+	if want := []dynamorecord.Item{item("a"), item("y"), item("z")}; err != nil || more || !reflect.DeepEqual(items, want) {
+		t.Errorf("got %v, more %v, error %v; want %v and no more", items, more, err, want)
+	}
+	if want := []int32{4, 3, 3, 1}; !reflect.DeepEqual(client.limits, want) {
+		t.Errorf("asked for %v items, want %v", client.limits, want)
+	}
+	if want := []dynamorecord.Item{nil, item("a"), item("x"), item("z")}; !reflect.DeepEqual(client.starts, want) {
+		t.Errorf("started after %v, want %v", client.starts, want)
+	}
+}
+
+func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
+	if items, _, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3); err == nil {
+		t.Errorf("no error, items %v", items)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+// partitions answers queries from sorted keys by partition, and counts them.
+type partitions struct {
+	keys map[string][]string
+	mu   sync.Mutex
+	read map[string]int // items, by partition
+	asks map[string]int // queries, by partition
+}
+
+func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name, keys, out := *in.IndexName, p.keys[*in.IndexName], &dynamodb.QueryOutput{}
+	if name == "broken" {
+		return nil, errBroken
+	}
+	if after, ok := in.ExclusiveStartKey["key"].(*types.AttributeValueMemberS); ok {
+		keys = keys[slices.Index(keys, after.Value)+1:]
+	}
+	n := min(int(*in.Limit), len(keys))
+	for _, key := range keys[:n] {
+		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key)})
+	}
+	if n == int(*in.Limit) { // like DynamoDB, also when nothing is left
+		out.LastEvaluatedKey = out.Items[n-1]
+	}
+	p.asks[name]++
+	p.read[name] += n
+	return out, nil
+}
+
+func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]map[string][]string{
+		"alike":     {"a": {"1", "4", "7"}, "b": {"2", "5", "8"}, "c": {"3", "6", "9"}},
+		"one after": {"a": {"1", "2", "3", "4"}, "b": {"5", "6"}, "c": {"7", "8", "9"}},
+		"all in b":  {"a": nil, "b": {"1", "2", "3", "4", "5", "6", "7"}, "c": nil},
+		"none":      {"a": nil, "b": nil, "c": nil},
+	} {
+		var all []string
+		for _, k := range keys {
+			all = append(all, k...)
+		}
+		slices.Sort(all)
+		for _, descending := range []bool{false, true} {
+			if descending {
+				slices.Reverse(all)
+			}
+			for limit := 1; limit <= 11; limit++ {
+				client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
+				var ins []*dynamodb.QueryInput
+				for _, p := range []string{"a", "b", "c"} {
+					client.keys[p] = slices.Clone(keys[p])
+					if descending {
+						slices.Reverse(client.keys[p])
+					}
+					ins = append(ins, &dynamodb.QueryInput{IndexName: &p, ScanIndexForward: aws.Bool(!descending)})
+				}
+				items, more, err := dynamorecord.Merge(t.Context(), client, "key", limit, ins...)
+				var got []string
+				for _, item := range items {
+					got = append(got, dynamorecord.Read(item).Text("key"))
+				}
+				n := min(limit, len(all))
+				if err != nil || !slices.Equal(got, all[:n]) || more != (len(all) > n) {
+					t.Errorf("%s, limit %d, descending %v: got %v, more %v, error %v; want %v", name, limit, descending, got, more, err, all[:n])
+				}
+			}
+		}
+	}
+}
+
+// What a shard holds beyond its share is asked for only where the page needs it.
+func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
+	var ins []*dynamodb.QueryInput
+	for p := range 8 {
+		name := strconv.Itoa(p)
+		for i := range 100 {
+			// Too long for two to share a read unit.
+			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
+		}
+		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
+	}
+	items, more, err := dynamorecord.Merge(t.Context(), client, "key", 40, ins...)
+	if err != nil || len(items) != 40 || !more {
+		t.Fatalf("%d items, more %v, error %v", len(items), more, err)
+	}
+	total, asks := 0, 0
+	for name := range client.read {
+		total, asks = total+client.read[name], asks+client.asks[name]
+	}
+	if total > 48 || asks > 8 {
+		t.Errorf("%d items were read in %d queries for a page of 40 that is spread evenly over 8", total, asks)
+	}
+}
+
+// sized answers queries of parts that have as many items of given sizes, in a
+// random order. Like DynamoDB it returns about a megabyte at most.
+type sized struct {
+	sizes []int      // of the items of a part, by part
+	keys  [][]string // sorted, by part
+
+	mu           sync.Mutex
+	items, bytes int // that were read
+}
+
+func newSized(seed uint64, sizes ...int) *sized {
+	s, random := &sized{sizes: sizes}, rand.New(rand.NewPCG(seed, 0))
+	for range sizes {
+		keys := make([]string, 20)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("%016x", random.Uint64())
+		}
+		slices.Sort(keys)
+		s.keys = append(s.keys, keys)
+	}
+	return s
+}
+
+func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	part, err := strconv.Atoi(*in.IndexName)
+	if err != nil {
+		return nil, err
+	}
+	keys, size, out := s.keys[part], s.sizes[part], &dynamodb.QueryOutput{}
+	if after, ok := in.ExclusiveStartKey["key"].(*types.AttributeValueMemberS); ok {
+		keys = keys[slices.Index(keys, after.Value)+1:]
+	}
+	n := min(int(*in.Limit), len(keys), 1+1<<20/size)
+	for _, key := range keys[:n] {
+		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key), "text": dynamorecord.Text(strings.Repeat("x", size))})
+	}
+	if n < len(keys) {
+		out.LastEvaluatedKey = out.Items[n-1]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items += n
+	s.bytes += n * size
+	return out, nil
+}
+
+// merge reads a page of at most 200 items and checks that it has the first items.
+func (s *sized) merge(t *testing.T) (page []dynamorecord.Item) {
+	t.Helper()
+	var ins []*dynamodb.QueryInput
+	for i := range s.sizes {
+		ins = append(ins, &dynamodb.QueryInput{IndexName: aws.String(strconv.Itoa(i))})
+	}
+	page, _, err := dynamorecord.Merge(t.Context(), s, "key", 200, ins...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(s.keys...)))
+	for i, item := range page {
+		if key := dynamorecord.Read(item).Text("key"); key != all[i] {
+			t.Fatalf("item %d is %s, want %s", i, key, all[i])
+		}
+	}
+	return page
+}
+
+const large = 255_000
+
+func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := newSized(seed, slices.Repeat([]int{large}, 64)...)
+		if seed == 0 {
+			s.keys[0] = nil // so that the first query says nothing about sizes
+		}
+		if page := s.merge(t); len(page) != 9 || s.items > len(s.sizes)+len(page) {
+			t.Errorf("seed %d: %d items were read for a page of %d from %d parts", seed, s.items, len(page), len(s.sizes))
+		}
+	}
+}
+
+// The items of the parts that are read first are small, those of the others large.
+func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
+	t.Parallel()
+	const parts, bound = 64, 36 << 20
+	for _, small := range []int{1, 8, 32} {
+		sizes := slices.Concat(slices.Repeat([]int{300}, small), slices.Repeat([]int{large}, parts-small))
+		s := newSized(0, sizes...)
+		if s.merge(t); s.bytes > bound {
+			t.Errorf("%d parts with small items: %d bytes were read, want %d at most", small, s.bytes, bound)
+		}
+	}
+}
+
+func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	client := &partitions{keys: map[string][]string{"a": {"1"}, "b": {"2"}}, read: make(map[string]int), asks: make(map[string]int)}
+	for _, names := range [][]string{{"broken", "a", "b"}, {"a", "b", "broken"}} {
+		var ins []*dynamodb.QueryInput
+		for _, name := range names {
+			ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
+		}
+		if items, _, err := dynamorecord.Merge(t.Context(), client, "key", 3, ins...); !errors.Is(err, errBroken) {
+			t.Errorf("error %v, items %v", err, items)
+		}
+	}
+}
+
+func TestACountGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+	t.Parallel()
+	client := &answers{outputs: []dynamodb.QueryOutput{
+		{Count: 3, LastEvaluatedKey: item("c")},
+		{LastEvaluatedKey: item("x")},
+		{Count: 2},
+		{Count: 10}, // of the second query
+	}}
+	in := func() *dynamodb.QueryInput {
+		return &dynamodb.QueryInput{ExpressionAttributeNames: map[string]string{}, ExpressionAttributeValues: dynamorecord.Item{}}
+	}
+	n, err := dynamorecord.Count(t.Context(), client, "created_at", "2026", in(), in())
+	if n != 15 || err != nil {
+		t.Errorf("counted %d, error %v", n, err)
+	}
+	if want := []dynamorecord.Item{nil, item("c"), item("x"), nil}; !reflect.DeepEqual(client.starts, want) {
+		t.Errorf("started after %v, want %v", client.starts, want)
+	}
+	for _, limit := range client.limits {
+		if limit != 1000 {
+			t.Errorf("a call was to count %d items", limit)
+		}
+	}
+}
