@@ -160,7 +160,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if s.count(k.ID) != 10 || s.count(unknown.ID) != 10 {
-			t.Errorf("in ten minutes the key was read %d times, the id that is none %d times; want 10 each", s.count(k.ID), s.count(unknown.ID))
+			t.Errorf("in ten minutes the key was read %d times, the unknown id %d times; want 10 each", s.count(k.ID), s.count(unknown.ID))
 		}
 	})
 }

@@ -108,7 +108,7 @@ type Store interface {
 	// reports whether it did. e has the ID, the Type and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
-	// Delete removes an entity. That there is none is not an error.
+	// Delete removes an entity. If there is none, it succeeds.
 	Delete(ctx context.Context, workspace, id string) error
 }
 

@@ -112,16 +112,16 @@ type Position struct {
 	ID         string
 }
 
-// Position is where e stands in a list.
+// Position returns the place of e in a list.
 func (e Event) Position() Position { return Position{OccurredAt: e.OccurredAt, ID: e.ID} }
 
-// Compare is -1, 0 or +1 as p stands before, at or after q in ascending order.
+// Compare returns -1, 0 or +1 if p is before, at or after q in ascending order.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(p.OccurredAt.Compare(q.OccurredAt), cmp.Compare(p.ID, q.ID))
 }
 
-// String is the position as text that sorts as positions do: the fixed-width
-// time, '#', the id. Stores use it as a sort key.
+// String returns a text that sorts as positions do: the fixed-width time, '#', the
+// id. Stores use it as a sort key.
 func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
 
 // Query asks for a page of a workspace's events in order of Position.
@@ -134,9 +134,9 @@ type Query struct {
 	Limit     int          // most events to return, at least 1
 }
 
-// Bounds are the lowest and the highest text of a Position that From, To and
-// After leave, "" for none. No position has either text, so it does not matter
-// whether bounds count as included. They may cross: then no event is left.
+// Bounds returns the lowest and the highest text of the positions that From, To and
+// After allow, "" for no bound. No position has either text, so it does not matter
+// whether bounds are included. They may cross: then no event is selected.
 func (q Query) Bounds() (low, high string) {
 	if q.From != nil {
 		low = q.From.String() // shorter than a position of that time, and so below all of them

@@ -14,7 +14,7 @@ const (
 	NotFound                    // no record of that id in the workspace
 	Conflict                    // a record of that id exists with other content; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
-	Unavailable                 // the store did not answer in time; a write may or may not have happened
+	Unavailable                 // the store did not respond in time, or others changed the record; a write may or may not have happened
 )
 
 // Error is the error of record rules and record stores. An error that a store
@@ -67,7 +67,7 @@ func (f *Fields) Check(field string, err error) {
 	}
 }
 
-// Err is an Invalid error that names the fields, or nil when there are none.
+// Err returns an Invalid error that names the fields, or nil if there are none.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -75,22 +75,23 @@ func (f Fields) Err() error {
 	return &Error{Kind: Invalid, Detail: "the record has fields that cannot be accepted", Fields: f}
 }
 
-// UnavailableError wraps the failure of a store to answer.
+// UnavailableError returns an error for a store that did not respond.
 func UnavailableError(op string, err error) error {
 	return &Error{Kind: Unavailable, Detail: "the record store did not answer", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError says that there is no record of the id; noun is "entity" or "event".
+// NotFoundError returns an error for an id of which there is no record. noun is "entity"
+// or "event".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
 
-// ConflictError says that the id is taken by other content.
+// ConflictError returns an error for an id that is taken by other content.
 func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten cuts a client's text to 64 characters, for errors.
+// Shorten returns the first 64 characters of a client's text, for errors.
 func Shorten(s string) string {
 	const most = 64
 	shown := 0

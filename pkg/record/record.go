@@ -29,7 +29,7 @@ const (
 )
 
 // MaxPageBytes is about how many bytes of records one page may hold. A Lambda
-// may answer 6 MB (6,291,556 bytes, AWS Lambda quotas) after its body has been
+// may return 6 MB (6,291,556 bytes, AWS Lambda quotas) after its body has been
 // written as a JSON string, which at worst doubles it.
 const MaxPageBytes = 2_500_000
 

@@ -54,7 +54,7 @@ func TestAKeyIsReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// A put that the SDK repeats after its answer was lost is no other key.
+// A put that the SDK repeats because its response was lost is not another key.
 func TestARepeatedCreateSucceeds(t *testing.T) {
 	t.Parallel()
 	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))

@@ -187,7 +187,7 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	}
 }
 
-// losesFirst sends requests on, but fails the first as if its answer had been
+// losesFirst sends requests on, but fails the first as if its response had been
 // lost on the way.
 type losesFirst struct {
 	next aws.HTTPClient
@@ -203,7 +203,7 @@ func (c *losesFirst) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-func TestACreateWhoseAnswerWasLostIsRepeatedAndFindsItself(t *testing.T) {
+func TestACreateWhoseResponseWasLostIsRepeatedAndFindsItself(t *testing.T) {
 	t.Parallel()
 	network := &losesFirst{}
 	options := dynamolocal.Client(t).Options()

@@ -79,7 +79,7 @@ func TestWhatAnErrorOfDynamoDBMeans(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsUnavailable(t *testing.T) {
+func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The server sees that the client is gone once it has the whole body.
@@ -105,7 +105,7 @@ func TestAServerThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNotDynamoDBsIsUnavailable(t *testing.T) {
+func TestAResponseThatIsNotDynamoDBsIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "<html>captive portal</html>")

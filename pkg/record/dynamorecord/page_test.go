@@ -19,30 +19,30 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// answers is a Querier that gives one answer after the other and notes what it
+// responses is a Querier that returns one response after the other and notes what it
 // was asked for.
-type answers struct {
+type responses struct {
 	outputs []dynamodb.QueryOutput
 	limits  []int32
 	starts  []dynamorecord.Item
 }
 
-func (a *answers) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	a.limits = append(a.limits, *in.Limit)
-	a.starts = append(a.starts, in.ExclusiveStartKey)
-	if len(a.outputs) == 0 {
-		return nil, errors.New("no answer left")
+func (r *responses) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	r.limits = append(r.limits, *in.Limit)
+	r.starts = append(r.starts, in.ExclusiveStartKey)
+	if len(r.outputs) == 0 {
+		return nil, errors.New("no response left")
 	}
-	out := a.outputs[0]
-	a.outputs = a.outputs[1:]
+	out := r.outputs[0]
+	r.outputs = r.outputs[1:]
 	return &out, nil
 }
 
 func item(id string) dynamorecord.Item { return dynamorecord.Item{"id": dynamorecord.Text(id)} }
 
-func TestAPageGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
 	t.Parallel()
-	client := &answers{outputs: []dynamodb.QueryOutput{
+	client := &responses{outputs: []dynamodb.QueryOutput{
 		{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")},
 		{LastEvaluatedKey: item("x")}, // DynamoDB may cut off before the first item
 		{Items: []dynamorecord.Item{item("y"), item("z")}, LastEvaluatedKey: item("z")},
@@ -62,7 +62,7 @@ func TestAPageGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
 
 func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
 	t.Parallel()
-	client := &answers{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
+	client := &responses{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
 	if items, _, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3); err == nil {
 		t.Errorf("no error, items %v", items)
 	}
@@ -70,7 +70,7 @@ func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// partitions answers queries from sorted keys by partition, and counts them.
+// partitions is a Querier over sorted keys by partition that counts queries.
 type partitions struct {
 	keys map[string][]string
 	mu   sync.Mutex
@@ -167,7 +167,7 @@ func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
 	}
 }
 
-// sized answers queries of parts that have as many items of given sizes, in a
+// sized is a Querier over parts that have as many items of given sizes, in a
 // random order. Like DynamoDB it returns about a megabyte at most.
 type sized struct {
 	sizes []int      // of the items of a part, by part
@@ -275,9 +275,9 @@ func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestACountGoesOnWhereAnAnswerWasCutOff(t *testing.T) {
+func TestACountGoesOnWhereAResponseWasCutOff(t *testing.T) {
 	t.Parallel()
-	client := &answers{outputs: []dynamodb.QueryOutput{
+	client := &responses{outputs: []dynamodb.QueryOutput{
 		{Count: 3, LastEvaluatedKey: item("c")},
 		{LastEvaluatedKey: item("x")},
 		{Count: 2},
