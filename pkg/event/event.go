@@ -87,12 +87,10 @@ func Parse(text []byte, ignored ...string) (New, error) {
 
 func checkName(name string) error {
 	if name == "" {
-		return errNoName
+		return errors.New("is required: 1 to 128 characters")
 	}
 	return record.CheckName(name)
 }
-
-var errNoName = errors.New("is required: 1 to 128 characters")
 
 // Validate checks the fields that a client sets. The error is a
 // *record.Error of kind Invalid that names every wrong field.
