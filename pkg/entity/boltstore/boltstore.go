@@ -8,11 +8,11 @@
 package boltstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"go.etcd.io/bbolt"
 
@@ -53,22 +53,21 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	return stored, created, err
 }
 
-// Replace implements entity.Store. The write transaction, of which bbolt runs one
-// at a time, only compares and puts.
+// Replace implements entity.Store.
 func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
-	before, err := boltrecord.Encode(was)
-	if err != nil {
-		return false, err
-	}
-	after, err := boltrecord.Encode(e)
-	if err != nil {
-		return false, err
-	}
 	err = s.workspaces.Update(ctx, "replace entity", workspace, func(entities *bbolt.Bucket) error {
-		if replaced = bytes.Equal(entities.Get([]byte(was.ID)), before); !replaced {
+		replaced = false
+		value := entities.Get([]byte(was.ID))
+		if value == nil {
 			return nil
 		}
-		return entities.Put([]byte(was.ID), after)
+		// Decoded, because an earlier build may have encoded the same entity differently.
+		stored, err := boltrecord.Decode[entity.Entity](value)
+		if err != nil || !reflect.DeepEqual(stored, was) {
+			return err
+		}
+		replaced = true
+		return boltrecord.Put(entities, was.ID, e)
 	})
 	return replaced && err == nil, err
 }

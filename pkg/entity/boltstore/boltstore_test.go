@@ -91,6 +91,26 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
+// An earlier build, whose data directory a newer one opens, may have escaped other
+// characters.
+func TestAnEntityThatAnEarlierBuildEncodedIsUpdated(t *testing.T) {
+	t.Parallel()
+	db := openDB(t)
+	s := openIn(t, db)
+	create(t, s, "a")
+	err := db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("entities")).Bucket([]byte("default")).Put([]byte("a"), []byte(
+			`{"type":"\u003caccount\u003e","id":"a","attributes":{"a":1},"created_at":"2026-01-02T15:04:05Z","updated_at":"2026-01-02T15:04:05Z"}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(`{"a":2}`), time.Now())
+	if err != nil || e.Type != "<account>" || string(e.Attributes) != `{"a":2}` {
+		t.Errorf("updated to %+v, error %v", e, err)
+	}
+}
+
 // transactions returns the number of writing transactions so far.
 func transactions(t *testing.T, db *bbolt.DB) (n int) {
 	t.Helper()
