@@ -325,6 +325,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"dashboard", "POST", "/dashboard/session", `{"key":"` + strings.TrimPrefix(mine, "Bearer ") + `"}`, 204, ""},
 		{"dashboard", "DELETE", "/dashboard/session", "", 204, ""},
 		{"openapi", "GET", "/openapi.yaml", "", 200, "openapi: 3.1"},
+		{"health", "GET", "/health", "", 200, `{"status":"ok"}`},
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}

@@ -151,8 +151,8 @@ func TestEveryRoute(t *testing.T) {
 	}
 
 	for _, r := range httpapi.Routes() {
-		if r.Method != "" && r.Name != "dashboard" && !called[r.Name] {
-			t.Errorf("the client has no method for %s (%s)", r.Key(), r.Name)
+		if r.Method != "" && r.Name != "dashboard" && r.Name != "health" && !called[r.Name] {
+			t.Errorf("the client has no method for %s (%s)", r.Keys()[0], r.Name)
 		}
 	}
 }

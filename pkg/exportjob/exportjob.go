@@ -10,6 +10,7 @@ package exportjob
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"sluice/pkg/record"
@@ -42,6 +43,14 @@ const (
 	Neutralize Formulas = "neutralize" // with an apostrophe in front; the default
 	Keep       Formulas = "keep"       // as it is
 )
+
+// CheckFormulas returns an error if text is not one of the Formulas.
+func CheckFormulas(text string) error {
+	if f := Formulas(text); f != Neutralize && f != Keep {
+		return errors.New("must be neutralize or keep")
+	}
+	return nil
+}
 
 // Status is the state of a job.
 type Status string
@@ -139,8 +148,8 @@ func (j Job) Validate() error {
 	if j.Format != NDJSON && j.Format != CSV {
 		wrong.Add("format", "must be ndjson or csv")
 	}
-	if j.CSVFormulas != "" && j.CSVFormulas != Neutralize && j.CSVFormulas != Keep {
-		wrong.Add("csv_formulas", "must be neutralize or keep")
+	if j.CSVFormulas != "" {
+		wrong.Check("csv_formulas", CheckFormulas(string(j.CSVFormulas)))
 	}
 	f := j.Filters
 	switch j.Resource {

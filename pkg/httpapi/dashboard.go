@@ -28,6 +28,17 @@ var dashboardTypes = map[string]string{
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// getRoot sends a browser to the dashboard. Other clients get a 404 that names
+// the API's description.
+func getRoot(_ *service, r *request) (response, error) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return response{}, &apiError{status: http.StatusNotFound, code: "no_such_route",
+			detail: "there is no route GET /; openapi.yaml describes the API, and dashboard is its web page"}
+	}
+	header := http.Header{"Location": {path.Join("/", requestPath(r.Request), "dashboard")}, "Vary": {"Accept"}}
+	return response{status: http.StatusFound, header: header}, nil
+}
+
 // getDashboard returns the page or one of its assets. It ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")

@@ -14,7 +14,7 @@ func createExportJob(s *service, r *request) (response, error) {
 		"id":           record.Text(&j.ID, record.CheckID),
 		"resource":     record.Text(&j.Resource, nil),
 		"format":       record.Text(&j.Format, nil),
-		"csv_formulas": record.Text(&j.CSVFormulas, nil),
+		"csv_formulas": record.Text(&j.CSVFormulas, exportjob.CheckFormulas),
 		"filters": record.Decoders{
 			"type":      record.Text(&j.Filters.Type, record.CheckName),
 			"entity_id": record.Text(&j.Filters.EntityID, record.CheckID),

@@ -143,11 +143,12 @@ func (a *API) Malformed(name string) http.Handler {
 
 // ServeHTTP implements http.Handler.
 //
-// Paths that ServeMux would redirect, and HEAD, which it would hand to the
-// handlers of GET, go to the default route, as they do in API Gateway.
+// Paths that ServeMux would redirect go to the default route, as they do in API
+// Gateway. HEAD runs the handler of GET and is charged like it; the server leaves
+// the body out.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next := http.Handler(a.mux)
-	if !isClean(r.URL.EscapedPath()) || r.Method == http.MethodHead {
+	if !isClean(r.URL.EscapedPath()) {
 		next = a.fallback
 	}
 	a.logged(next).ServeHTTP(w, r)

@@ -180,8 +180,8 @@ func TestOptionsOfAPath(t *testing.T) {
 		status int
 		allow  string
 	}{
-		{"/entity", 204, "GET, OPTIONS"},
-		{"/entity/ada", 204, "GET, OPTIONS"},
+		{"/entity", 204, "GET, HEAD, OPTIONS"},
+		{"/entity/ada", 204, "GET, HEAD, OPTIONS"},
 		{"/create_event", 204, "POST, OPTIONS"},
 		{"/nowhere", 404, ""},
 		{"/entity/", 404, ""},

@@ -92,17 +92,20 @@ func listResponse[T any](r *request, records []T, more bool, next cursor) (respo
 	return out, nil
 }
 
-// nextURI returns the URI of the next page, relative to the service's host. It
-// is built from the request's own URI, which keeps the prefix that a gateway may
-// have removed from r.URL.
+// nextURI returns the URI of the next page, relative to the service's host.
 func nextURI(r *http.Request, cursor string) string {
 	query := r.URL.Query()
 	query.Set("cursor", cursor)
-	path := r.URL.EscapedPath()
+	return requestPath(r) + "?" + query.Encode()
+}
+
+// requestPath returns the path that the client requested, with the prefix that a
+// gateway may have removed from r.URL.
+func requestPath(r *http.Request) string {
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
-		path = u.EscapedPath()
+		return u.EscapedPath()
 	}
-	return path + "?" + query.Encode()
+	return r.URL.EscapedPath()
 }
 
 // createResponse returns the response to a create: 201 with a new record, 200 with the

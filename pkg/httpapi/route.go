@@ -24,16 +24,24 @@ type Route struct {
 	needs  func(Stores) bool // reports whether the stores that the action uses are there
 }
 
-// Key returns API Gateway's name of the route, such as "GET /entity".
-func (r Route) Key() string {
-	if r.Method == "" {
-		return r.Path
+// Keys returns API Gateway's names of the route, such as "GET /entity". A GET
+// route takes HEAD too, which API Gateway counts as a route of its own.
+func (r Route) Keys() []string {
+	switch r.Method {
+	case "":
+		return []string{r.Path}
+	case http.MethodGet:
+		return []string{"GET " + r.Path, "HEAD " + r.Path}
+	default:
+		return []string{r.Method + " " + r.Path}
 	}
-	return r.Method + " " + r.Path
 }
 
 // pattern returns the route's pattern for http.ServeMux.
 func (r Route) pattern() string {
+	if r.Path == "/" {
+		return r.Method + " /{$}"
+	}
 	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
 }
 
@@ -65,6 +73,7 @@ func Routes() []Route {
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
 	usage := func(s Stores) bool { return s.Usage != nil }
 	dashboard := func(s Stores) bool { return s.Dashboard != nil }
+	health := func(s Stores) bool { return s.Entities != nil && s.Events != nil }
 	return []Route{
 		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, entities},
 		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, entities},
@@ -80,11 +89,13 @@ func Routes() []Route {
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
 		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
 		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, usage},
+		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, dashboard},
 		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, dashboard},
 		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, dashboard},
 		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, dashboard},
 		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, dashboard},
 		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
+		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, health},
 		defaultRoute,
 	}
 }
@@ -135,7 +146,7 @@ func allowedMethods(r *http.Request) []string {
 		return nil
 	}
 	var exact, greedy []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		switch _, pattern := allRoutes().Handler(probe); {

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -97,9 +98,17 @@ func fromGateway(next http.Handler) http.Handler {
 		r.RemoteAddr = net.JoinHostPort(event.HTTP.SourceIP, "0")
 		r.URL.Path = trimStage(r.URL.Path, event.Stage)
 		r.URL.RawPath = ""
+		if r.Method == http.MethodHead {
+			w = headWriter{w}
+		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// headWriter discards the body of a response to HEAD, as net/http's server does.
+type headWriter struct{ http.ResponseWriter }
+
+func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
 // trimStage returns path without the name of its stage, with which API Gateway
 // prefixes the paths of every stage but $default.
@@ -108,7 +117,7 @@ func trimStage(path, stage string) string {
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {
 		return path
 	}
-	return rest
+	return cmp.Or(rest, "/")
 }
 
 // requestID returns API Gateway's id of a request.

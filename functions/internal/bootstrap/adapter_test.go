@@ -100,14 +100,14 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "delete-entity": 200,
 		"create-event": 201, "create-events": 207, "list-event": 200, "get-event": 200,
 		"create-export-job": 201, "list-export-job": 200, "get-export-job": 200, "cancel-export-job": 200,
-		"usage": 200, "dashboard": 200, "openapi": 200, "not-found": 404,
+		"usage": 200, "dashboard": 200, "openapi": 200, "health": 200, "not-found": 404,
 	}
 	s := newService(t)
 	tested := make(map[string]bool)
 	for _, name := range []string{
 		"create-entity", "list-entity", "get-entity", "update-entity", "delete-entity",
 		"create-event", "create-events", "list-event", "get-event",
-		"create-export-job", "list-export-job", "get-export-job", "cancel-export-job", "usage", "dashboard", "openapi", "not-found",
+		"create-export-job", "list-export-job", "get-export-job", "cancel-export-job", "usage", "dashboard", "openapi", "health", "not-found",
 	} {
 		ev := sample(t, name)
 		resp := s.invoke(t, name, ev)
@@ -126,9 +126,22 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	}
 }
 
+// API Gateway hands the body of a response to HEAD on, so the function must leave
+// it out.
+func TestAResponseToHEADHasNoBody(t *testing.T) {
+	s := newService(t)
+	ev := sample(t, "openapi")
+	get := s.invoke(t, "openapi", ev)
+	ev.RequestContext.HTTP.Method = "HEAD"
+	head := s.invoke(t, "openapi", ev)
+	if head.StatusCode != 200 || head.Body != "" || head.Headers["Content-Length"] != get.Headers["Content-Length"] || head.Headers["X-RateLimit-Remaining"] == "" {
+		t.Errorf("HEAD: %d %v %.100q", head.StatusCode, head.Headers, head.Body)
+	}
+}
+
 func TestAStageIsNotPartOfThePath(t *testing.T) {
 	s := newService(t)
-	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 404, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
+	for path, status := range map[string]int{"/v1/entity": 405, "/v1": 405, "/v1/nowhere": 404, "/v10/entity": 404, "/entity": 405} {
 		ev := sample(t, "not-found")
 		ev.RequestContext.Stage, ev.RawPath, ev.RequestContext.HTTP.Method = "v1", path, "PATCH"
 		if resp := s.invoke(t, "not-found", ev); resp.StatusCode != status {

@@ -21,7 +21,9 @@ func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 	functions := templatetest.Functions(t)
 	var routes, deployed []string
 	for _, r := range httpapi.Routes() {
-		routes = append(routes, r.Name+" "+r.Key())
+		for _, key := range r.Keys() {
+			routes = append(routes, r.Name+" "+key)
+		}
 	}
 	for _, f := range functions {
 		for _, r := range f.Routes {
