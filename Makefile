@@ -8,6 +8,15 @@ MOTO        := 5.2.5
 VERSITYGW   := v1.8.0
 AXE         := 4.14.1
 
+# What generates clients from openapi.yaml, and what looks for its faults.
+OAPI_CODEGEN       := v2.8.2
+OPENAPI_PYTHON     := 0.29.1
+OPENAPI_TYPESCRIPT := 7.13.0
+OPENAPI_FETCH      := 0.17.0
+TYPESCRIPT         := 5.9.3
+REDOCLY            := 2.77.0
+SPECTRAL           := 6.16.3
+
 # The HTTP clients of the README's examples.
 REQUESTS    := 2.34.2
 KY          := 1.14.3
@@ -30,7 +39,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test check template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +80,7 @@ LOST_schemathesis   := the fetch of Schemathesis; it needs python3 with venv and
 LOST_moto           := the fetch of moto; it needs python3 with venv and its package index. Its test is skipped
 LOST_requests       := the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run
 LOST_ky             := the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run
+LOST_openapi-tools  := the fetch of client generators and linters for openapi.yaml; it needs the Go proxy, python3 with venv and npm with its registry. Their tests are skipped
 LOST_axe            := the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped
 
 fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
@@ -112,6 +122,23 @@ schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, w
 	@rm -rf .cache/schemathesis
 	python3 -m venv .cache/schemathesis
 	.cache/schemathesis/bin/pip install --quiet --disable-pip-version-check schemathesis==$(SCHEMATHESIS)
+	@touch $@
+
+OPENAPI_READY := .cache/openapi-tools/ready-$(OAPI_CODEGEN)-$(OPENAPI_PYTHON)-$(OPENAPI_TYPESCRIPT)-$(OPENAPI_FETCH)-$(TYPESCRIPT)-$(REDOCLY)-$(SPECTRAL)
+
+openapi-tools: $(OPENAPI_READY) ## fetch what generates clients from openapi.yaml and looks for its faults
+
+$(OPENAPI_READY):
+	@echo "Installing the tools of openapi.yaml into .cache/openapi-tools"
+	@rm -rf .cache/openapi-tools
+	@mkdir -p .cache/openapi-tools
+	GOBIN=$(CURDIR)/.cache/openapi-tools GOFLAGS= go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$(OAPI_CODEGEN)
+	python3 -m venv .cache/openapi-tools/python
+	.cache/openapi-tools/python/bin/pip install --quiet --disable-pip-version-check openapi-python-client==$(OPENAPI_PYTHON)
+	npm install --prefix .cache/openapi-tools --no-save --no-audit --no-fund --loglevel error \
+		openapi-typescript@$(OPENAPI_TYPESCRIPT) openapi-fetch@$(OPENAPI_FETCH) typescript@$(TYPESCRIPT) \
+		@redocly/cli@$(REDOCLY) @stoplight/spectral-cli@$(SPECTRAL)
+	cp -r cmd/sluice/testdata/generated/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
 	@touch $@
 
 moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test creates the stack

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// openAPITools is where "make openapi-tools" puts its programs.
+const openAPITools = "openapi-tools"
+
+// tool runs a program of openAPITools in dir and returns what it prints.
+func tool(t *testing.T, dir string, program string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "GOFLAGS=-mod=mod")
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", program, args, err, out)
+	}
+	return out
+}
+
+// node returns the path of a program that npm has installed.
+func node(t *testing.T, name string) string {
+	return cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
+}
+
+func openAPIFile(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The description has no fault that its common linters call an error.
+func TestOpenAPILinters(t *testing.T) {
+	t.Parallel()
+	need(t, node(t, "spectral"), "run: make openapi-tools")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(`extends: ["spectral:oas"]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, dir, node(t, "spectral"), "lint", "--fail-severity", "error", "--ruleset", "rules.yaml", openAPIFile(t))
+	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
+}
+
+// Clients generated from openapi.yaml create, read and page through entities,
+// one of which has a number that no float64 can hold.
+func TestGeneratedClients(t *testing.T) {
+	t.Parallel()
+	need(t, node(t, "openapi-typescript"), "run: make openapi-tools")
+	s := start(t, t.TempDir())
+	c := s.clientAt(t, browserAddress)
+	want := []string{"a", "b", "c", "d", "e"}
+	for _, id := range want {
+		c.create(t, "/create_entity", `{"id":"`+id+`","attributes":{"huge":1E400,"exact":12345678901234567890}}`)
+	}
+	for language, run := range map[string]func(t *testing.T, dir string) []byte{
+		"go": func(t *testing.T, dir string) []byte {
+			tool(t, dir, cached(t, openAPITools+"/oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "api.go", openAPIFile(t))
+			return tool(t, dir, "go", "run", ".", s.url)
+		},
+		"python": func(t *testing.T, dir string) []byte {
+			python := cached(t, openAPITools+"/python/bin/")
+			tool(t, dir, python+"/openapi-python-client", "generate", "--path", openAPIFile(t), "--meta", "none", "--output-path", "sluice_client")
+			return tool(t, dir, python+"/python", "main.py", s.url)
+		},
+		"typescript": func(t *testing.T, dir string) []byte {
+			if err := os.Symlink(cached(t, openAPITools+"/node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+				t.Fatal(err)
+			}
+			tool(t, dir, node(t, "openapi-typescript"), openAPIFile(t), "--output", "api.d.ts")
+			tool(t, dir, node(t, "tsc"), "--strict", "--module", "nodenext", "--target", "es2022", "--outDir", "out", "main.ts")
+			return tool(t, dir, "node", "out/main.js", s.url)
+		},
+	} {
+		t.Run(language, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/generated", language))); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			if err := json.Unmarshal(run(t, dir), &got); err != nil {
+				t.Fatal(err)
+			}
+			own := "made-by-" + language
+			if !slices.Contains(got, own) || !slices.Equal(got[:len(want)], want) {
+				t.Errorf("it lists %v, want %v and %s", got, want, own)
+			}
+		})
+	}
+}
