@@ -24,7 +24,7 @@ func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := exportjob.Job{ID: "left", Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
-	if _, _, err := exportjob.Create(t.Context(), jobs, job, time.Now().Add(-2*time.Hour)); err != nil {
+	if _, _, err := exportjob.Create(t.Context(), jobs, job, exportjob.DefaultQuota, time.Now().Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	event, err := os.ReadFile("../events/export-monitor.json")

@@ -67,7 +67,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 	export := func(n int) {
 		id := fmt.Sprint("worker-", n)
-		if _, _, err := exportjob.Create(b.Context(), jobs, jobOf(id), time.Now()); err != nil {
+		if _, _, err := exportjob.Create(b.Context(), jobs, jobOf(id), exportjob.DefaultQuota, time.Now()); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.Run(b.Context(), "default", id); err != nil {
@@ -186,7 +186,7 @@ func (u *uploader) end() error {
 		return err
 	}
 	etag, err := u.files.Put(u.ctx, u.job, len(u.job.Progress.Parts)+1, u.part.Bytes())
-	u.job.Progress.Parts = append(u.job.Progress.Parts, exportjob.Part{ETag: etag, Size: int64(u.part.Len())})
+	u.job.Progress.Parts = append(u.job.Progress.Parts, etag)
 	u.part.Reset()
 	return err
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
@@ -32,8 +33,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// workerTimeout is what template.yaml gives the export worker.
-const workerTimeout = 15 * time.Minute
+// The timeouts that template.yaml gives the functions that write export files.
+const (
+	starterTimeout = 35 * time.Second
+	workerTimeout  = 15 * time.Minute
+)
 
 // exportRecords is how many events the tests of large exports export:
 // EXPORT_RECORDS, or 50,000.
@@ -141,40 +145,54 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	}
 }
 
-// exports is a deployment with a bucket, whose export jobs are run by the worker
+// exports is a deployment with a bucket, whose export jobs are run by the functions
 // as Lambda would.
 type exports struct {
 	deployment
-	client *dynamodb.Client
-	worker string // its binary
-	jobs   *jobdynamo.Store
-	stream *stream
-	create *lambdatest.Instance
-	get    *lambdatest.Instance
+	client          *dynamodb.Client
+	starter, worker string // their binaries
+	jobs            *jobdynamo.Store
+	fast, slow      *stream // of the starter and of the worker
+	create          *lambdatest.Instance
+	get             *lambdatest.Instance
+	files           func() int // counts what is in the bucket
 }
 
 func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *exports {
 	t.Helper()
 	server := s3local.Start(t)
-	table := engine.Table(t, "ExportJobsTable")
+	table, bucket := engine.Table(t, "ExportJobsTable"), server.Bucket(t)
 	d := deployTables(engine.Endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
 	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
-		"EXPORT_JOBS_BUCKET="+server.Bucket(t), "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
+		"EXPORT_JOBS_BUCKET="+bucket, "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
 	jobs, err := jobdynamo.New(engine.Client(), table)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &exports{
-		deployment: d, client: engine.Client(), worker: lambdatest.Build(t, "export-worker"), jobs: jobs, stream: openStream(t, engine, table, "export-worker"),
+		deployment: d, client: engine.Client(), jobs: jobs,
+		starter: lambdatest.Build(t, "export-starter"), worker: lambdatest.Build(t, "export-worker"),
+		fast: openStream(t, engine, table, "export-starter"), slow: openStream(t, engine, table, "export-worker"),
 		create: d.start(t, "create-export-job", 1)[0], get: d.start(t, "get-export-job", 1)[0],
+		files: func() int {
+			objects, err := server.Client().ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: &bucket})
+			if err != nil {
+				t.Fatal(err)
+			}
+			uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(objects.Contents) + len(uploads.Uploads)
+		},
 	}
 }
 
-// order creates a job and returns the event with which the worker is started.
+// order creates a job and returns the event with which the starter is started.
 func (x *exports) order(t *testing.T, id, rest string) any {
 	t.Helper()
 	invoke(t, x.create, lambdatest.Event("POST", "/create_export_job", "192.0.2.1", fmt.Sprintf(`{"id":"%s",%s}`, id, rest)), http.StatusCreated)
-	return x.stream.next(t)
+	return x.fast.next(t)
 }
 
 // job is a job as it is stored.
@@ -187,11 +205,11 @@ func (x *exports) job(t *testing.T, id string) exportjob.Job {
 	return j
 }
 
-// run runs the worker in a process of its own and waits for its end.
-func (x *exports) run(t *testing.T, ev any) *lambdatest.Instance {
+// run runs a function in a process of its own and waits for its end.
+func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration) *lambdatest.Instance {
 	t.Helper()
-	instance := lambdatest.Start(t, x.worker, x.env...)
-	if _, err := instance.Handle(t.Context(), ev, workerTimeout); err != nil {
+	instance := lambdatest.Start(t, binary, x.env...)
+	if _, err := instance.Handle(t.Context(), ev, timeout); err != nil {
 		t.Fatal(err)
 	}
 	return instance
@@ -268,7 +286,7 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 	}
 }
 
-// TestLargeExports exports EXPORT_RECORDS events by the real worker. It looks
+// TestLargeExports exports EXPORT_RECORDS events by the real functions. It looks
 // also at the worker's memory, in comparison to an export of 50,000, or of fewer
 // where there are no more.
 func TestLargeExports(t *testing.T) {
@@ -278,6 +296,24 @@ func TestLargeExports(t *testing.T) {
 	began := time.Now()
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
+
+	t.Run("a first run that hands over", func(t *testing.T) {
+		const id = "two-lanes"
+		ev := x.order(t, id, `"resource":"event","format":"csv"`)
+		began := time.Now()
+		x.run(t, x.starter, ev, starterTimeout)
+		took, j := time.Since(began), x.job(t, id)
+		t.Logf("the starter took %v and left the job %s with %d records in %d parts", took, j.Status, j.Progress.Records+j.Progress.Survey.Records, len(j.Progress.Parts))
+		if took > 15*time.Second {
+			t.Errorf("the first run took %v", took)
+		}
+		if j.Status == exportjob.Queued {
+			x.run(t, x.worker, x.slow.next(t), workerTimeout)
+		}
+		if j := x.job(t, id); j.Status != exportjob.Succeeded || j.RecordsWritten != int64(n) {
+			t.Errorf("the job is %+v", j)
+		}
+	})
 
 	t.Run("a worker that is killed twice", func(t *testing.T) {
 		const id = "killed"
@@ -300,10 +336,10 @@ func TestLargeExports(t *testing.T) {
 				t.Logf("killed with %d of %d records in %d parts", j.Progress.Records, n, len(j.Progress.Parts))
 			}
 		}
-		x.run(t, ev)
+		x.run(t, x.worker, ev, workerTimeout)
 		wantLines(t, x.file(t, id, n), n)
 		done := x.job(t, id)
-		x.run(t, ev) // a delivery too many
+		x.run(t, x.worker, ev, workerTimeout) // a delivery too many
 		if again := x.job(t, id); again.Revision != done.Revision {
 			t.Errorf("a job that was done is %+v", again)
 		}
@@ -322,7 +358,7 @@ func TestLargeExports(t *testing.T) {
 				t.Fatal(err)
 			}
 			ev := x.order(t, id, fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to))
-			instance := x.run(t, ev)
+			instance := x.run(t, x.worker, ev, workerTimeout)
 			peak, err := instance.PeakMemory()
 			if err != nil {
 				t.Fatal(err)

@@ -140,15 +140,15 @@ func TestLogLineOfAFailedExportJob(t *testing.T) {
 		}
 		return event.Event{ID: fmt.Sprint("e", i), Name: "wide", OccurredAt: record.TimeOf(imported), CreatedAt: record.TimeOf(imported), Attributes: record.Attributes(text)}
 	})
-	worker := x.run(t, x.order(t, "fails", `"resource":"event","format":"csv"`))
-	worker.Kill()
+	starter := x.run(t, x.starter, x.order(t, "fails", `"resource":"event","format":"csv"`), starterTimeout)
+	starter.Kill()
 	failures := 0
-	for line := range strings.Lines(worker.Log()) {
+	for line := range strings.Lines(starter.Log()) {
 		if slices.Contains(metrics(t, line), "ExportJobFailures") {
 			failures++
 		}
 	}
 	if j := x.job(t, "fails"); failures != 1 || j.Error == nil {
-		t.Errorf("the job is %+v, and %d lines count a failure\n%s", j, failures, worker.Log())
+		t.Errorf("the job is %+v, and %d lines count a failure\n%s", j, failures, starter.Log())
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // stream reads the changes of a table's items as Lambda does for a function: from
-// the first on, those that fit the filter of the template, one in each event.
+// the first on, those that match the filter of the template, one in each event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -129,6 +129,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 			image[name] = map[string]any{"S": v.Value}
 		case *streamtypes.AttributeValueMemberN:
 			image[name] = map[string]any{"N": v.Value}
+		case *streamtypes.AttributeValueMemberSS:
+			image[name] = map[string]any{"SS": v.Value}
 		default:
 			t.Fatalf("attribute %s is a %T", name, v)
 		}

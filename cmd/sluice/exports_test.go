@@ -210,6 +210,54 @@ func fillEvents(t *testing.T, dir string, n int) {
 	}
 }
 
+// bearer adds an API key to requests.
+type bearer struct {
+	key  string
+	next http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.key)
+	return b.next.RoundTrip(r)
+}
+
+// One workspace has as many large exports as it may have, the first of which is
+// past its first turn; a small one of another starts and ends nevertheless.
+func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
+	t.Parallel()
+	const quota = 4
+	dir := t.TempDir()
+	fillEvents(t, dir, 300_000)
+	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
+	s := startIn(t, env)
+	in := func(workspace string) *client {
+		c := s.client(t)
+		c.Transport = bearer{createKey(t, env, "--scope", "dashboard", "--workspace", workspace), c.Transport}
+		return c
+	}
+	large, small := in("default"), in("other")
+	for i := range quota {
+		large.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%d","resource":"event","format":"csv"}`, i))
+	}
+	if r := large.want(t, http.StatusConflict, "POST", "/create_export_job", `{"resource":"event","format":"csv"}`); !strings.Contains(r.body, "too_many_export_jobs") {
+		t.Error(r.body)
+	}
+	for look := time.NewTicker(100 * time.Millisecond); strings.Count(large.want(t, http.StatusOK, "GET", "/export_job", "").body, `"running"`) < 2; {
+		<-look.C
+	}
+	began := time.Now()
+	small.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"small","resource":"event","format":"csv"}`)
+	small.download(t, small.awaitJob(t, "small", nil))
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("the small export took %v", took)
+	}
+	list := large.want(t, http.StatusOK, "GET", "/export_job", "").body
+	if ended := strings.Count(list, `"succeeded"`); ended > 1 {
+		t.Errorf("%d of the large exports had ended by then, so this proves nothing: %s", ended, list)
+	}
+}
+
 // Another client plays the example of the limits while a job runs, again until
 // all of it is in one window and the job has not ended by then.
 func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {

@@ -15,7 +15,7 @@ func main() {
 		if s.ExportJobs, err = dynamostore.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE")); err != nil {
 			return s, err
 		}
-		s.ExportLinks, err = s3files.OpenLinks(c.AWS, os.Getenv)
+		s.ExportLinks, err = s3files.Open(c.AWS, os.Getenv)
 		return s, err
 	})
 }

@@ -16,52 +16,54 @@ import (
 	"sluice/pkg/exportjob/worker"
 )
 
-// exportsAtOnce is how many export jobs run at the same time; others wait.
+// exportsAtOnce is how many large export jobs run at the same time, besides the
+// first run of a new one.
 const exportsAtOnce = 2
 
 // exports runs export jobs in this process and serves their files.
 type exports struct {
 	runner *worker.Runner
+	worker *worker.Worker
 	store  jobStore
 	files  *dirfiles.Store
 	days   int // for which files are kept
 	logger *slog.Logger
 }
 
-// jobStore is a store of export jobs that knows what is left to do.
+// jobStore is a store of export jobs that lists the unfinished ones.
 type jobStore interface {
 	exportjob.Store
 	exportjob.Backlog
 }
 
-// openExports makes the exports of b, with their files in dir, and puts them
-// among its stores.
+// openExports returns the exports of b, with their files in dir, and sets the
+// stores of b that they need.
 func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
 	text := cmp.Or(getenv("EXPORT_FILE_DAYS"), "7")
 	days, err := strconv.Atoi(text)
 	if err != nil || days < 1 {
 		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", text)
 	}
-	files, err := dirfiles.New(filepath.Join(dir, "exports"), dirfiles.Config{})
+	files, err := dirfiles.New(filepath.Join(dir, "exports"), time.Now)
 	if err != nil {
 		return nil, err
 	}
-	w, err := worker.New(b.jobs, b.stores.Entities, b.stores.Events, files, worker.Config{FileDays: days, Logger: logger})
+	runner, err := worker.NewRunner(b.jobs, exportsAtOnce, logger)
 	if err != nil {
 		return nil, err
 	}
-	runner, err := worker.NewRunner(b.jobs, w, exportsAtOnce, logger)
+	w, err := worker.New(runner, b.stores.Entities, b.stores.Events, files, worker.Config{FileDays: days, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
 	b.stores.ExportJobs, b.stores.ExportLinks = runner, files
-	return &exports{runner: runner, store: b.jobs, files: files, days: days, logger: logger}, nil
+	return &exports{runner: runner, worker: w, store: b.jobs, files: files, days: days, logger: logger}, nil
 }
 
 // start runs jobs, also those that an earlier process left, and removes old
 // files, until ctx is done.
 func (e *exports) start(ctx context.Context) error {
-	if err := e.runner.Start(ctx, e.store); err != nil {
+	if err := e.runner.Start(ctx, e.worker, e.store); err != nil {
 		return err
 	}
 	go func() {

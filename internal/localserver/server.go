@@ -141,7 +141,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	return httpapi.New(limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff,
 		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		LoopbackOnly: cfg.AccessOff && isLoopback(addr), Logger: logger,
+		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, Logger: logger,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -40,7 +41,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	if stores.ExportJobs, err = jobbolt.New(db); err != nil {
 		return "", nil, err
 	}
-	if stores.ExportLinks, err = dirfiles.New(dir, dirfiles.Config{}); err != nil {
+	if stores.ExportLinks, err = dirfiles.New(dir, time.Now); err != nil {
 		return "", nil, err
 	}
 	counters := memstore.New()

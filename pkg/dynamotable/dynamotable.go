@@ -84,10 +84,14 @@ func input(table template.Table, name string) *dynamodb.CreateTableInput {
 		})
 	}
 	for _, index := range table.Indexes {
+		var attributes []string
+		for _, a := range index.Projection.Attributes {
+			attributes = append(attributes, string(a))
+		}
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
 			IndexName:  aws.String(string(index.Name)),
 			KeySchema:  schema(index.Key),
-			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection.Type)},
+			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection.Type), NonKeyAttributes: attributes},
 		})
 	}
 	if view := table.Stream.View; view != "" {

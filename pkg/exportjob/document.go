@@ -7,32 +7,44 @@ import (
 	"sluice/pkg/record"
 )
 
-// document is a job as stores keep it: in JSON, with what the API does not show.
+// document is a job as stores keep it: in JSON, with what the API does not show,
+// but without the progress, which stores keep beside it.
 type document struct {
 	Job
 	Workspace     string       `json:"workspace"`
 	CSVFormulas   Formulas     `json:"csv_formulas,omitzero"`
 	FileExpiresAt *record.Time `json:"file_expires_at,omitzero"`
 	Revision      int64        `json:"revision"`
-	Progress      Progress     `json:"progress"`
 }
 
-// Marshal returns all of j as JSON, the same bytes for equal jobs.
-func Marshal(j Job) ([]byte, error) {
-	b, err := json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress})
-	if err != nil {
-		return nil, fmt.Errorf("encode export job: %w", err)
+// Marshal returns j and its progress as JSON, the same bytes for equal jobs. The
+// progress is nil if it is zero.
+func Marshal(j Job) (job, progress []byte, err error) {
+	job, err = json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision})
+	if err == nil {
+		progress, err = json.Marshal(j.Progress)
 	}
-	return b, nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode export job: %w", err)
+	}
+	if string(progress) == "{}" {
+		progress = nil
+	}
+	return job, progress, nil
 }
 
-// Unmarshal decodes what Marshal returned.
-func Unmarshal(b []byte) (Job, error) {
+// Unmarshal decodes what Marshal returned. Without a progress that of the job is
+// zero.
+func Unmarshal(job, progress []byte) (Job, error) {
 	var d document
-	if err := json.Unmarshal(b, &d); err != nil {
+	err := json.Unmarshal(job, &d)
+	j := d.Job
+	j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision = d.Workspace, d.CSVFormulas, d.FileExpiresAt, d.Revision
+	if err == nil && len(progress) > 0 {
+		err = json.Unmarshal(progress, &j.Progress)
+	}
+	if err != nil {
 		return Job{}, fmt.Errorf("decode export job: %w", err)
 	}
-	j := d.Job
-	j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision, j.Progress = d.Workspace, d.CSVFormulas, d.FileExpiresAt, d.Revision, d.Progress
 	return j, nil
 }

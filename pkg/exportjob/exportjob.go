@@ -1,17 +1,18 @@
 // Package exportjob holds the export job: a client's order for a file of all
-// its records of one kind, too many for lists. It says what a store of jobs and
-// a store of files must do for it. Package worker carries jobs out.
+// its records of one kind, too many for lists. It defines what a store of jobs
+// and a store of files must do. Package worker carries jobs out.
 //
-// A file is a sequence of parts, each a whole gzip member (RFC 1952 lets them
-// follow each other). A job remembers its parts and the place in the records
-// where the last one ended. So whatever happens to a worker, the next one goes
-// on behind the last part that was saved, and the file has every record once.
+// A file is a sequence of parts, each a whole gzip member (RFC 1952 allows
+// several in a file). A job remembers its parts and the place in the records
+// that they reach. So whatever happens to a worker, the next one continues behind
+// the last part that was saved, and the file has every record once.
 package exportjob
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -67,8 +68,34 @@ const (
 // Final reports whether a job of this status will not change any more.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// HistoryDays is for how long a store keeps a job after its creation.
+// Lane names the workers that a job waits for. New jobs have their own, so that
+// none waits behind a large export.
+type Lane string
+
+// The lanes.
+const (
+	Fast Lane = "fast" // a new job's first run, which is short, and the removal of what a cancelled job has left
+	Slow Lane = "slow" // every other run
+)
+
+// Lane returns the lane in which j waits for a run, "" if it waits for none.
+func (j Job) Lane() Lane {
+	switch {
+	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:
+		return Fast
+	case j.Status == Queued:
+		return Slow
+	}
+	return ""
+}
+
+// HistoryDays is for how long a store keeps a job after its creation, once the
+// job has ended.
 const HistoryDays = 180
+
+// DefaultQuota is the most unfinished jobs of a workspace, unless an operator
+// sets another number.
+const DefaultQuota = 10
 
 // Filters choose the records of a job. The zero value chooses all. Its JSON has
 // only the filters that are set.
@@ -99,42 +126,29 @@ type Job struct {
 	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
 	FileExpiresAt *record.Time `json:"-"` // of a succeeded job
 	Revision      int64        `json:"-"` // counts the changes of a job, from 1
-	Progress      Progress     `json:"-"`
+	Progress      Progress     `json:"-"` // zero in lists
 }
 
-// Progress is what a worker needs to know in order to go on with a job.
+// Progress is what a worker needs in order to continue a job. A job that has
+// ended keeps only Upload, and that only unless it has succeeded.
 type Progress struct {
-	Run     string `json:"run,omitzero"`     // the run of a worker that holds the job; "" while none does
-	Tries   int    `json:"tries,omitzero"`   // runs that took the job since the last that got anything done
-	Upload  string `json:"upload,omitzero"`  // what Files calls the upload of the file; "" before there is one
-	Parts   []Part `json:"parts,omitempty"`  // of the upload, in order
-	Records int64  `json:"records,omitzero"` // in the parts
-	Cursor  string `json:"cursor,omitzero"`  // of the last record in the parts; "" before the first
-	Written bool   `json:"written,omitzero"` // the parts are the whole file
-	Survey  Survey `json:"survey,omitzero"`  // of a CSV file's attributes
-}
-
-// Part is a part of a file that has been uploaded.
-type Part struct {
-	ETag string `json:"etag"` // what Files called its content
-	Size int64  `json:"size"` // bytes
+	Run     string   `json:"run,omitzero"`     // the run of a worker that holds the job; "" while none does
+	Tries   int      `json:"tries,omitzero"`   // runs that took the job since Cursor or Survey.Cursor last moved
+	Upload  string   `json:"upload,omitzero"`  // what Files calls the upload of the file; "" before there is one
+	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
+	Records int64    `json:"records,omitzero"` // in the parts
+	Cursor  string   `json:"cursor,omitzero"`  // of the last record looked at: all before it are in the parts, or do not belong to the job
+	Written bool     `json:"written,omitzero"` // the parts are the whole file
+	Survey  Survey   `json:"survey,omitzero"`  // of a CSV file's attributes
 }
 
 // Survey is what is known of the attributes of a job's records. Its zero value
 // knows nothing.
 type Survey struct {
-	Names   []string `json:"names,omitempty"`  // of the attributes met, in the order of bytes
+	Names   []string `json:"names,omitempty"`  // of the attributes found, in the order of bytes
 	Cursor  string   `json:"cursor,omitzero"`  // of the last record looked at
-	Records int64    `json:"records,omitzero"` // that were looked at
-	Done    bool     `json:"done,omitzero"`    // that were all
-}
-
-// Size returns how many bytes the parts have together.
-func (p Progress) Size() (n int64) {
-	for _, part := range p.Parts {
-		n += part.Size
-	}
-	return n
+	Records int64    `json:"records,omitzero"` // that were looked at and belong to the job
+	Done    bool     `json:"done,omitzero"`    // all records were looked at
 }
 
 // Validate checks the fields that a client sets. The error is a *record.Error
@@ -183,11 +197,6 @@ type Position struct {
 // Position returns the place of j in a list.
 func (j Job) Position() Position { return Position{CreatedAt: j.CreatedAt, ID: j.ID} }
 
-// Compare returns -1, 0 or +1 as p is before, at or after q, the oldest first.
-func (p Position) Compare(q Position) int {
-	return cmp.Or(p.CreatedAt.Compare(q.CreatedAt), cmp.Compare(p.ID, q.ID))
-}
-
 // String returns the position as text that sorts as positions do. Stores use it
 // as a sort key.
 func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
@@ -196,19 +205,8 @@ func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
 // event-<id>.ndjson.gz.
 func (j Job) FileName() string { return fmt.Sprintf("%s-%s.%s.gz", j.Resource, j.ID, j.Format) }
 
-// FileKey returns the name of the file among those of all workspaces.
-func (j Job) FileKey() string { return escape(j.Workspace) + "/" + j.FileName() }
-
-// escape returns text as one segment of any kind of path.
-func escape(text string) string {
-	var b []byte
-	for i := range len(text) {
-		switch c := text[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-			b = append(b, c)
-		default:
-			b = fmt.Appendf(b, "%%%02X", c)
-		}
-	}
-	return string(b)
+// FileKey returns the name of the file among those of all workspaces: a path of
+// two segments, whatever the name of the workspace.
+func (j Job) FileKey() string {
+	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + "/" + j.FileName()
 }

@@ -2,7 +2,9 @@ package exportjob
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"sluice/pkg/record"
@@ -14,10 +16,23 @@ const noun = "export job"
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
 
-// Create validates j, queues it at now and stores it. A repeat with the same
-// content changes nothing and returns the stored job with created false; with
-// other content it fails with kind Conflict.
-func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, created bool, err error) {
+// IsNotFound reports whether err is that of a job that does not exist.
+func IsNotFound(err error) bool {
+	var e *record.Error
+	return errors.As(err, &e) && e.Kind == record.NotFound
+}
+
+// TooManyError returns the error of a workspace that has as many unfinished jobs
+// as it may have.
+func TooManyError(quota int) error {
+	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the most allowed; wait until one has ended, or cancel one", quota)}
+}
+
+// Create validates j, queues it at now and stores it, unless the workspace has
+// quota unfinished jobs already: then it fails with kind TooMany. A repeat with
+// the same content changes nothing, whatever the quota, and returns the stored
+// job with created false; with other content it fails with kind Conflict.
+func Create(ctx context.Context, s Store, j Job, quota int, now time.Time) (stored Job, created bool, err error) {
 	if err := j.Validate(); err != nil {
 		return Job{}, false, err
 	}
@@ -28,7 +43,7 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 		j.CSVFormulas = Neutralize
 	}
 	j.Status, j.CreatedAt, j.Revision = Queued, record.TimeOf(now), 1
-	stored, created, err = s.Create(ctx, j)
+	stored, created, err = s.Create(ctx, j, quota)
 	if err != nil {
 		return Job{}, false, err
 	}
@@ -40,17 +55,14 @@ func Create(ctx context.Context, s Store, j Job, now time.Time) (stored Job, cre
 
 // sameOrder reports whether j and k ask for the same file.
 func (j Job) sameOrder(k Job) bool {
-	same := func(a, b *record.Time) bool { return a == b || a != nil && b != nil && *a == *b }
-	return j.Resource == k.Resource && j.Format == k.Format && j.CSVFormulas == k.CSVFormulas &&
-		j.Filters.Type == k.Filters.Type && j.Filters.EntityID == k.Filters.EntityID &&
-		same(j.Filters.From, k.Filters.From) && same(j.Filters.To, k.Filters.To)
+	return j.Resource == k.Resource && j.Format == k.Format && j.CSVFormulas == k.CSVFormulas && reflect.DeepEqual(j.Filters, k.Filters)
 }
 
 // Cancel ends a job that has not ended. If a worker runs it, the worker stops
-// when it next saves its progress, and removes what it has of the file. A job
-// that is cancelled already is returned as it is, so the call can be repeated.
-// For one that has succeeded or failed, the error is a *record.Error of kind
-// Conflict.
+// when it next saves its progress. A run in the fast lane removes what the job has
+// of a file. A job that is cancelled already is returned as it is, so the call can
+// be repeated. For one that has succeeded or failed, the error is a *record.Error
+// of kind Conflict.
 func Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
 		if j.Status.Final() {
@@ -95,10 +107,15 @@ func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (
 	return j, err
 }
 
-// Finish returns j as it ends now with a status.
+// Finish returns j as it ends now with a status. Of its progress it keeps what is
+// needed to remove an upload.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt = status, &at
+	j.Progress = Progress{Upload: j.Progress.Upload}
+	if status == Succeeded {
+		j.Progress = Progress{}
+	}
 	return j
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/pkg/exportjob"
 	"sluice/pkg/ratelimit"
 )
 
@@ -18,6 +19,7 @@ type Config struct {
 	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
 	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
 	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
+	ExportJobs     int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
@@ -25,7 +27,7 @@ type Config struct {
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
-	var prefix int64
+	var prefix, exportJobs int64
 	var err error
 	for _, v := range []struct {
 		name      string
@@ -37,6 +39,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		{"LIMIT_IMPORTS", &c.Limits.Imports, ratelimit.DefaultLimit, maxLimit},
 		{"LIMIT_REQUESTS", &c.Limits.Requests, ratelimit.DefaultLimit, maxLimit},
 		{"CLIENT_IPV6_PREFIX", &prefix, ratelimit.DefaultIPv6Prefix, 128},
+		{"EXPORT_JOBS_PER_WORKSPACE", &exportJobs, exportjob.DefaultQuota, 100},
 	} {
 		*v.dst = v.otherwise
 		text := getenv(v.name)
@@ -49,7 +52,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		}
 		*v.dst = n
 	}
-	c.IPv6Prefix = int(prefix)
+	c.IPv6Prefix, c.ExportJobs = int(prefix), int(exportJobs)
 	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {
 		return Config{}, err
 	}

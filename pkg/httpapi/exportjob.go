@@ -30,7 +30,7 @@ func createExportJob(s *service, r *request) (response, error) {
 			return response{}, err
 		}
 	}
-	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, j, s.Now())
+	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, j, s.ExportJobs, s.Now())
 	return createResponse(stored, created, err)
 }
 
@@ -82,7 +82,7 @@ func getExportJob(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: j}, nil
 }
 
-// scheme is how the client reached the service, as far as a proxy says.
+// scheme returns how the client reached the service, as far as a proxy says.
 func scheme(r *request) string {
 	if r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https"

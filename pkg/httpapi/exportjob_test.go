@@ -75,11 +75,34 @@ func TestARepeatOfAnExportJobMustBeTheSame(t *testing.T) {
 	}
 }
 
+func TestTooManyExportJobs(t *testing.T) {
+	a := newAPI(t)
+	create := func(id string, status int) string {
+		t.Helper()
+		resp := a.invoke(t, "create-export-job", post(t, "create-export-job", `{"id":"`+id+`","resource":"event","format":"csv"}`))
+		if resp.StatusCode != status {
+			t.Fatalf("%s: %d %s, want %d", id, resp.StatusCode, resp.Body, status)
+		}
+		return resp.Body
+	}
+	for i := range exportjob.DefaultQuota {
+		create(fmt.Sprint(i), 201)
+	}
+	if body := create("more", 409); !strings.Contains(body, `"code":"too_many_export_jobs"`) || !strings.Contains(body, "has 10 export jobs") {
+		t.Error(body)
+	}
+	create("0", 200)
+	a.invoke(t, "cancel-export-job", post(t, "cancel-export-job", `{"id":"0"}`))
+	create("more", 201)
+	create("0", 200)
+	create("yet-more", 409)
+}
+
 func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
 		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
-		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, j, now().Add(time.Duration(i)*time.Second)); err != nil {
+		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, j, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +157,7 @@ func TestExportJobsAreShownAsTheyStand(t *testing.T) {
 	} {
 		j := tt.job
 		j.ID, j.Workspace, j.Resource, j.Format, j.CreatedAt, j.Revision = name, "default", exportjob.Event, exportjob.CSV, at, 1
-		if _, _, err := a.stores.ExportJobs.Create(t.Context(), j); err != nil {
+		if _, _, err := a.stores.ExportJobs.Create(t.Context(), j, exportjob.DefaultQuota); err != nil {
 			t.Fatal(err)
 		}
 		ev := sample(t, "get-export-job")

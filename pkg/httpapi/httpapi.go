@@ -47,6 +47,7 @@ type Options struct {
 	ClientIPHeader string                     // header in which a trusted proxy names the client; "" for the address of the connection
 	OriginSecrets  []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it
 	LoopbackOnly   bool                       // rejects requests whose Host is no loopback name: a defense against DNS rebinding
+	ExportJobs     int                        // most unfinished export jobs of a workspace; exportjob.DefaultQuota by default
 	RequestID      func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger         *slog.Logger               // receives one line per request; slog.Default by default
 	Service        string                     // Service dimension of the metrics in that line; "" for no metrics
@@ -91,6 +92,9 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	}
 	if opts.IPv6Prefix == 0 {
 		opts.IPv6Prefix = ratelimit.DefaultIPv6Prefix
+	}
+	if opts.ExportJobs == 0 {
+		opts.ExportJobs = exportjob.DefaultQuota
 	}
 	if opts.RequestID == nil {
 		opts.RequestID = func(*http.Request) string { return uuid.NewString() }

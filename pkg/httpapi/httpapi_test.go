@@ -245,12 +245,13 @@ func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
 func TestLoadConfig(t *testing.T) {
 	env := map[string]string{}
 	get := func(name string) string { return env[name] }
-	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 200, Imports: 200, Requests: 200}) || c.IPv6Prefix != 64 {
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 200, Imports: 200, Requests: 200}) || c.IPv6Prefix != 64 || c.ExportJobs != 10 {
 		t.Errorf("defaults %+v, %v", c, err)
 	}
 	for name, values := range map[string][]string{
-		"LIMIT_RECORDS":      {"0", "-1", "1000001", "x", "1.5", " 1"},
-		"CLIENT_IPV6_PREFIX": {"0", "129"},
+		"LIMIT_RECORDS":             {"0", "-1", "1000001", "x", "1.5", " 1"},
+		"CLIENT_IPV6_PREFIX":        {"0", "129"},
+		"EXPORT_JOBS_PER_WORKSPACE": {"0", "101", "ten"},
 	} {
 		for _, v := range values {
 			env = map[string]string{name: v}
@@ -259,8 +260,8 @@ func TestLoadConfig(t *testing.T) {
 			}
 		}
 	}
-	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "1000000", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128"}
-	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 1_000_000, Requests: 7}) || c.IPv6Prefix != 128 {
+	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "1000000", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100"}
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 1_000_000, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -81,6 +81,7 @@ var kinds = map[record.Kind]apiError{
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
+	record.TooMany:     {status: http.StatusConflict, code: "too_many_export_jobs"}, // the only records with a quota
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable", retryAfter: true},
 }
 

@@ -13,6 +13,7 @@ const (
 	Invalid     Kind = iota + 1 // a field breaks a rule; Fields says which; nothing was written
 	NotFound                    // no record of that id in the workspace
 	Conflict                    // a record of that id exists with other content; nothing was written
+	TooMany                     // the workspace has as many such records as it may have; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
 	Unavailable                 // the store did not respond in time, or others changed the record; a write may or may not have happened
 )

@@ -94,7 +94,8 @@ type Index struct {
 
 // Projection says which attributes an index holds.
 type Projection struct {
-	Type Text `yaml:"ProjectionType"` // ALL or KEYS_ONLY
+	Type       Text   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
+	Attributes []Text `yaml:"NonKeyAttributes"` // besides keys, of INCLUDE
 }
 
 // TTL says when items expire. The zero value means never.

@@ -56,7 +56,7 @@ Resources:
           OnDemandThroughput: {MaxReadRequestUnits: !Ref RecordsPerSecond}
         - IndexName: by_hash
           KeySchema: [{AttributeName: hash, KeyType: HASH}]
-          Projection: {ProjectionType: KEYS_ONLY}
+          Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [name, size]}
       DeletionProtectionEnabled: !Ref RecordsPerSecond
       StreamSpecification: {StreamViewType: NEW_IMAGE}
   CountersTable:
@@ -102,7 +102,7 @@ func TestParse(t *testing.T) {
 					{
 						Name:       "by_hash",
 						Key:        []template.KeyElement{{Name: "hash", Type: "HASH"}},
-						Projection: template.Projection{Type: "KEYS_ONLY"},
+						Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name", "size"}},
 					},
 				},
 				Stream: template.Stream{View: "NEW_IMAGE"},

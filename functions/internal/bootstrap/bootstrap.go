@@ -78,7 +78,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		RequestID: requestID, Logger: logger, Service: cfg.Service,
+		ExportJobs: cfg.ExportJobs, RequestID: requestID, Logger: logger, Service: cfg.Service,
 	})
 	if err != nil {
 		return nil, err

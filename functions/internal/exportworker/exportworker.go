@@ -29,6 +29,10 @@ const (
 	// settle gives the indexes time to show what was created before the job; they
 	// lag by a fraction of a second.
 	settle = 2 * time.Second
+
+	// margin is how long before the end of its time a run stops reading, so that
+	// it can upload and save.
+	margin = 30 * time.Second
 )
 
 // Function is the worker as a function.
@@ -67,7 +71,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", getenv("EXPORT_FILE_DAYS"))
 	}
 	w, err := worker.New(jobs, entities, events, files, worker.Config{
-		Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
+		Grace: margin, Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
 	})
 	if err != nil {
 		return nil, err
@@ -78,6 +82,11 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 // Handle runs the job of each record of the stream. Pass it to lambda.Start. After
 // an error, Lambda delivers the records again.
 func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
+		defer cancel()
+	}
 	for _, r := range ev.Records {
 		keys := r.Change.Keys
 		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {

@@ -101,12 +101,16 @@ func (w *world) latency(s span, n int, milliseconds float64) {
 }
 
 // worker reports a metric of the export worker, of a run that began in a minute
-// and took that long. Lambda gives the metrics of a run the time at which it
+// and took that long; starter one of the export starter. Lambda gives the metrics of a run the time at which it
 // began, and sends them when it ends.
 //
 // Source: AWS Lambda Developer Guide, "Working with Lambda function metrics".
 func (w *world) worker(minute int, took time.Duration, name string, value float64) {
 	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportWorkerFunction"}, minute, value, 1, reportDelay+took)
+}
+
+func (w *world) starter(minute int, took time.Duration, name string, value float64) {
+	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportStarterFunction"}, minute, value, 1, reportDelay+took)
 }
 
 // monitor reports what the export monitor measures every five minutes.

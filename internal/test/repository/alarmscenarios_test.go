@@ -156,6 +156,18 @@ func scenarios() map[string][]scenario {
 					w.worker(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
 				}
 			}},
+			{name: "every first run of a job is killed, while the worker is in time", fires: true, feed: func(w *world) {
+				for minute := range 120 {
+					w.starter(minute, time.Minute, "IteratorAge", float64(minute)*60_000)
+					w.worker(minute, time.Minute, "IteratorAge", 1000)
+				}
+			}},
+			{name: "the starter and the worker are each a bit late", feed: func(w *world) {
+				for minute := range 120 {
+					w.starter(minute, time.Minute, "IteratorAge", 2_000_000)
+					w.worker(minute, 15*time.Minute, "IteratorAge", 2_000_000)
+				}
+			}},
 			{name: "jobs of a workspace wait for each other", feed: func(w *world) {
 				for minute := range 120 {
 					w.worker(minute, 15*time.Minute, "IteratorAge", 3_600_000)
@@ -171,6 +183,16 @@ func scenarios() map[string][]scenario {
 			{name: "three runs fail at once", fires: true, feed: func(w *world) {
 				for minute := 20; minute < 23; minute++ {
 					w.worker(minute, 0, "Errors", 1)
+				}
+			}},
+			{name: "a first run and two others fail", fires: true, feed: func(w *world) {
+				w.starter(20, 0, "Errors", 1)
+				w.worker(21, 0, "Errors", 1)
+				w.worker(22, 15*time.Minute, "Errors", 1)
+			}},
+			{name: "three first runs fail", fires: true, feed: func(w *world) {
+				for minute := 20; minute < 23; minute++ {
+					w.starter(minute, 0, "Errors", 1)
 				}
 			}},
 			{name: "two runs fail", feed: func(w *world) {

@@ -199,13 +199,13 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 // S3 is linked only by the functions that need it: a larger binary starts slower.
 func TestOnlyExportFilesLinkS3(t *testing.T) {
 	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"github.com/aws/aws-sdk-go-v2/service/s3\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./cmd/...")
-	same(t, "the test", []string{"sluice/functions/export-worker", "sluice/functions/get-export-job", "sluice/functions/internal/exportworker"}, "the users of S3", uses)
+	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/get-export-job", "sluice/functions/internal/exportworker"}, "the users of S3", uses)
 }
 
 // Functions that only create or show export jobs do not link their worker.
 func TestOnlyTheExportWorkerLinksTheWorker(t *testing.T) {
 	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"sluice/pkg/exportjob/worker\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./pkg/client")
-	same(t, "the test", []string{"sluice/functions/export-worker", "sluice/functions/internal/exportworker"}, "the users of the worker", uses)
+	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/internal/exportworker"}, "the users of the worker", uses)
 }
 
 // Who imports whom: mains import everything below, stores import their parent,

@@ -133,6 +133,11 @@ func checkTable(t *testing.T, want template.Table, got any) {
 	for _, i := range indexes {
 		index := template.Index{Name: text(i, "IndexName"), Key: key(i)}
 		index.Projection.Type = text(at(i, "Projection"), "ProjectionType")
+		if names := at(i, "Projection", "NonKeyAttributes"); names != nil {
+			for _, name := range oneOrMore(names) {
+				index.Projection.Attributes = append(index.Projection.Attributes, template.Text(fmt.Sprint(name)))
+			}
+		}
 		made.Indexes = append(made.Indexes, index)
 	}
 	made.TTL = want.TTL // not made by moto

@@ -118,11 +118,14 @@ func (d document) check(id string) error {
 }
 
 // check reports attributes that no key uses, which AWS rejects and DynamoDB
-// Local accepts, and expiry that is switched off, which only looks like expiry.
+// Local accepts, projections that AWS rejects, and expiry that is switched off, which only looks like expiry.
 func (t table) check() error {
 	keys := slices.Clone(t.Key)
 	for _, i := range t.Indexes {
 		keys = append(keys, i.Key...)
+		if (i.Projection.Type == "INCLUDE") != (len(i.Projection.Attributes) > 0) {
+			return fmt.Errorf("%s: NonKeyAttributes belong to the projection INCLUDE", i.Name)
+		}
 	}
 	for _, a := range t.Attributes {
 		if !slices.ContainsFunc(keys, func(e template.KeyElement) bool { return e.Name == a.Name }) {

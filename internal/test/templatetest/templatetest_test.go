@@ -204,7 +204,8 @@ func TestParseRejects(t *testing.T) {
 
 		"table name":            {"    Properties:\n      BillingMode", "    Properties:\n      TableName: x\n      BillingMode", "field TableName not found"},
 		"local secondary index": {"GlobalSecondaryIndexes", "LocalSecondaryIndexes", "field LocalSecondaryIndexes not found"},
-		"projected attributes":  {"{ProjectionType: ALL}", "{ProjectionType: ALL, NonKeyAttributes: [x]}", "field NonKeyAttributes not found"},
+		"projected attributes":  {"{ProjectionType: ALL}", "{ProjectionType: ALL, NonKeyAttributes: [x]}", "JobsTable: by_time: NonKeyAttributes belong to the projection INCLUDE"},
+		"projection of nothing": {"{ProjectionType: ALL}", "{ProjectionType: INCLUDE}", "JobsTable: by_time: NonKeyAttributes belong to the projection INCLUDE"},
 		"attribute without use": {"[{AttributeName: hash, KeyType", "[{AttributeName: at, KeyType", `JobsTable: no key uses the attribute "hash"`},
 		"expiry switched off":   {"Enabled: true}\n", "Enabled: false}\n", "CountersTable: TimeToLiveSpecification is not enabled"},
 	} {

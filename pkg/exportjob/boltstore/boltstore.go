@@ -1,13 +1,14 @@
 // Package boltstore keeps export jobs in a bbolt file, for a server that needs
 // no other program. They outlive the process.
 //
-// The bucket export_jobs holds a bucket for each workspace, and that two more:
-// by_id has every job (exportjob.Marshal) by id, by_position the id of every job
-// by exportjob.Position.String, which is the order of lists.
+// The bucket export_jobs holds a bucket for each workspace, and that four more:
+// by_id has every job by id and progress its progress, if it is not zero
+// (exportjob.Marshal); unfinished has the ids of the unfinished jobs; by_position
+// has the id of every job by exportjob.Position.String, which is the order of
+// lists.
 package boltstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 const (
 	top        = "export_jobs"
 	byID       = "by_id"
+	progressOf = "progress"
+	unfinished = "unfinished"
 	byPosition = "by_position"
 )
 
@@ -30,7 +33,7 @@ type Store struct {
 	workspaces *boltrecord.Workspaces
 }
 
-// New makes a Store in db, which other stores may share. The caller closes db.
+// New returns a Store in db, which other stores may share. The caller closes db.
 func New(db *bbolt.DB) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("exportjob boltstore: a database is required")
@@ -43,51 +46,80 @@ func New(db *bbolt.DB) (*Store, error) {
 }
 
 // Create implements exportjob.Store.
-func (s *Store) Create(ctx context.Context, j exportjob.Job) (stored exportjob.Job, created bool, err error) {
-	err = s.workspaces.Update(ctx, "create export job", j.Workspace, func(b *bbolt.Bucket) error {
-		jobs, err := b.CreateBucketIfNotExists([]byte(byID))
-		if err != nil {
-			return err
-		}
-		positions, err := b.CreateBucketIfNotExists([]byte(byPosition))
-		if err != nil {
-			return err
-		}
-		if value := jobs.Get([]byte(j.ID)); value != nil {
-			stored, err = exportjob.Unmarshal(value)
+func (s *Store) Create(ctx context.Context, j exportjob.Job, quota int) (stored exportjob.Job, created bool, err error) {
+	err = s.workspaces.Update(ctx, "create export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
+		var exists bool
+		if stored, exists, err = get(b, j.ID); err != nil || exists {
 			created = false
 			return err
 		}
+		n := 0
+		for range boltrecord.Scan(b.Bucket([]byte(unfinished)), "", "", true) {
+			n++
+		}
+		if n >= quota {
+			return exportjob.TooManyError(quota)
+		}
 		stored, created = j, true
-		if err := positions.Put([]byte(j.Position().String()), []byte(j.ID)); err != nil {
+		if err := set(b, byPosition, j.Position().String(), []byte(j.ID)); err != nil {
 			return err
 		}
-		return put(jobs, j)
+		return put(b, j)
 	})
-	return stored, created, err
+	if err != nil {
+		return exportjob.Job{}, false, err
+	}
+	return stored, created, nil
 }
 
-func put(jobs *bbolt.Bucket, j exportjob.Job) error {
-	value, err := exportjob.Marshal(j)
+// get returns the job with that id in the bucket of a workspace, and whether it
+// exists.
+func get(b *bbolt.Bucket, id string) (j exportjob.Job, exists bool, err error) {
+	jobs, progress := b.Bucket([]byte(byID)), b.Bucket([]byte(progressOf))
+	if jobs == nil || jobs.Get([]byte(id)) == nil {
+		return exportjob.Job{}, false, nil
+	}
+	var saved []byte
+	if progress != nil {
+		saved = progress.Get([]byte(id))
+	}
+	j, err = exportjob.Unmarshal(jobs.Get([]byte(id)), saved)
+	return j, true, err
+}
+
+// put stores j in the bucket of its workspace.
+func put(b *bbolt.Bucket, j exportjob.Job) error {
+	job, progress, err := exportjob.Marshal(j)
 	if err != nil {
 		return err
 	}
-	return jobs.Put([]byte(j.ID), value)
+	var mark []byte
+	if !j.Status.Final() {
+		mark = []byte{1}
+	}
+	return errors.Join(set(b, byID, j.ID, job), set(b, progressOf, j.ID, progress), set(b, unfinished, j.ID, mark))
+}
+
+// set puts value at key in a bucket in b, or removes what is there if value is nil.
+func set(b *bbolt.Bucket, bucket, key string, value []byte) error {
+	in, err := b.CreateBucketIfNotExists([]byte(bucket))
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		return in.Delete([]byte(key))
+	}
+	return in.Put([]byte(key), value)
 }
 
 // Get implements exportjob.Store.
 func (s *Store) Get(ctx context.Context, workspace, id string) (j exportjob.Job, err error) {
-	found := false
-	err = s.workspaces.View(ctx, "get export job", workspace, func(b *bbolt.Bucket) error {
-		value := b.Bucket([]byte(byID)).Get([]byte(id))
-		if value == nil {
-			return nil
-		}
-		found = true
-		j, err = exportjob.Unmarshal(value)
+	exists := false
+	err = s.workspaces.View(ctx, "get export job", workspace, func(b *bbolt.Bucket) (err error) {
+		j, exists, err = get(b, id)
 		return err
 	})
-	if err == nil && !found {
+	if err == nil && !exists {
 		err = exportjob.NotFoundError(id)
 	}
 	return j, err
@@ -108,7 +140,7 @@ func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (
 			if page.More = len(page.Jobs) == q.Limit; page.More {
 				return nil
 			}
-			j, err := exportjob.Unmarshal(jobs.Get(id))
+			j, err := exportjob.Unmarshal(jobs.Get(id), nil)
 			if err != nil {
 				return err
 			}
@@ -121,17 +153,16 @@ func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (
 
 // Replace implements exportjob.Store.
 func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
-	err = s.workspaces.Update(ctx, "replace export job", j.Workspace, func(b *bbolt.Bucket) error {
-		jobs := b.Bucket([]byte(byID))
-		if jobs == nil || jobs.Get([]byte(j.ID)) == nil {
-			return exportjob.NotFoundError(j.ID)
+	err = s.workspaces.Update(ctx, "replace export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
+		var exists bool
+		if stored, exists, err = get(b, j.ID); err == nil && !exists {
+			err = exportjob.NotFoundError(j.ID)
 		}
-		stored, err = exportjob.Unmarshal(jobs.Get([]byte(j.ID)))
 		if replaced = err == nil && stored.Revision == j.Revision-1; !replaced {
 			return err
 		}
 		stored = j
-		return put(jobs, j)
+		return put(b, j)
 	})
 	return stored, replaced, err
 }
@@ -141,13 +172,10 @@ func (s *Store) Unfinished(context.Context) (keys []exportjob.Key, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		all := tx.Bucket([]byte(top))
 		return all.ForEachBucket(func(workspace []byte) error {
-			return all.Bucket(workspace).Bucket([]byte(byID)).ForEach(func(_, value []byte) error {
-				j, err := exportjob.Unmarshal(bytes.Clone(value))
-				if err == nil && !j.Status.Final() {
-					keys = append(keys, exportjob.Key{Workspace: j.Workspace, ID: j.ID})
-				}
-				return err
-			})
+			for id := range boltrecord.Scan(all.Bucket(workspace).Bucket([]byte(unfinished)), "", "", true) {
+				keys = append(keys, exportjob.Key{Workspace: string(workspace), ID: string(id)})
+			}
+			return nil
 		})
 	})
 	if err != nil {

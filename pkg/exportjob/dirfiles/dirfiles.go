@@ -2,8 +2,8 @@
 // other program, and serves them to whoever has a link.
 //
 // A file is at its exportjob.Job.FileKey. An upload is a directory below
-// .uploads that holds a file for each part. Everything is written beside its
-// place and then moved, so that nothing half is ever there.
+// .uploads that holds a file for each part. Each file is written beside its place
+// and then renamed, so that no file is ever incomplete.
 package dirfiles
 
 import (
@@ -31,39 +31,28 @@ import (
 // Prefix is where the paths of links begin.
 const Prefix = "/export_file/"
 
-// DefaultLinkLifetime is how long a link is good.
-const DefaultLinkLifetime = 15 * time.Minute
+// LinkLifetime is how long a link is valid.
+const LinkLifetime = 15 * time.Minute
 
-// uploads is the directory of the uploads. No workspace is called like this.
+// uploads is the directory of the uploads. No workspace has this name.
 const uploads = ".uploads"
 
-// Config tunes a Store. Its zero value is ready to use.
-type Config struct {
-	LinkLifetime time.Duration    // how long a link is good; DefaultLinkLifetime by default
-	Now          func() time.Time // time.Now by default
-}
-
 // Store is an exportjob.Files and exportjob.Links, and the http.Handler of its
-// links, which are good for as long as the Store lives, at most. It is safe for
+// links, which are valid for as long as the Store exists, at most. It is safe for
 // concurrent use.
 type Store struct {
 	dir string
 	key []byte // of the links' signatures
-	cfg Config
+	now func() time.Time
 }
 
-// New makes a Store in dir, which it creates if need be.
-func New(dir string, cfg Config) (*Store, error) {
-	if cfg.LinkLifetime == 0 {
-		cfg.LinkLifetime = DefaultLinkLifetime
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+// New returns a Store in dir, which it creates if needed. now is the clock of the
+// links' lifetime.
+func New(dir string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of export files: %w", err)
+		return nil, fmt.Errorf("create the directory of export files: %w", err)
 	}
-	return &Store{dir: dir, key: []byte(rand.Text()), cfg: cfg}, nil
+	return &Store{dir: dir, key: []byte(rand.Text()), now: now}, nil
 }
 
 // Start implements exportjob.Files.
@@ -77,7 +66,7 @@ func (s *Store) Start(context.Context, exportjob.Job) (upload string, err error)
 
 func (s *Store) upload(name string) string { return filepath.Join(s.dir, uploads, name) }
 
-// part is where part n of an upload is.
+// part returns the name of the file with part n of an upload.
 func (s *Store) part(upload string, n int) string {
 	return filepath.Join(s.upload(upload), strconv.Itoa(n))
 }
@@ -98,7 +87,7 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace makes the file called name anew by write: durably, and all at once.
+// replace writes the file called name by write: durably, and all at once.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -135,9 +124,9 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	return s.Abort(ctx, j)
 }
 
-// join writes the job's parts one behind the other.
+// join writes the job's parts, one after the other.
 func (s *Store) join(w io.Writer, j exportjob.Job) error {
-	for i, part := range j.Progress.Parts {
+	for i, etag := range j.Progress.Parts {
 		f, err := os.Open(s.part(j.Progress.Upload, i+1))
 		if err != nil {
 			return err
@@ -147,7 +136,7 @@ func (s *Store) join(w io.Writer, j exportjob.Job) error {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		if hex.EncodeToString(sum.Sum(nil)) != part.ETag {
+		if hex.EncodeToString(sum.Sum(nil)) != etag {
 			return exportjob.ErrUpload
 		}
 	}
@@ -162,35 +151,32 @@ func (s *Store) Abort(_ context.Context, j exportjob.Job) error {
 		return nil
 	}
 	if err := os.RemoveAll(s.upload(j.Progress.Upload)); err != nil {
-		return fmt.Errorf("remove upload: %w", err)
+		return fmt.Errorf("abort upload: %w", err)
 	}
 	return nil
 }
 
-// Expire removes the files and uploads that nobody has written to for days.
+// Delete implements exportjob.Files.
+func (s *Store) Delete(_ context.Context, j exportjob.Job) error {
+	if err := os.Remove(s.file(j.FileKey())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete file: %w", err)
+	}
+	return nil
+}
+
+// Expire removes the files and uploads that were last written to days ago.
 func (s *Store) Expire(days int) error {
-	oldest := s.cfg.Now().AddDate(0, 0, -days)
-	var old []string
-	err := filepath.WalkDir(s.dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	oldest := s.now().AddDate(0, 0, -days)
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and uploads, which each part changes
+	for _, name := range names {
+		name = filepath.Join(s.dir, filepath.FromSlash(name))
+		info, statErr := os.Stat(name)
+		if statErr == nil && info.ModTime().Before(oldest) {
+			err = errors.Join(err, os.RemoveAll(name))
 		}
-		info, err := entry.Info()
-		if err == nil && info.ModTime().Before(oldest) {
-			old = append(old, name)
-		}
-		return err
-	})
+	}
 	if err != nil {
 		return fmt.Errorf("expire export files: %w", err)
-	}
-	for _, name := range old {
-		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("expire export files: %w", err)
-		}
-		if dir := filepath.Dir(name); filepath.Dir(dir) == filepath.Join(s.dir, uploads) {
-			_ = os.Remove(dir) // once the last part is gone
-		}
 	}
 	return nil
 }
@@ -198,20 +184,20 @@ func (s *Store) Expire(days int) error {
 // Link implements exportjob.Links by a path of the server that the Store serves.
 func (s *Store) Link(_ context.Context, j exportjob.Job) (string, error) {
 	key := j.FileKey()
-	expires := strconv.FormatInt(s.cfg.Now().Add(s.cfg.LinkLifetime).Unix(), 10)
+	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
 	query := url.Values{"expires": {expires}, "signature": {s.sign(key, expires)}}
 	return (&url.URL{Path: Prefix + key, RawQuery: query.Encode()}).String(), nil
 }
 
-// sign is the signature of a link.
+// sign returns the signature of a link.
 func (s *Store) sign(key, expires string) string {
 	mac := hmac.New(sha256.New, s.key)
 	fmt.Fprintf(mac, "%s\n%s", key, expires)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP gives out the file of a link: all of it, or a range. A link that is
-// forged or has expired answers 403, one whose file has expired 404.
+// ServeHTTP responds with the file of a link, or a range of it; with 403 if the
+// link is forged or has expired, and with 404 if the file has expired.
 func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -220,22 +206,15 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	key, expires := r.URL.Path[len(Prefix):], r.URL.Query().Get("expires")
 	if !hmac.Equal([]byte(r.URL.Query().Get("signature")), []byte(s.sign(key, expires))) {
-		http.Error(w, "This is not a link that this server has made since it was started. Ask for the export job again to get one.", http.StatusForbidden)
+		http.Error(w, "This server has not created this link since it was started. Get the export job again for a new one.", http.StatusForbidden)
 		return
 	}
-	if until, err := strconv.ParseInt(expires, 10, 64); err != nil || s.cfg.Now().Unix() >= until {
-		http.Error(w, "This link has expired. Ask for the export job again to get a new one.", http.StatusForbidden)
+	if until, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= until {
+		http.Error(w, "This link has expired. Get the export job again for a new one.", http.StatusForbidden)
 		return
 	}
-	f, err := os.Open(s.file(key))
-	if err != nil {
+	if _, err := os.Stat(s.file(key)); err != nil {
 		http.Error(w, "The file has expired. Start the export again.", http.StatusNotFound)
-		return
-	}
-	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		http.Error(w, "The file cannot be read.", http.StatusInternalServerError)
 		return
 	}
 	header := w.Header()
@@ -243,5 +222,5 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(key)}))
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	http.ServeContent(w, r, "", info.ModTime(), f)
+	http.ServeFile(w, r, s.file(key))
 }

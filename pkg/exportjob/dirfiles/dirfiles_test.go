@@ -21,7 +21,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // open makes a store in dir at whatever time *clock is.
 func open(t *testing.T, dir string, clock *time.Time) *dirfiles.Store {
 	t.Helper()
-	s, err := dirfiles.New(dir, dirfiles.Config{Now: func() time.Time { return *clock }})
+	s, err := dirfiles.New(dir, func() time.Time { return *clock })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestALinkExpires(t *testing.T) {
 	for _, tt := range []struct {
 		after  time.Duration
 		status int
-	}{{0, 200}, {dirfiles.DefaultLinkLifetime - time.Second, 200}, {dirfiles.DefaultLinkLifetime, 403}, {24 * time.Hour, 403}} {
+	}{{0, 200}, {dirfiles.LinkLifetime - time.Second, 200}, {dirfiles.LinkLifetime, 403}, {24 * time.Hour, 403}} {
 		clock = now.Add(tt.after)
 		if r := ask(s, "GET", target); r.Code != tt.status {
 			t.Errorf("after %v: %d, want %d", tt.after, r.Code, tt.status)

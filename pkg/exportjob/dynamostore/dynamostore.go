@@ -1,37 +1,46 @@
 // Package dynamostore keeps export jobs in a DynamoDB table.
 //
-// The table's partition key is workspace (S), its sort key id (S). The other
-// attributes are job (S: exportjob.Marshal, which is all there is), and what the
-// table itself must understand: status (S, for the filter of its stream),
-// position (S: exportjob.Position.String), revision (N) and expires_at (N, Unix
-// time, for the TTL).
+// The table's partition key is workspace (S), its sort key id (S). A job's other
+// attributes are job and progress (S: exportjob.Marshal, all there is of it), and
+// what the table itself must understand: status and lane (S, for the filters of
+// its stream; no lane if the job waits for no run), position (S:
+// exportjob.Position.String), revision (N) and, of a job that has ended,
+// expires_at (N, Unix time, for the TTL). Unfinished jobs do not expire.
+//
+// The item of a workspace with the id #unfinished, which no job can have, has the
+// ids of the workspace's unfinished jobs in the attribute jobs (SS). It changes in
+// the same transaction as the job, so it cannot differ from the jobs.
 //
 // The global secondary index by_position, of workspace and position, serves
-// lists. It holds all attributes. The index by_status, of status and position,
-// serves OldestQueued. It holds only keys, so that a job's progress does not
-// change it.
+// lists. It holds job, but not progress. The index by_status, of status and
+// position, serves OldestQueued. It holds only keys, so that a job's progress does
+// not change it.
 package dynamostore
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 	"sluice/pkg/record/dynamorecord"
 )
 
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
-	dynamorecord.Putter
 	dynamorecord.Getter
 	dynamorecord.Querier
 	dynamodb.ScanAPIClient
+	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
 
 // Store is an exportjob.Store and exportjob.Backlog. It is safe for concurrent use.
@@ -40,7 +49,7 @@ type Store struct {
 	table  string
 }
 
-// New makes a Store over the table of that name.
+// New returns a Store over the table of that name.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("exportjob dynamostore: a client and a table name are required")
@@ -48,24 +57,18 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Create implements exportjob.Store with one PutItem, whose refusal brings the
-// job that is there. See dynamorecord.Create about repeats by the SDK.
-func (s *Store) Create(ctx context.Context, j exportjob.Job) (stored exportjob.Job, created bool, err error) {
-	item, err := toItem(j)
-	if err != nil {
-		return exportjob.Job{}, false, err
-	}
-	item, created, err = dynamorecord.Create(ctx, s.client, s.table, "workspace", item)
-	if err != nil {
-		return exportjob.Job{}, false, dynamorecord.Error("create export job", err)
-	}
-	stored, err = fromItem(item)
-	return stored, created, err
+// Create implements exportjob.Store with one transaction.
+func (s *Store) Create(ctx context.Context, j exportjob.Job, quota int) (stored exportjob.Job, created bool, err error) {
+	put := &types.Put{ConditionExpression: aws.String("attribute_not_exists(#revision)")}
+	count := s.count(j)
+	count.Update.ConditionExpression = aws.String("attribute_not_exists(#jobs) OR size(#jobs) < :quota")
+	count.Update.ExpressionAttributeValues[":quota"] = number(int64(quota))
+	return s.write(ctx, "create export job", j, exportjob.TooManyError(quota), put, count)
 }
 
 // Get implements exportjob.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (exportjob.Job, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)})
+	item, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
 	switch {
 	case err != nil:
 		return exportjob.Job{}, dynamorecord.Error("get export job", err)
@@ -99,35 +102,85 @@ func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (
 	return exportjob.Page{Jobs: jobs, More: more}, err
 }
 
-// Replace implements exportjob.Store with one PutItem. When the SDK repeats it,
-// since the answer was lost, the repeat is refused and finds j: then it has been
-// replaced.
+// Replace implements exportjob.Store with one transaction.
 func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
-	item, err := toItem(j)
-	if err != nil {
+	put := &types.Put{
+		ConditionExpression:       aws.String("#revision = :was"),
+		ExpressionAttributeValues: dynamorecord.Item{":was": number(j.Revision - 1)},
+	}
+	var counts []types.TransactWriteItem
+	if j.Status.Final() {
+		counts = append(counts, s.count(j))
+	}
+	return s.write(ctx, "replace export job", j, exportjob.NotFoundError(j.ID), put, counts...)
+}
+
+// Transactions that conflict with others are repeated after a random time of at
+// most firstWait, which doubles: for some seconds in all.
+const (
+	maxTries  = 10
+	firstWait = 5 * time.Millisecond
+)
+
+// write makes a transaction of put, which gets the item of j, and of counts. It
+// returns the job that is stored afterwards and whether that is j. If a condition
+// is not met and no job is stored, it returns absent.
+//
+// If the SDK repeats a transaction whose response was lost, the repeat has the same
+// token and succeeds without effect.
+func (s *Store) write(ctx context.Context, op string, j exportjob.Job, absent error, put *types.Put, counts ...types.TransactWriteItem) (stored exportjob.Job, written bool, err error) {
+	put.TableName, put.ExpressionAttributeNames = &s.table, map[string]string{"#revision": "revision"}
+	put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	if put.Item, err = toItem(j); err != nil {
 		return exportjob.Job{}, false, err
 	}
-	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &s.table,
-		Item:                                item,
-		ConditionExpression:                 aws.String("#revision = :was"),
-		ExpressionAttributeNames:            map[string]string{"#revision": "revision"},
-		ExpressionAttributeValues:           dynamorecord.Item{":was": number(j.Revision - 1)},
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
-	var differs *types.ConditionalCheckFailedException
-	switch {
-	case err == nil:
-		return j, true, nil
-	case !errors.As(err, &differs):
-		return exportjob.Job{}, false, dynamorecord.Error("replace export job", err)
-	case differs.Item == nil:
-		return exportjob.Job{}, false, exportjob.NotFoundError(j.ID)
+	writes := append([]types.TransactWriteItem{{Put: put}}, counts...)
+	for try := range maxTries {
+		_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+		var cancelled *types.TransactionCanceledException
+		if err == nil {
+			return j, true, nil
+		} else if !errors.As(err, &cancelled) {
+			return exportjob.Job{}, false, dynamorecord.Error(op, err)
+		}
+		reasons := cancelled.CancellationReasons
+		passing := hasCode(reasons, "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
+		switch {
+		case reasons[0].Item != nil:
+			stored, err = fromItem(reasons[0].Item)
+			return stored, false, err
+		case !passing && hasCode(reasons, "ConditionalCheckFailed"):
+			return exportjob.Job{}, false, absent
+		case !passing:
+			return exportjob.Job{}, false, dynamorecord.Error(op, err)
+		}
+		select {
+		case <-time.After(rand.N(firstWait << try)):
+		case <-ctx.Done():
+		}
 	}
-	if stored, err = fromItem(differs.Item); err != nil {
-		return exportjob.Job{}, false, err
+	return exportjob.Job{}, false, record.UnavailableError(op, err)
+}
+
+// hasCode reports whether a reason has one of the codes.
+func hasCode(reasons []types.CancellationReason, codes ...string) bool {
+	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
+}
+
+// count returns the write that adds j to the unfinished jobs of its workspace, or
+// removes it if it has ended.
+func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
+	action := "ADD"
+	if j.Status.Final() {
+		action = "DELETE"
 	}
-	return stored, document(item) == document(differs.Item), nil
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName:                 &s.table,
+		Key:                       key(j.Workspace, "#unfinished"),
+		UpdateExpression:          aws.String(action + " #jobs :job"),
+		ExpressionAttributeNames:  map[string]string{"#jobs": "jobs"},
+		ExpressionAttributeValues: dynamorecord.Item{":job": &types.AttributeValueMemberSS{Value: []string{j.ID}}},
+	}}
 }
 
 // Unfinished implements exportjob.Backlog. It reads the whole table.
@@ -135,11 +188,8 @@ func (s *Store) Unfinished(ctx context.Context) (keys []exportjob.Key, err error
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:                &s.table,
 		ConsistentRead:           aws.Bool(true),
-		FilterExpression:         aws.String("#status IN (:queued, :running)"),
-		ExpressionAttributeNames: map[string]string{"#status": "status"},
-		ExpressionAttributeValues: dynamorecord.Item{
-			":queued": dynamorecord.Text(string(exportjob.Queued)), ":running": dynamorecord.Text(string(exportjob.Running)),
-		},
+		FilterExpression:         aws.String("attribute_exists(#jobs)"),
+		ExpressionAttributeNames: map[string]string{"#jobs": "jobs"},
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -147,8 +197,11 @@ func (s *Store) Unfinished(ctx context.Context) (keys []exportjob.Key, err error
 			return nil, dynamorecord.Error("list unfinished export jobs", err)
 		}
 		for _, item := range page.Items {
-			r := dynamorecord.Read(item)
-			keys = append(keys, exportjob.Key{Workspace: r.Text("workspace"), ID: r.Text("id")})
+			if ids, ok := item["jobs"].(*types.AttributeValueMemberSS); ok {
+				for _, id := range ids.Value {
+					keys = append(keys, exportjob.Key{Workspace: dynamorecord.Read(item).Text("workspace"), ID: id})
+				}
+			}
 		}
 	}
 	return keys, nil
@@ -158,30 +211,37 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
+func key(workspace, id string) dynamorecord.Item {
+	return dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)}
+}
+
 func toItem(j exportjob.Job) (dynamorecord.Item, error) {
-	b, err := exportjob.Marshal(j)
+	job, progress, err := exportjob.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
-	return dynamorecord.Item{
-		"workspace":  dynamorecord.Text(j.Workspace),
-		"id":         dynamorecord.Text(j.ID),
-		"status":     dynamorecord.Text(string(j.Status)),
-		"position":   dynamorecord.Text(j.Position().String()),
-		"revision":   number(j.Revision),
-		"expires_at": number(j.CreatedAt.Time().AddDate(0, 0, exportjob.HistoryDays).Unix()),
-		"job":        dynamorecord.Text(string(b)),
-	}, nil
+	item := key(j.Workspace, j.ID)
+	item["status"] = dynamorecord.Text(string(j.Status))
+	item["position"] = dynamorecord.Text(j.Position().String())
+	item["revision"] = number(j.Revision)
+	item["job"] = dynamorecord.Text(string(job))
+	if progress != nil {
+		item["progress"] = dynamorecord.Text(string(progress))
+	}
+	if lane := j.Lane(); lane != "" {
+		item["lane"] = dynamorecord.Text(string(lane))
+	}
+	if j.Status.Final() {
+		item["expires_at"] = number(j.CreatedAt.Time().AddDate(0, 0, exportjob.HistoryDays).Unix())
+	}
+	return item, nil
 }
 
 func fromItem(item dynamorecord.Item) (exportjob.Job, error) {
 	r := dynamorecord.Read(item)
-	text := r.Text("job")
+	job, progress := r.Text("job"), r.OptionalText("progress")
 	if err := r.Err(); err != nil {
 		return exportjob.Job{}, fmt.Errorf("read export job: %w", err)
 	}
-	return exportjob.Unmarshal([]byte(text))
+	return exportjob.Unmarshal([]byte(job), []byte(progress))
 }
-
-// document is the text of a job, "" if item has none.
-func document(item dynamorecord.Item) string { return dynamorecord.Read(item).OptionalText("job") }

@@ -1,19 +1,27 @@
 package dynamostore_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/exportjob/storetest"
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
 )
 
 func open(t *testing.T, client dynamostore.Client) *dynamostore.Store {
@@ -29,7 +37,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses sends requests on, but fails those that are counted as if their answer
+// loses sends requests on, but fails those that are counted as if their response
 // had been lost on the way.
 type loses struct {
 	next aws.HTTPClient
@@ -45,15 +53,15 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// The SDK repeats a call whose answer was lost, and the repeat finds what the
-// first one did.
-func TestChangesWhoseAnswersWereLostAreMadeOnce(t *testing.T) {
+// The SDK repeats a call whose response was lost.
+func TestChangesWhoseResponsesWereLostAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	network := &loses{}
 	options := dynamolocal.Client(t).Options()
 	network.next, options.HTTPClient = options.HTTPClient, network
 	s := open(t, dynamodb.New(options))
-	j, created, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}, time.Now())
+	network.left.Store(1)
+	j, created, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}, 1, time.Now())
 	if !created || err != nil {
 		t.Fatalf("created %v, error %v", created, err)
 	}
@@ -65,6 +73,128 @@ func TestChangesWhoseAnswersWereLostAreMadeOnce(t *testing.T) {
 	network.left.Store(1)
 	if j, err = exportjob.Cancel(t.Context(), s, "default", "a", time.Now()); err != nil || j.Status != exportjob.Cancelled || j.Revision != 3 {
 		t.Errorf("cancelled %+v, error %v", j, err)
+	}
+	if keys, err := s.Unfinished(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("unfinished are %v, error %v", keys, err)
+	}
+}
+
+// cancels fails as many transactions as left says, for reasons with these codes.
+type cancels struct {
+	*dynamodb.Client
+	left  int
+	codes []string
+}
+
+func (c *cancels) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	if c.left--; c.left < 0 {
+		return c.Client.TransactWriteItems(ctx, in, opts...)
+	}
+	var reasons []types.CancellationReason
+	for _, code := range c.codes {
+		reasons = append(reasons, types.CancellationReason{Code: &code})
+	}
+	return nil, &types.TransactionCanceledException{CancellationReasons: reasons}
+}
+
+func TestTransactionsThatConflictAreRepeated(t *testing.T) {
+	t.Parallel()
+	client := &cancels{Client: dynamolocal.Client(t)}
+	s := open(t, client)
+	for name, tt := range map[string]struct {
+		times int
+		codes []string
+		kind  record.Kind // of the error; 0 for none
+	}{
+		"another transaction has the job":         {3, []string{"TransactionConflict", "None"}, 0},
+		"another transaction has the count":       {3, []string{"None", "TransactionConflict"}, 0},
+		"throttled":                               {2, []string{"ThrottlingError", "ProvisionedThroughputExceeded"}, 0},
+		"the count is full but the job may exist": {1, []string{"TransactionConflict", "ConditionalCheckFailed"}, 0},
+		"the count is full":                       {1, []string{"None", "ConditionalCheckFailed"}, record.TooMany},
+		"again and again":                         {100, []string{"None", "TransactionConflict"}, record.Unavailable},
+	} {
+		client.left, client.codes = tt.times, tt.codes
+		j := exportjob.Job{ID: strings.ReplaceAll(name, " ", "-"), Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}
+		_, created, err := exportjob.Create(t.Context(), s, j, 100, time.Now())
+		var failure *record.Error
+		if tt.kind == 0 && !created || tt.kind != 0 && (!errors.As(err, &failure) || failure.Kind != tt.kind) {
+			t.Errorf("%s: created %v, error %v", name, created, err)
+		}
+	}
+	client.left, client.codes = 1, []string{"ValidationError", "None"}
+	if _, _, err := s.Create(t.Context(), exportjob.Job{ID: "a", Workspace: "default"}, 100); err == nil || client.left != 0 {
+		t.Errorf("an item that is not valid: error %v", err)
+	}
+}
+
+// A job that expired while it counts would count for ever.
+func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "ExportJobsTable")
+	s, err := dynamostore.New(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	j, _, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}, 1, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []exportjob.Status{exportjob.Queued, exportjob.Running, exportjob.Succeeded} {
+		if j.Status = status; status != exportjob.Queued {
+			j.Revision++
+			if _, replaced, err := s.Replace(t.Context(), j); !replaced || err != nil {
+				t.Fatalf("replaced %v, error %v", replaced, err)
+			}
+		}
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{
+			"workspace": &types.AttributeValueMemberS{Value: "default"}, "id": &types.AttributeValueMemberS{Value: "a"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want types.AttributeValue
+		if status.Final() {
+			want = &types.AttributeValueMemberN{Value: strconv.FormatInt(j.CreatedAt.Time().AddDate(0, 0, exportjob.HistoryDays).Unix(), 10)}
+		}
+		if got := out.Item["expires_at"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("a job that is %s expires at %v, want %v", status, got, want)
+		}
+	}
+}
+
+// lists notes how many bytes the items of queries have.
+type lists struct {
+	*dynamodb.Client
+	bytes int
+}
+
+func (l *lists) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := l.Client.Query(ctx, in, opts...)
+	if err == nil {
+		for _, item := range out.Items {
+			l.bytes += len(fmt.Sprint(dynamorecord.Read(item).OptionalText("job"), dynamorecord.Read(item).OptionalText("progress")))
+		}
+	}
+	return out, err
+}
+
+func TestListsDoNotReadProgress(t *testing.T) {
+	t.Parallel()
+	client := &lists{Client: dynamolocal.Client(t)}
+	s := open(t, client)
+	j := exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV, Status: exportjob.Running, CreatedAt: record.TimeOf(time.Now()), Revision: 1}
+	for range 1000 {
+		j.Progress.Parts = append(j.Progress.Parts, "etag")
+	}
+	if _, created, err := s.Create(t.Context(), j, 1); !created || err != nil {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	if page, err := s.List(t.Context(), "default", exportjob.Query{Limit: 10}); err != nil || len(page.Jobs) != 1 {
+		t.Fatalf("%+v, error %v", page, err)
+	}
+	if client.bytes == 0 || client.bytes > 1000 {
+		t.Errorf("the list of one job has read %d bytes", client.bytes)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -17,51 +18,40 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Client is the part of *s3.Client that a Store uses.
-type Client interface {
-	CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipartUploadInput, opts ...func(*s3.Options)) (*s3.CreateMultipartUploadOutput, error)
-	UploadPart(ctx context.Context, in *s3.UploadPartInput, opts ...func(*s3.Options)) (*s3.UploadPartOutput, error)
-	CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput, opts ...func(*s3.Options)) (*s3.CompleteMultipartUploadOutput, error)
-	AbortMultipartUpload(ctx context.Context, in *s3.AbortMultipartUploadInput, opts ...func(*s3.Options)) (*s3.AbortMultipartUploadOutput, error)
-	HeadObject(ctx context.Context, in *s3.HeadObjectInput, opts ...func(*s3.Options)) (*s3.HeadObjectOutput, error)
-}
+// LinkLifetime is how long a link is valid, unless the credentials that signed it
+// expire sooner.
+const LinkLifetime = 15 * time.Minute
 
-// Store is an exportjob.Files. It is safe for concurrent use.
+// Store is an exportjob.Files and exportjob.Links. It is safe for concurrent use.
 type Store struct {
-	client Client
+	client *s3.Client
+	links  *s3.PresignClient
 	bucket string
 }
 
 // New returns a Store over the bucket of that name.
-func New(client Client, bucket string) (*Store, error) {
+func New(client *s3.Client, bucket string) (*Store, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("exportjob s3files: a client and a bucket name are required")
 	}
-	return &Store{client: client, bucket: bucket}, nil
+	return &Store{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
 }
 
 // Open returns the Store that environment variables describe:
 // EXPORT_JOBS_BUCKET names the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket
 // is part of the path instead of the host.
 func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
-	client, bucket, err := open(sdk, getenv)
-	if err != nil {
-		return nil, err
-	}
-	return New(client, bucket)
-}
-
-func open(sdk aws.Config, getenv func(string) string) (client *s3.Client, bucket string, err error) {
-	if bucket = getenv("EXPORT_JOBS_BUCKET"); bucket == "" {
-		return nil, "", errors.New("EXPORT_JOBS_BUCKET: a bucket name is required")
-	}
-	return s3.NewFromConfig(sdk, func(o *s3.Options) {
+	s, err := New(s3.NewFromConfig(sdk, func(o *s3.Options) {
 		// A server other than AWS's has one host for all buckets, and may lack the
 		// checksums that S3 has besides the signature of a body.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	}), bucket, nil
+	}), getenv("EXPORT_JOBS_BUCKET"))
+	if err != nil {
+		return nil, fmt.Errorf("EXPORT_JOBS_BUCKET: %w", err)
+	}
+	return s, nil
 }
 
 // Start implements exportjob.Files.
@@ -93,8 +83,8 @@ func (s *Store) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (e
 // completed, so that a repeat finds only the file.
 func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	parts := make([]types.CompletedPart, len(j.Progress.Parts))
-	for i, part := range j.Progress.Parts {
-		parts[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: aws.String(part.ETag)}
+	for i, etag := range j.Progress.Parts {
+		parts[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: &etag}
 	}
 	_, err := s.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
@@ -115,6 +105,9 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 
 // Abort implements exportjob.Files.
 func (s *Store) Abort(ctx context.Context, j exportjob.Job) error {
+	if j.Progress.Upload == "" {
+		return nil
+	}
 	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
 		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
 	})
@@ -122,6 +115,26 @@ func (s *Store) Abort(ctx context.Context, j exportjob.Job) error {
 		return fmt.Errorf("abort upload: %w", err)
 	}
 	return nil
+}
+
+// Delete implements exportjob.Files. S3 reports success for a file that does not
+// exist.
+func (s *Store) Delete(ctx context.Context, j exportjob.Job) error {
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+	if err != nil {
+		return fmt.Errorf("delete file: %w", err)
+	}
+	return nil
+}
+
+// Link implements exportjob.Links without a call to S3. It does not check that
+// the file exists.
+func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
+	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+	if err != nil {
+		return "", fmt.Errorf("sign link: %w", err)
+	}
+	return link.URL, nil
 }
 
 // errorOf returns err with ErrUpload if it means that the upload is not what the

@@ -55,12 +55,8 @@ func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links, err := s3files.OpenLinks(sdk(server), environment{"EXPORT_JOBS_BUCKET": bucket, "AWS_ENDPOINT_URL_S3": server.Endpoint}.get)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const content = "0123456789"
-	link, err := links.Link(t.Context(), storetest.File(t, s, "default", "a:b", content))
+	link, err := s.Link(t.Context(), storetest.File(t, s, "default", "a:b", content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,11 +127,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links, err := s3files.OpenLinks(sdk(server), env.get)
-	if err != nil {
-		t.Fatal(err)
-	}
-	link, err := links.Link(t.Context(), storetest.File(t, s, "default", "a", "content"))
+	link, err := s.Link(t.Context(), storetest.File(t, s, "default", "a", "content"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +136,6 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 	delete(env, "EXPORT_JOBS_BUCKET")
 	if _, err := s3files.Open(sdk(server), env.get); err == nil {
-		t.Error("no error without a bucket")
-	}
-	if _, err := s3files.OpenLinks(sdk(server), env.get); err == nil {
 		t.Error("no error without a bucket")
 	}
 }
@@ -160,12 +149,8 @@ func TestLinksToOddNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links, err := s3files.OpenLinks(sdk(server), env.get)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, workspace := range []string{"default", "a b/é%+~", "../x"} {
-		link, err := links.Link(t.Context(), storetest.File(t, s, workspace, "a:b.c-d_e", workspace))
+		link, err := s.Link(t.Context(), storetest.File(t, s, workspace, "a:b.c-d_e", workspace))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,11 +163,11 @@ func TestLinksToOddNames(t *testing.T) {
 func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	t.Parallel()
 	config := aws.Config{Region: "eu-central-1", Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "a+b/c==")}
-	links, err := s3files.OpenLinks(config, environment{"EXPORT_JOBS_BUCKET": "bucket"}.get)
+	s, err := s3files.Open(config, environment{"EXPORT_JOBS_BUCKET": "bucket"}.get)
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := links.Link(t.Context(), exportjob.Job{Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON, ID: "a"})
+	link, err := s.Link(t.Context(), exportjob.Job{Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON, ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,7 @@ func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 		{"an empty file and a small one are files too", testSmall},
 		{"an upload that is not as the job remembers it is refused", testOtherParts},
 		{"an aborted upload is gone", testAbort},
+		{"a deleted file is gone, also after a later upload", testDelete},
 		{"a new upload replaces the file", testReplace},
 	}
 	for _, tt := range tests {
@@ -81,7 +82,7 @@ func put(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
 		t.Fatal(err)
 	}
 	size := int64(len(b))
-	j.Progress.Parts = append(j.Progress.Parts[:n-1:n-1], exportjob.Part{ETag: etag, Size: size})
+	j.Progress.Parts = append(j.Progress.Parts[:n-1:n-1], etag)
 	if j.SizeBytes != nil {
 		size += *j.SizeBytes
 	}
@@ -140,7 +141,7 @@ func testSmall(t *testing.T, f FileStore) {
 func testOtherParts(t *testing.T, f FileStore) {
 	whole := put(t, f, put(t, f, upload(t, f, odd, "a"), part(1, partBytes)), part(2, 10))
 	missing := whole
-	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], exportjob.Part{ETag: whole.Progress.Parts[0].ETag, Size: partBytes})
+	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], whole.Progress.Parts[0])
 	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("with a part that is not there: %v", err)
 	}
@@ -170,6 +171,26 @@ func testAbort(t *testing.T, f FileStore) {
 	if got := f.Read(t, j); got != nil {
 		t.Errorf("there is a file of %d bytes", len(got))
 	}
+	if err := f.Abort(t.Context(), plain("never-started")); err != nil {
+		t.Errorf("abort of no upload: %v", err)
+	}
+}
+
+func testDelete(t *testing.T, f FileStore) {
+	other := File(t, f, odd, "other", "stays")
+	for range 2 {
+		j := put(t, f, upload(t, f, odd, "a"), part(1, 10))
+		complete(t, f, j)
+		for range 2 {
+			if err := f.Delete(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := f.Read(t, j); got != nil {
+			t.Errorf("there is a file of %d bytes", len(got))
+		}
+	}
+	wantFile(t, f, other, []byte("stays"))
 }
 
 func testReplace(t *testing.T, f FileStore) {

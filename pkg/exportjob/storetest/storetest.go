@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,9 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"workspaces are apart", testWorkspaces},
 		{"what is not there is not found", testNotFound},
 		{"pages of any length hold every job once, the newest first", testPages},
+		{"of concurrent creates as many are accepted as the quota has room for", testQuota},
+		{"a job counts until it ends, and once", testQuotaOfEachStatus},
+		{"the largest job can be stored", testLargest},
 		{"unfinished are the queued and the running of all workspaces", testUnfinished},
 		{"a cancelled context is an error and changes nothing", testCancelled},
 	}
@@ -73,7 +77,7 @@ func full(id string) exportjob.Job {
 	j.RecordsWritten, j.RecordsExpected, j.SizeBytes = n, &n, &n
 	j.StartedAt, j.FinishedAt, j.FileExpiresAt, j.Error = &when, &when, &when, &text
 	j.Progress = exportjob.Progress{
-		Run: "run", Tries: 3, Upload: "upload", Parts: []exportjob.Part{{ETag: `"etag"`, Size: n}, {ETag: "b", Size: 1}}, Records: 5, Cursor: "cursor#\x00", Written: true,
+		Run: "run", Tries: 3, Upload: "upload", Parts: []string{`"etag"`, "b"}, Records: 5, Cursor: "cursor#\x00", Written: true,
 		Survey: exportjob.Survey{Names: []string{"", "a", "<é>"}, Cursor: "c", Records: 9, Done: true},
 	}
 	return j
@@ -81,7 +85,7 @@ func full(id string) exportjob.Job {
 
 func create(t *testing.T, s Store, j exportjob.Job) {
 	t.Helper()
-	if stored, created, err := s.Create(t.Context(), j); !created || err != nil || !reflect.DeepEqual(stored, j) {
+	if stored, created, err := s.Create(t.Context(), j, 100); !created || err != nil || !reflect.DeepEqual(stored, j) {
 		t.Fatalf("create: created %v, error %v\n got %+v\nwant %+v", created, err, stored, j)
 	}
 }
@@ -113,8 +117,10 @@ func testReadBack(t *testing.T, s Store) {
 	j.Revision = 3
 	replace(t, s, j)
 	want(t, s, j)
+	listed := full("full")
+	listed.Progress = exportjob.Progress{}
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Limit: 10})
-	if err != nil || page.More || !reflect.DeepEqual(page.Jobs, []exportjob.Job{j, full("full")}) {
+	if err != nil || page.More || !reflect.DeepEqual(page.Jobs, []exportjob.Job{j, listed}) {
 		t.Errorf("list: %+v, error %v", page, err)
 	}
 }
@@ -122,7 +128,7 @@ func testReadBack(t *testing.T, s Store) {
 func testRepeat(t *testing.T, s Store) {
 	create(t, s, full("a"))
 	for _, again := range []exportjob.Job{full("a"), plain("a")} {
-		if stored, created, err := s.Create(t.Context(), again); created || err != nil || !reflect.DeepEqual(stored, full("a")) {
+		if stored, created, err := s.Create(t.Context(), again, 1); created || err != nil || !reflect.DeepEqual(stored, full("a")) {
 			t.Errorf("created %v, error %v, stored %+v", created, err, stored)
 		}
 	}
@@ -219,7 +225,7 @@ func testPages(t *testing.T, s Store) {
 		create(t, s, j)
 		all = append(all, j)
 	}
-	slices.SortFunc(all, func(a, b exportjob.Job) int { return b.Position().Compare(a.Position()) })
+	slices.SortFunc(all, func(a, b exportjob.Job) int { return strings.Compare(b.Position().String(), a.Position().String()) })
 	for _, limit := range []int{1, 2, 5, 6, 7} {
 		var got []exportjob.Job
 		q := exportjob.Query{Limit: limit}
@@ -246,6 +252,97 @@ func testPages(t *testing.T, s Store) {
 	}
 }
 
+// testQuota creates 50 jobs at once, each twice.
+func testQuota(t *testing.T, s Store) {
+	const quota, jobs = 10, 50
+	other := plain("other")
+	other.Workspace = "another"
+	create(t, s, other)
+	for round := range 2 { // the second round has room for 3
+		var created, refused atomic.Int64
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i := range 2 * jobs {
+			wg.Go(func() {
+				<-start
+				_, isNew, err := s.Create(t.Context(), plain(fmt.Sprint(round, "-", i/2)), quota)
+				switch {
+				case isNew && err == nil:
+					created.Add(1)
+				case isKind(err, record.TooMany):
+					refused.Add(1)
+				case err != nil:
+					t.Errorf("create: %v", err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		want := []int64{quota, 3}[round]
+		if created.Load() != want || refused.Load() < 2*(jobs-want) {
+			t.Fatalf("round %d: %d were created and %d creates refused; want %d and at least %d", round, created.Load(), refused.Load(), want, 2*(jobs-want))
+		}
+		keys, err := s.Unfinished(t.Context())
+		if err != nil || len(keys) != quota+1 {
+			t.Fatalf("unfinished are %v, error %v", keys, err)
+		}
+		keys = slices.DeleteFunc(keys, func(k exportjob.Key) bool { return k.Workspace != workspace })
+		for i, status := range []exportjob.Status{exportjob.Succeeded, exportjob.Failed, exportjob.Cancelled} {
+			j := plain(keys[i].ID)
+			j.Status, j.Revision = status, 2
+			replace(t, s, j)
+		}
+	}
+}
+
+func testQuotaOfEachStatus(t *testing.T, s Store) {
+	tooMany := func(id string, quota int) bool {
+		t.Helper()
+		_, created, err := s.Create(t.Context(), plain(id), quota)
+		if created == (err != nil) || err != nil && !isKind(err, record.TooMany) {
+			t.Fatalf("create %s: created %v, error %v", id, created, err)
+		}
+		return !created
+	}
+	create(t, s, plain("a"))
+	j := plain("a")
+	for _, status := range []exportjob.Status{exportjob.Running, exportjob.Queued, exportjob.Running} {
+		j.Status, j.Revision = status, j.Revision+1
+		replace(t, s, j)
+		if !tooMany("b", 1) {
+			t.Errorf("a job that is %s does not count", status)
+		}
+		if stored, created, err := s.Create(t.Context(), plain("a"), 1); created || err != nil || stored.Status != status {
+			t.Errorf("repeat at the quota: created %v, error %v, stored %+v", created, err, stored)
+		}
+	}
+	if tooMany("c", 2) {
+		t.Error("a quota that was raised has no room")
+	}
+	j.Status, j.Revision = exportjob.Failed, j.Revision+1
+	replace(t, s, j)
+	j.Revision++
+	replace(t, s, j) // such as the same end again
+	if !tooMany("d", 1) {
+		t.Error("two changes of a job that has ended made room for two")
+	}
+}
+
+// testLargest stores what a job remembers of a CSV file with as many parts and as
+// long names as the worker admits: each byte of a name takes six in JSON.
+func testLargest(t *testing.T, s Store) {
+	j := full("a")
+	j.Progress.Parts, j.Progress.Survey.Names = nil, nil
+	for range 4000 {
+		j.Progress.Parts = append(j.Progress.Parts, `"d41d8cd98f00b204e9800998ecf8427e"`)
+	}
+	for range 2000 {
+		j.Progress.Survey.Names = append(j.Progress.Survey.Names, strings.Repeat("\x01", 64000/6/2000))
+	}
+	create(t, s, j)
+	want(t, s, j)
+}
+
 func testUnfinished(t *testing.T, s Store) {
 	for i, status := range []exportjob.Status{exportjob.Queued, exportjob.Running, exportjob.Succeeded, exportjob.Failed, exportjob.Cancelled} {
 		for _, w := range []string{"a", "b"} {
@@ -269,7 +366,7 @@ func testCancelled(t *testing.T, s Store) {
 	cancel()
 	next := full("a")
 	next.Revision = 2
-	_, _, createErr := s.Create(ctx, plain("b"))
+	_, _, createErr := s.Create(ctx, plain("b"), 100)
 	_, getErr := s.Get(ctx, workspace, "a")
 	_, listErr := s.List(ctx, workspace, exportjob.Query{Limit: 1})
 	_, _, replaceErr := s.Replace(ctx, next)

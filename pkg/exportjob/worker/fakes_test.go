@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -57,6 +58,8 @@ type world struct {
 	now      time.Time
 	started  int // uploads
 
+	unreadable string // key of a record at which lists fail; "" for none
+
 	pending int      // deliveries of the job that are still to be made or repeated
 	trace   []string // what happened, for people
 }
@@ -96,7 +99,7 @@ func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n 
 			w.want = append(w.want, r.event.ID+r.entity.ID)
 		}
 	}
-	_, _, err := exportjob.Create(context.Background(), &life{world: w}, exportjob.Job{ID: jobID, Workspace: workspace, Resource: resource, Format: format}, created)
+	_, _, err := exportjob.Create(context.Background(), &life{world: w}, exportjob.Job{ID: jobID, Workspace: workspace, Resource: resource, Format: format}, 1, created)
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -132,7 +135,9 @@ type life struct {
 	*world
 	fate  func(call string) fate // of each call that changes something; all are fine without it
 	lists atomic.Int64           // calls that list records until one fails; never if it starts negative
-	dead  atomic.Bool
+
+	pageTime time.Duration // that a page takes
+	dead     atomic.Bool
 }
 
 var (
@@ -173,7 +178,7 @@ func (l *life) call(name string, do func() error) error {
 	return err
 }
 
-func (l *life) Create(_ context.Context, j exportjob.Job) (exportjob.Job, bool, error) {
+func (l *life) Create(_ context.Context, j exportjob.Job, _ int) (exportjob.Job, bool, error) {
 	l.job = j
 	return j, true, nil
 }
@@ -200,7 +205,7 @@ func (l *life) Replace(_ context.Context, j exportjob.Job) (stored exportjob.Job
 			return nil
 		}
 		l.check(j)
-		if j.Status == exportjob.Queued {
+		if j.Lane() != "" {
 			l.pending++
 		}
 		l.job, stored, replaced = j, j, true
@@ -220,15 +225,14 @@ func (w *world) check(j exportjob.Job) {
 	if n := int64(len(w.want)); j.RecordsWritten > n || j.RecordsExpected != nil && *j.RecordsExpected != n {
 		wrong("the job has %d records", n)
 	}
-	size := int64(0)
-	for _, p := range j.Progress.Parts {
-		size += p.Size
-	}
-	if size > 0 && *j.SizeBytes != size || j.RecordsWritten < j.Progress.Records {
+	if len(j.Progress.Parts) > 0 && j.SizeBytes == nil || j.RecordsWritten < j.Progress.Records {
 		wrong("there is more than is told")
 	}
 	if j.Status == exportjob.Succeeded && j.RecordsWritten != int64(len(w.want)) {
 		wrong("not all was written")
+	}
+	if left := (exportjob.Progress{Upload: j.Progress.Upload}); j.Status.Final() && !reflect.DeepEqual(j.Progress, left) || j.Status == exportjob.Succeeded && left.Upload != "" {
+		wrong("a job that has ended has progress")
 	}
 }
 
@@ -268,8 +272,8 @@ func (l *life) Complete(_ context.Context, j exportjob.Job) error {
 			return exportjob.ErrUpload
 		}
 		var file []byte
-		for i, part := range j.Progress.Parts {
-			if etag(parts[i+1]) != part.ETag || i < len(j.Progress.Parts)-1 && len(parts[i+1]) < l.config.PartBytes {
+		for i, want := range j.Progress.Parts {
+			if etag(parts[i+1]) != want || i < len(j.Progress.Parts)-1 && len(parts[i+1]) < l.config.PartBytes {
 				return exportjob.ErrUpload
 			}
 			file = append(file, parts[i+1]...)
@@ -287,8 +291,22 @@ func (l *life) Abort(_ context.Context, j exportjob.Job) error {
 	})
 }
 
+func (l *life) Delete(_ context.Context, j exportjob.Job) error {
+	return l.call("delete", func() error {
+		delete(l.files, j.FileKey())
+		return nil
+	})
+}
+
 // list returns the records behind the key after.
-func (l *life) list(after string, limit int) (page []stored, more bool, err error) {
+func (l *life) list(ctx context.Context, after string, limit int) (page []stored, more bool, err error) {
+	if l.pageTime > 0 {
+		select {
+		case <-time.After(l.pageTime):
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
 	if l.dead.Load() {
 		return nil, false, errDead
 	}
@@ -299,6 +317,11 @@ func (l *life) list(after string, limit int) (page []stored, more bool, err erro
 	defer l.mu.Unlock()
 	first := sort.Search(len(l.records), func(i int) bool { return l.records[i].key > after })
 	last := min(first+limit, first+l.pageSize, len(l.records))
+	for _, r := range l.records[first:last] {
+		if r.key == l.unreadable {
+			return nil, false, errBroken
+		}
+	}
 	return slices.Clone(l.records[first:last]), last < len(l.records), nil
 }
 
@@ -315,12 +338,12 @@ func (l *life) count(until record.Time) (n int64, err error) {
 
 type eventsOf struct{ *life }
 
-func (l eventsOf) List(_ context.Context, _ string, q event.Query) (page event.Page, err error) {
+func (l eventsOf) List(ctx context.Context, _ string, q event.Query) (page event.Page, err error) {
 	after := ""
 	if q.After != nil {
 		after = q.After.String()
 	}
-	records, more, err := l.list(after, q.Limit)
+	records, more, err := l.list(ctx, after, q.Limit)
 	for _, r := range records {
 		page.Events = append(page.Events, r.event)
 	}
@@ -334,8 +357,8 @@ func (l eventsOf) Count(_ context.Context, _ string, _ event.Query, until record
 
 type entitiesOf struct{ *life }
 
-func (l entitiesOf) List(_ context.Context, _ string, q entity.Query) (page entity.Page, err error) {
-	records, more, err := l.list(q.AfterID, q.Limit)
+func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page entity.Page, err error) {
+	records, more, err := l.list(ctx, q.AfterID, q.Limit)
 	for _, r := range records {
 		page.Entities = append(page.Entities, r.entity)
 	}
@@ -359,7 +382,7 @@ func (l *life) worker() *worker.Worker {
 	if err != nil {
 		l.t.Fatalf("new worker: %v", err)
 	}
-	worker.CompressAtOnce(w)
+	worker.FlushRecords(w)
 	return w
 }
 
@@ -414,7 +437,7 @@ func (w *world) checkFile() {
 }
 
 // ended checks that the job has failed for a reason, or succeeded without one,
-// and that no upload is left.
+// and that no upload is left, nor a file of a job that has failed.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.job; {
@@ -422,8 +445,8 @@ func (w *world) ended(reason string) {
 		reason != "" && (j.Status != exportjob.Failed || j.Error == nil || !strings.Contains(*j.Error, reason) || j.FinishedAt == nil):
 		w.t.Errorf("the job is %+v, want the reason %q", j, reason)
 	}
-	if len(w.uploads) > 0 {
-		w.t.Errorf("an upload is left")
+	if len(w.uploads) > 0 || reason != "" && len(w.files) > 0 {
+		w.t.Errorf("an upload or a file is left: %v %v", w.uploads, w.files)
 	}
 }
 

@@ -4,32 +4,21 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"io"
 )
 
 // member is a part under way: a gzip member in memory.
 type member struct {
 	bytes.Buffer // what has been compressed
-	gzip         compressor
+	gzip         *gzip.Writer
 	records      int64
 	json         []byte // of the latest record; reused
+	flush        bool   // after each record
 }
 
-// compressor is a *gzip.Writer.
-type compressor interface {
-	io.WriteCloser
-	Reset(io.Writer)
-}
-
-func fastGzip(w io.Writer) compressor {
-	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a valid level
-	return z
-}
-
-func newMember(size int, compress func(io.Writer) compressor) *member {
-	m := new(member)
-	m.Grow(size + size/8) // the last record may be large; mostly it is not
-	m.gzip = compress(&m.Buffer)
+func (w *Worker) newMember() *member {
+	m := &member{flush: w.flush}
+	m.Grow(w.PartBytes + w.PartBytes/8)                        // the last record may be large; mostly it is not
+	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // a valid level
 	return m
 }
 
@@ -37,6 +26,9 @@ func newMember(size int, compress func(io.Writer) compressor) *member {
 func (m *member) add(to recordWriter, r row) (err error) {
 	if m.json, err = r.record.AppendJSON(m.json[:0]); err == nil {
 		err = to.Write(m.json)
+	}
+	if err == nil && m.flush {
+		err = m.gzip.Flush()
 	}
 	if err != nil {
 		return fmt.Errorf("write record: %w", err)
@@ -48,8 +40,15 @@ func (m *member) add(to recordWriter, r row) (err error) {
 // Write compresses b.
 func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
 
-// bytes ends the member and returns it. The bytes are valid until reset.
-func (m *member) bytes() ([]byte, error) {
+// bytes ends the member, with at least size bytes, and returns it. What is missing
+// is filled with empty blocks, which decompress to nothing. The bytes are valid
+// until reset.
+func (m *member) bytes(size int) ([]byte, error) {
+	for m.Len() < size {
+		if err := m.gzip.Flush(); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
+	}
 	if err := m.gzip.Close(); err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
 	}

@@ -1,33 +1,33 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"sluice/pkg/exportjob"
-	"sluice/pkg/record"
 )
-
-// saveTimeout bounds the last thing a run saves after its time has ended.
-const saveTimeout = 10 * time.Second
 
 // run is one run of a worker.
 type run struct {
 	*Worker
-	ctx   context.Context // of calls that must not end halfway; ends when the run's time is over
+	calls context.Context // of calls that must not end halfway; ends Config.Grace after the run's own
 	job   exportjob.Job   // as it is stored
 	log   *slog.Logger
-	saved time.Time // when RecordsWritten was
+	saved time.Time // when it was
+
+	counted atomic.Pointer[int64] // records of the job; nil until they are counted
 }
 
 // errTaken means that another run holds the job.
 var errTaken = errors.New("another run has the export job")
 
-// errCancelled means that the job was cancelled.
-var errCancelled = errors.New("the export job was cancelled")
+// errEnded means that the job has ended meanwhile: run.job is as it ended.
+var errEnded = errors.New("the export job has ended")
 
 // failure is why a job cannot succeed, in words for people.
 type failure string
@@ -35,110 +35,80 @@ type failure string
 func (f failure) Error() string { return string(f) }
 
 // conclude ends the run: it leaves the job as err, the result of export, says.
-func (r *run) conclude(reading context.Context, err error) error {
+func (r *run) conclude(ctx context.Context, err error) error {
 	var reason failure
 	switch {
-	case err == nil:
-		r.log.InfoContext(r.ctx, "export job succeeded", "records", r.job.RecordsWritten, "bytes", *r.job.SizeBytes)
-		return nil
-	case errors.Is(err, errTaken):
-		r.log.InfoContext(r.ctx, "another run has taken the export job")
-		return nil
-	case errors.Is(err, errCancelled):
-		r.log.InfoContext(r.ctx, "export job cancelled")
-		r.tidy()
-		return nil
+	case err == nil, errors.Is(err, errTaken), errors.Is(err, errEnded):
 	case errors.As(err, &reason):
-		return r.fail(reason)
-	case reading.Err() != nil:
-		return r.handOver()
+		err = r.fail(reason, nil)
+	case ctx.Err() != nil:
+		err = r.handOver(ctx)
 	case r.job.Progress.Tries >= r.MaxTries:
-		r.log.ErrorContext(r.ctx, "export job failed", "error", err)
-		return r.fail(failure(fmt.Sprintf("The export failed %d times in a row at the same place. The service's log says why.", r.MaxTries)))
+		err = r.fail(failure(fmt.Sprintf("The export failed %d times in a row at the same place. The service's log says why.", r.MaxTries)), err)
 	}
-	return fmt.Errorf("export job %s: %w", r.job.ID, err)
+	switch {
+	case errors.Is(err, errTaken):
+		r.log.InfoContext(ctx, "another run has taken the export job")
+		return nil
+	case err != nil && !errors.Is(err, errEnded):
+		return fmt.Errorf("export job %s: %w", r.job.ID, err)
+	}
+	r.log.InfoContext(ctx, "run of an export job ended", "status", r.job.Status, "records", r.job.RecordsWritten)
+	return r.tidy()
 }
 
-// tidy removes what a job that did not succeed has left of its file. If it
-// cannot, the files' own rule for uploads that nobody completes will.
-func (r *run) tidy() {
-	if r.job.Status == exportjob.Succeeded || r.job.Progress.Upload == "" {
-		return
+// tidy removes what a job that has ended without a file has left of it.
+func (r *run) tidy() error {
+	if !r.job.Status.Final() || r.job.Status == exportjob.Succeeded {
+		return nil
 	}
-	ctx, cancel := r.last()
-	defer cancel()
-	if err := r.files.Abort(ctx, r.job); err != nil {
-		r.log.WarnContext(r.ctx, "the upload of an export job that ended was not removed", "error", err)
+	if err := errors.Join(r.files.Abort(r.calls, r.job), r.files.Delete(r.calls, r.job)); err != nil {
+		return fmt.Errorf("remove the file of export job %s: %w", r.job.ID, err)
 	}
+	return nil
 }
 
-// last returns the context of what a run does when its time may be over.
-func (r *run) last() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.ctx), saveTimeout)
-}
-
-// fail ends the job with a reason.
-func (r *run) fail(reason failure) error {
+// fail ends the job with a reason. cause is for the log.
+func (r *run) fail(reason failure, cause error) error {
 	text := string(reason)
 	next := r.job.Finish(exportjob.Failed, r.Now())
 	next.Error = &text
-	ctx, cancel := r.last()
-	defer cancel()
-	if err := r.save(ctx, next); err != nil {
-		return r.lost(err)
+	if err := r.save(next); err != nil {
+		return err
 	}
-	r.log.ErrorContext(r.ctx, "export job failed", "reason", text)
-	r.tidy()
+	r.log.ErrorContext(r.calls, "export job failed", "reason", text, "error", cause)
 	return nil
 }
 
 // handOver queues the job for the next run.
-func (r *run) handOver() error {
+func (r *run) handOver(ctx context.Context) error {
 	next := r.job
 	next.Status, next.RecordsWritten = exportjob.Queued, next.Progress.Records
 	next.Progress.Run = ""
-	if _, limited := r.ctx.Deadline(); !limited {
-		next.Progress.Tries-- // the program was stopped: no fault of the job
+	if errors.Is(ctx.Err(), context.Canceled) {
+		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped: no fault of the job
 	}
-	ctx, cancel := r.last()
-	defer cancel()
-	if err := r.save(ctx, next); err != nil {
-		return r.lost(err)
-	}
-	r.log.InfoContext(r.ctx, "export job handed over to the next run", "records", next.RecordsWritten)
-	return nil
+	return r.save(next)
 }
 
-// lost returns the error of a run whose last save failed: nil if the job is no
-// longer the run's.
-func (r *run) lost(err error) error {
-	switch {
-	case errors.Is(err, errCancelled):
-		r.tidy()
-		return nil
-	case errors.Is(err, errTaken):
-		return nil
-	}
-	return fmt.Errorf("save export job %s: %w", r.job.ID, err)
-}
-
-// save stores next over the job. It fails with errTaken or errCancelled when
-// the job is no longer the run's.
-func (r *run) save(ctx context.Context, next exportjob.Job) error {
+// save stores next over the job. It fails with errTaken or errEnded when the job
+// is no longer the run's.
+func (r *run) save(next exportjob.Job) error {
+	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	for {
 		next.Revision = r.job.Revision + 1
-		stored, replaced, err := r.store.Replace(ctx, next)
-		switch missing := new(record.Error); {
-		case errors.As(err, &missing) && missing.Kind == record.NotFound:
+		stored, replaced, err := r.store.Replace(r.calls, next)
+		switch {
+		case exportjob.IsNotFound(err):
 			return errTaken
 		case err != nil:
-			return err
+			return fmt.Errorf("save: %w", err)
 		case replaced:
 			r.job, r.saved = next, r.Now()
 			return nil
-		case stored.Status == exportjob.Cancelled:
+		case stored.Status.Final():
 			r.job = stored
-			return errCancelled
+			return errEnded
 		case stored.Status != exportjob.Running || stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}

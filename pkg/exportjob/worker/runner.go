@@ -1,51 +1,76 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"sluice/pkg/exportjob"
 )
 
-// Runner runs jobs in this process, as the stream of the jobs' table and a
-// function do in the deployment: each as soon as it is created, and again after
-// a failure.
+const (
+	// firstTurn is how long a run in the fast lane reads. What is left of the job
+	// then waits in the slow lane.
+	firstTurn = 5 * time.Second
+
+	// retryAfter is how long a job waits after a run that failed.
+	retryAfter = 5 * time.Second
+)
+
+// Runner is a Store whose jobs run in this process. It does what the stream of the
+// jobs' table and the functions do in the deployment: it runs each job that waits
+// in a lane, and repeats a run that failed. Workspaces take turns. It is safe for
+// concurrent use.
 type Runner struct {
-	exportjob.Store // whose new jobs are run
-	worker          *Worker
-	logger          *slog.Logger
+	exportjob.Store
+	logger *slog.Logger
+	group  sync.WaitGroup
 
-	mu    sync.Mutex
-	queue chan struct{} // has an element for each job that is running
-	group sync.WaitGroup
-	ctx   context.Context // of the runs; nil before Start
+	mu     sync.Mutex
+	ctx    context.Context // of the runs; nil before Start
+	worker *Worker
+	lanes  map[exportjob.Lane]*lane
 }
 
-// NewRunner returns a Runner of store's jobs, of which it runs at most as many at
-// once as most says.
-func NewRunner(store exportjob.Store, worker *Worker, most int, logger *slog.Logger) (*Runner, error) {
-	if store == nil || worker == nil || most < 1 {
-		return nil, errors.New("worker: a runner needs a store, a worker and room for one job")
+// lane is the jobs that wait for a run of one kind.
+type lane struct {
+	most    int           // runs at once
+	turn    time.Duration // how long each reads; 0 for as long as it takes
+	running int
+	waiting []exportjob.Key
+	started int            // runs
+	latest  map[string]int // run of a workspace, by its number
+}
+
+// NewRunner returns a Runner of store's jobs. It has one run at once in the fast
+// lane, and as many as most says in the slow one.
+func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, error) {
+	if store == nil || most < 1 {
+		return nil, errors.New("worker: a runner needs a store and room for one job")
 	}
-	return &Runner{Store: store, worker: worker, logger: logger, queue: make(chan struct{}, most)}, nil
+	return &Runner{Store: store, logger: logger, lanes: map[exportjob.Lane]*lane{
+		exportjob.Fast: {most: 1, turn: firstTurn, latest: make(map[string]int)},
+		exportjob.Slow: {most: most, latest: make(map[string]int)},
+	}}, nil
 }
 
-// Start begins to run jobs, first those of the backlog, until ctx is done. Wait
-// then waits for the runs.
-func (r *Runner) Start(ctx context.Context, backlog exportjob.Backlog) error {
+// Start runs jobs by worker, whose store must be r, until ctx is done; first those
+// of the backlog. Wait then waits for the runs.
+func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("start export jobs: %w", err)
 	}
 	r.mu.Lock()
-	r.ctx = ctx
+	r.ctx, r.worker = ctx, worker
 	r.mu.Unlock()
 	for _, key := range keys {
-		r.run(key)
+		r.enqueue(exportjob.Fast, key)
 	}
 	return nil
 }
@@ -53,42 +78,71 @@ func (r *Runner) Start(ctx context.Context, backlog exportjob.Backlog) error {
 // Wait waits until all runs have ended. No job may be created meanwhile.
 func (r *Runner) Wait() { r.group.Wait() }
 
-// Create implements exportjob.Store and runs the job if it is new.
-func (r *Runner) Create(ctx context.Context, j exportjob.Job) (stored exportjob.Job, created bool, err error) {
-	stored, created, err = r.Store.Create(ctx, j)
-	if created && err == nil {
-		r.run(exportjob.Key{Workspace: stored.Workspace, ID: stored.ID})
+// Create implements exportjob.Store.
+func (r *Runner) Create(ctx context.Context, j exportjob.Job, quota int) (stored exportjob.Job, created bool, err error) {
+	stored, created, err = r.Store.Create(ctx, j, quota)
+	if created {
+		r.enqueue(stored.Lane(), exportjob.Key{Workspace: stored.Workspace, ID: stored.ID})
 	}
 	return stored, created, err
 }
 
-// run runs a job in the background until it needs no further run or ctx is done.
-// Between runs it waits, longer each time.
-func (r *Runner) run(key exportjob.Key) {
-	r.mu.Lock()
-	ctx := r.ctx
-	r.mu.Unlock()
-	if ctx == nil {
-		return // Start will find it
+// Replace implements exportjob.Store.
+func (r *Runner) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
+	stored, replaced, err = r.Store.Replace(ctx, j)
+	if replaced {
+		r.enqueue(stored.Lane(), exportjob.Key{Workspace: stored.Workspace, ID: stored.ID})
 	}
-	r.group.Go(func() {
-		for wait := time.Second; ; wait *= 2 {
-			select {
-			case r.queue <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-			err := r.worker.Run(ctx, key.Workspace, key.ID)
-			<-r.queue
-			if err == nil {
-				return
-			}
-			r.logger.Error("export job failed for now", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", wait)
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	return stored, replaced, err
+}
+
+// enqueue puts a job into a lane, unless in is "".
+func (r *Runner) enqueue(in exportjob.Lane, key exportjob.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.lanes[in]
+	if l == nil || r.ctx == nil { // Start finds what is queued before
+		return
+	}
+	l.waiting = append(l.waiting, key)
+	r.dispatch(l)
+}
+
+// dispatch starts as many runs as l has room for. r.mu is held.
+func (r *Runner) dispatch(l *lane) {
+	for l.running < l.most && len(l.waiting) > 0 && r.ctx.Err() == nil {
+		key := l.next()
+		l.running++
+		r.group.Go(func() {
+			r.run(l, key)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			l.running--
+			r.dispatch(l)
+		})
+	}
+}
+
+// run runs a job once, and again later if that fails.
+func (r *Runner) run(l *lane, key exportjob.Key) {
+	ctx := r.ctx
+	if l.turn > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.turn)
+		defer cancel()
+	}
+	if err := r.worker.Run(ctx, key.Workspace, key.ID); err != nil {
+		r.logger.Error("export job failed for now", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", retryAfter)
+		time.AfterFunc(retryAfter, func() { r.enqueue(exportjob.Slow, key) })
+	}
+}
+
+// next removes the oldest job of the workspace whose latest run is the oldest.
+func (l *lane) next() exportjob.Key {
+	key := slices.MinFunc(l.waiting, func(a, b exportjob.Key) int { return cmp.Compare(l.latest[a.Workspace], l.latest[b.Workspace]) })
+	i := slices.Index(l.waiting, key)
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	l.started++
+	l.latest[key.Workspace] = l.started
+	return key
 }

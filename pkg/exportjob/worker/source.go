@@ -25,6 +25,24 @@ type Events interface {
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
+// source reads the records of a job, in the order of the file: entities by id,
+// events by the time at which they occurred, oldest first, then by id.
+type source struct {
+	list  func(ctx context.Context, after string) (page, error) // after a cursor, "" for the first
+	count func(ctx context.Context) (int64, error)              // how many belong to the job
+}
+
+// pageLength is the most records of a page. Stores end a page of large records
+// earlier (record.MaxPageBytes).
+const pageLength = 2000
+
+// page is what a source has read at once.
+type page struct {
+	rows []row  // the records that belong to the job: those created after it do not
+	last string // cursor of the last record looked at, whether or not it is in rows
+	more bool
+}
+
 // row is a record on its way into a file.
 type row struct {
 	cursor string // its place among the records
@@ -34,13 +52,12 @@ type row struct {
 	attributes record.Attributes
 }
 
-// source reads the records of a job, in the order of the file: entities by id,
-// events by the time at which they occurred, oldest first, then by id.
-type source struct {
-	// list returns the next records after a cursor, and the cursor of the last
-	// one. It leaves out the records that were created after the job.
-	list  func(ctx context.Context, after string) (rows []row, last string, more bool, err error)
-	count func(ctx context.Context) (int64, error)
+// look adds r, which was created at that time, unless j is older.
+func (p *page) look(j exportjob.Job, created record.Time, r row) {
+	p.last = r.cursor
+	if created.Compare(j.CreatedAt) <= 0 {
+		p.rows = append(p.rows, r)
+	}
 }
 
 // source returns the source of the records of j.
@@ -52,43 +69,36 @@ func (w *Worker) source(j exportjob.Job) source {
 }
 
 func entitySource(entities Entities, j exportjob.Job) source {
-	q := entity.Query{Type: j.Filters.Type}
+	q := entity.Query{Type: j.Filters.Type, Limit: pageLength}
 	return source{
-		list: func(ctx context.Context, after string) (rows []row, last string, more bool, err error) {
+		list: func(ctx context.Context, after string) (page, error) {
 			q := q
-			q.AfterID, q.Limit = after, pageRecords
-			page, err := entities.List(ctx, j.Workspace, q)
-			last = after
-			for _, e := range page.Entities {
-				last = e.ID
-				if e.CreatedAt.Compare(j.CreatedAt) <= 0 {
-					rows = append(rows, row{cursor: last, record: e, attributes: e.Attributes})
-				}
+			q.AfterID = after
+			found, err := entities.List(ctx, j.Workspace, q)
+			p := page{last: after, more: found.More}
+			for _, e := range found.Entities {
+				p.look(j, e.CreatedAt, row{cursor: e.ID, record: e, attributes: e.Attributes})
 			}
-			return rows, last, page.More, err
+			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return entities.Count(ctx, j.Workspace, q, j.CreatedAt) },
 	}
 }
 
 func eventSource(events Events, j exportjob.Job) source {
-	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true}
+	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true, Limit: pageLength}
 	return source{
-		list: func(ctx context.Context, after string) (rows []row, last string, more bool, err error) {
+		list: func(ctx context.Context, after string) (p page, err error) {
 			q := q
-			q.Limit = pageRecords
 			if q.After, err = parsePosition(after); err != nil {
-				return nil, "", false, err
+				return page{}, err
 			}
-			page, err := events.List(ctx, j.Workspace, q)
-			last = after
-			for _, e := range page.Events {
-				last = e.Position().String()
-				if e.CreatedAt.Compare(j.CreatedAt) <= 0 {
-					rows = append(rows, row{cursor: last, record: e, attributes: e.Attributes})
-				}
+			found, err := events.List(ctx, j.Workspace, q)
+			p = page{last: after, more: found.More}
+			for _, e := range found.Events {
+				p.look(j, e.CreatedAt, row{cursor: e.Position().String(), record: e, attributes: e.Attributes})
 			}
-			return rows, last, page.More, err
+			return p, err
 		},
 		count: func(ctx context.Context) (int64, error) { return events.Count(ctx, j.Workspace, q, j.CreatedAt) },
 	}
@@ -107,25 +117,20 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
-// pageRecords is the most records of a page. Stores end pages of large records
-// earlier (record.MaxPageBytes).
-const pageRecords = 2000
-
-// eachPage calls do with the records after a cursor, page by page, until the
-// first error; the end of ctx is one. It reads the next page while do runs.
-func (s source) eachPage(ctx context.Context, after string, do func(rows []row) error) error {
+// eachPage calls do with the pages after a cursor until the first error; the end
+// of ctx is one. It reads the next page while do runs.
+func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	pages := make(chan []row)
+	pages := make(chan page)
 	g.Go(func() error {
 		defer close(pages)
-		for more := true; more; {
-			var rows []row
+		for p := (page{last: after, more: true}); p.more; {
 			var err error
-			if rows, after, more, err = s.list(ctx, after); err != nil {
+			if p, err = s.list(ctx, p.last); err != nil {
 				return err
 			}
 			select {
-			case pages <- rows:
+			case pages <- p:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -133,8 +138,8 @@ func (s source) eachPage(ctx context.Context, after string, do func(rows []row) 
 		return nil
 	})
 	g.Go(func() error {
-		for rows := range pages {
-			if err := do(rows); err != nil {
+		for p := range pages {
+			if err := do(p); err != nil {
 				return err
 			}
 		}

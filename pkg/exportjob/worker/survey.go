@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,43 +15,53 @@ import (
 // Bounds of a CSV header, which a job remembers until its file is written.
 const (
 	maxColumns     = 2000  // names of attributes
-	maxColumnBytes = 64000 // of these names together
+	maxColumnBytes = 64000 // of these names together, as JSON has them between its quotes
 )
 
 // survey looks at the attributes of all records, which are the columns of a CSV
 // file.
 func (r *run) survey(ctx context.Context) error {
-	next := r.job
-	found := newSurveyor(next.Progress.Survey)
-	err := r.source(r.job).eachPage(ctx, next.Progress.Survey.Cursor, func(rows []row) error {
-		for _, row := range rows {
+	s := r.job.Progress.Survey
+	found := newSurveyor(s)
+	err := r.source(r.job).eachPage(ctx, s.Cursor, func(p page) error {
+		for _, row := range p.rows {
 			if err := found.look(row.attributes); err != nil {
 				return err
 			}
-			next.Progress.Survey.Cursor = row.cursor
-			next.Progress.Survey.Records++
 		}
+		s.Cursor, s.Records = p.last, s.Records+int64(len(p.rows))
 		if !r.due() {
 			return nil
 		}
-		next.Progress.Survey.Names = found.sorted()
-		next.Progress.Tries = 0
-		return r.save(r.ctx, next)
+		return r.saveSurvey(s, found)
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		s.Done = true
+	case !errors.Is(err, ctx.Err()):
 		return err
 	}
-	next.Progress.Survey = exportjob.Survey{Names: found.sorted(), Records: next.Progress.Survey.Records, Done: true}
-	next.Progress.Tries = 0
-	expected := next.Progress.Survey.Records
-	next.RecordsExpected = &expected
-	return r.save(r.ctx, next)
+	return errors.Join(r.saveSurvey(s, found), err)
+}
+
+// saveSurvey saves s with the names that were found.
+func (r *run) saveSurvey(s exportjob.Survey, found *surveyor) error {
+	next := r.job
+	if s.Done || s.Cursor != next.Progress.Survey.Cursor {
+		next.Progress.Tries = 0
+	}
+	if s.Done {
+		s.Cursor, next.RecordsExpected = "", &s.Records
+	}
+	s.Names = slices.Sorted(maps.Keys(found.names))
+	next.Progress.Survey = s
+	return r.save(next)
 }
 
 // surveyor collects the names of attributes.
 type surveyor struct {
 	names map[string]bool
-	bytes int
+	bytes int // of the names as JSON has them between its quotes
 }
 
 func newSurveyor(s exportjob.Survey) *surveyor {
@@ -63,7 +75,8 @@ func newSurveyor(s exportjob.Survey) *surveyor {
 func (v *surveyor) note(name string) {
 	if !v.names[name] {
 		v.names[name] = true
-		v.bytes += len(name)
+		encoded, _ := json.Marshal(name) // a string can be encoded
+		v.bytes += len(encoded) - len(`""`)
 	}
 }
 
@@ -82,5 +95,3 @@ func (v *surveyor) look(attributes record.Attributes) error {
 	}
 	return nil
 }
-
-func (v *surveyor) sorted() []string { return slices.Sorted(maps.Keys(v.names)) }

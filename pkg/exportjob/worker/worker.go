@@ -9,12 +9,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"sluice/pkg/exportjob"
-	"sluice/pkg/record"
 )
 
 // Config tunes a Worker. Its zero value is ready to use.
@@ -23,17 +21,17 @@ type Config struct {
 	// the default.
 	PartBytes int
 
-	// MaxParts is the most parts of a file, 4,000 by default: the job has to
+	// MaxParts is the most parts of a file, 4,000 by default: the job must
 	// remember them, in an item of at most 400 KB.
 	MaxParts int
 
-	// MaxTries is how many runs in a row may end with nothing done before the job
-	// fails; 5 by default.
+	// MaxTries is how many runs in a row may end without having looked at further
+	// records before the job fails; 5 by default.
 	MaxTries int
 
-	// Margin is how long before the end of its time a run stops reading, so that
-	// it can upload and save; 30 s by default.
-	Margin time.Duration
+	// Grace is how long after the end of its context a run may take to upload and
+	// save what it has read; 10 s by default.
+	Grace time.Duration
 
 	// SaveEvery is how often the number of records written is saved, about; 1 s
 	// by default.
@@ -56,7 +54,7 @@ type Worker struct {
 	entities Entities
 	events   Events
 	files    exportjob.Files
-	compress func(io.Writer) compressor
+	flush    bool // each record by itself; only for tests
 	Config
 }
 
@@ -68,7 +66,7 @@ func New(store exportjob.Store, entities Entities, events Events, files exportjo
 	cfg.PartBytes = cmp.Or(cfg.PartBytes, 5<<20)
 	cfg.MaxParts = cmp.Or(cfg.MaxParts, 4000)
 	cfg.MaxTries = cmp.Or(cfg.MaxTries, 5)
-	cfg.Margin = cmp.Or(cfg.Margin, 30*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
 	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
 	cfg.FileDays = cmp.Or(cfg.FileDays, 7)
 	if cfg.Now == nil {
@@ -77,33 +75,31 @@ func New(store exportjob.Store, entities Entities, events Events, files exportjo
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Worker{store: store, entities: entities, events: events, files: files, compress: fastGzip, Config: cfg}, nil
+	return &Worker{store: store, entities: entities, events: events, files: files, Config: cfg}, nil
 }
 
 // Run takes a job and works on it until it has ended, another run has taken it,
-// or the time of ctx runs out: then the job is queued again for the next run.
-// Run returns nil in all these cases, and when the job does not exist. An error
-// means that the job should be run again; after Config.MaxTries runs in a row
-// that got nothing done, the job fails.
+// or ctx is done: then Run saves what it has read and queues the job for the next
+// run, within Config.Grace. Of a job that was cancelled or has failed, it removes
+// what is left of its file. Run returns nil in all these cases, and when the job
+// does not exist. An error means that the job should be run again; after
+// Config.MaxTries runs in a row that got no further, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
-	j, err := exportjob.Take(ctx, w.store, workspace, id, rand.Text(), w.Now())
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.Grace, cancel) })()
+	j, err := exportjob.Take(calls, w.store, workspace, id, rand.Text(), w.Now())
 	log := w.Logger.With("workspace", workspace, "export_job", id)
-	if missing := new(record.Error); errors.As(err, &missing) && missing.Kind == record.NotFound {
+	if exportjob.IsNotFound(err) {
 		log.WarnContext(ctx, "the export job does not exist")
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("take export job: %w", err)
 	}
-	r := &run{Worker: w, ctx: ctx, job: j, log: log}
+	r := &run{Worker: w, calls: calls, job: j, log: log}
 	if j.Status.Final() {
-		r.tidy()
-		return nil
+		return r.tidy()
 	}
-	reading, cancel := context.WithCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		reading, cancel = context.WithDeadline(ctx, deadline.Add(-w.Margin))
-	}
-	defer cancel()
-	return r.conclude(reading, r.export(reading))
+	return r.conclude(ctx, r.export(ctx))
 }

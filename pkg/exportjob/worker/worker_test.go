@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/exportjob/worker"
 	"sluice/pkg/record"
@@ -99,8 +99,37 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 				t.Errorf("cancelled before call %d: %v", step, err)
 			}
 			w.finish()
-			if w.job.Status != exportjob.Cancelled || w.job.FinishedAt == nil || len(w.uploads) > 0 {
-				t.Errorf("cancelled before call %d: %+v, uploads %v; %v", step, w.job, w.uploads, w.trace)
+			if w.job.Status != exportjob.Cancelled || w.job.FinishedAt == nil || len(w.uploads) > 0 || len(w.files) > 0 {
+				t.Errorf("cancelled before call %d: %+v, uploads %v, files %v; %v", step, w.job, w.uploads, w.files, w.trace)
+			}
+		}
+	})
+}
+
+// Whenever its worker was killed, a job that is cancelled then leaves nothing. Only
+// an upload of which no worker has learned stays, until the files' rule for old ones.
+func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		for _, what := range []fate{killed, killedAfter} {
+			for step := 1; ; step++ {
+				w := newWorld(t, resource, format, 25, small)
+				calls, last := 0, ""
+				_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
+					if calls++; calls == step {
+						last = call
+						return what
+					}
+					return fine
+				}})
+				if _, err := exportjob.Cancel(t.Context(), &life{world: w}, workspace, jobID, w.now); err != nil || calls < step {
+					break
+				}
+				w.finish()
+				unknown := last == "start" || last == "replace running" && what == killed // that saves the upload
+				if w.job.Status != exportjob.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
+					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.job, w.uploads, w.files, w.trace)
+				}
 			}
 		}
 	})
@@ -160,6 +189,8 @@ func TestNothingBringsAFileOutOfOrder(t *testing.T) {
 		w.finish()
 		if w.job.Status != exportjob.Cancelled {
 			w.checkFile()
+		} else if len(w.files) > 0 {
+			t.Errorf("a file is left; %v", w.trace)
 		}
 	})
 }
@@ -222,41 +253,22 @@ func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
 	})
 }
 
-// hesitant is a source whose pages take a second each.
-type hesitant struct{ eventsOf }
-
-func (h hesitant) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
-	select {
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-		return event.Page{}, ctx.Err()
-	}
-	return h.eventsOf.List(ctx, workspace, q)
-}
-
 // In a bubble time passes only while all wait.
 func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := worker.Config{PartBytes: 700, Margin: 10 * time.Second, Now: time.Now, MaxTries: 2}
-		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, cfg)
+		cfg := worker.Config{PartBytes: 700, Grace: 10 * time.Second, Now: time.Now, MaxTries: 2}
+		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 90, cfg)
 		runs := 0
 		for ; w.pending > 0 && runs < 100; runs++ {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			l := &life{world: w}
-			runner, err := worker.New(l, entitiesOf{l}, hesitant{eventsOf{l}}, l, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			worker.CompressAtOnce(runner)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			before, began := w.job.Progress.Records, time.Now()
-			if err := runner.Run(ctx, workspace, jobID); err != nil {
+			if err := w.deliver(ctx, &life{pageTime: time.Second}); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took > 20*time.Second {
-				t.Errorf("a run of 30 s with a margin of 10 s read for %v", took)
+				t.Errorf("a run of 20 s took %v", took)
 			}
-			w.pending--
 			cancel()
 			if w.job.Status == exportjob.Queued && (w.job.Progress.Run != "" || w.job.RecordsWritten != w.job.Progress.Records || w.job.Progress.Records <= before) {
 				t.Errorf("handed over with %d records before and now %+v", before, w.job)
@@ -266,6 +278,54 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 			t.Errorf("only %d runs", runs)
 		}
 		w.checkFile()
+	})
+}
+
+// Between the records of the job are many more that were created after it. Each run
+// ends before it comes to the next record of the job.
+func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := worker.Config{PartBytes: 700, Now: time.Now, MaxTries: 2}
+			w := newWorld(t, resource, format, 3, cfg)
+			for i := range 300 {
+				w.insert(resource, 1000+i, record.TimeOf(created.Add(time.Hour)), "late")
+			}
+			runs := 0
+			for ; w.pending > 0 && runs < 100; runs++ {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				l := &life{pageTime: time.Second}
+				if err := w.deliver(ctx, l); err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+			}
+			if runs < 10 || runs > 30 {
+				t.Errorf("%d runs", runs)
+			}
+			w.checkFile()
+		})
+	})
+}
+
+// Runs that save, but never look at further records, are no progress.
+func TestAJobThatGetsNoFurtherFails(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+		w := newWorld(t, resource, format, 0, worker.Config{MaxTries: 3, SaveEvery: time.Nanosecond})
+		for i := range 30 {
+			w.insert(resource, i, record.TimeOf(created.Add(time.Hour)), "late")
+		}
+		w.unreadable = w.records[20].key
+		runs := 0
+		for ; w.pending > 0 && runs < 20; runs++ {
+			_ = w.deliver(t.Context(), new(life))
+		}
+		w.ended("failed 3 times in a row at the same place")
+		if runs != 4 { // the first got some way
+			t.Errorf("%d runs", runs)
+		}
 	})
 }
 
@@ -317,14 +377,16 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		columns int // of attributes
-		long    int // bytes of the name of another one
+		columns int    // of attributes
+		other   string // name of another one
 		reason  string
 	}{
-		{"as many columns as may be", 2000, 0, ""},
-		{"one column more", 2001, 0, "more than 2000 different attributes"},
-		{"names as long as may be", 0, 64000, ""},
-		{"names one byte longer", 0, 64001, "64000 bytes of names"},
+		{"as many columns as may be", 2000, "", ""},
+		{"one column more", 2001, "", "more than 2000 different attributes"},
+		{"names as long as may be", 0, strings.Repeat("x", 64000), ""},
+		{"names one byte longer", 0, strings.Repeat("x", 64001), "64000 bytes of names"},
+		{"escaped names as long as may be", 0, strings.Repeat("\x01", 64000/6), ""},
+		{"escaped names one character longer", 0, strings.Repeat("\x01", 64000/6+1), "64000 bytes of names"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -333,8 +395,12 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 			for i := range tt.columns {
 				members = append(members, fmt.Sprintf(`"%d":0`, i))
 			}
-			if tt.long > 0 {
-				members = append(members, fmt.Sprintf(`"%s":0`, strings.Repeat("x", tt.long)))
+			if tt.other != "" {
+				name, err := json.Marshal(tt.other)
+				if err != nil {
+					t.Fatal(err)
+				}
+				members = append(members, string(name)+":0")
 			}
 			for i := range w.records {
 				w.records[i].event.Attributes = record.Attributes("{" + strings.Join(members, ",") + "}")

@@ -17,7 +17,7 @@ import (
 // export does all of the job that is not done yet.
 func (r *run) export(ctx context.Context) error {
 	if r.job.Progress.Tries > r.MaxTries {
-		return failure(fmt.Sprintf("The export was started %d times in a row and broke off each time with nothing done.", r.MaxTries))
+		return failure(fmt.Sprintf("The export was started %d times in a row and broke off each time without getting further.", r.MaxTries))
 	}
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -28,11 +28,14 @@ func (r *run) export(ctx context.Context) error {
 		}
 	}
 	err := r.file(ctx)
-	if errors.Is(err, exportjob.ErrUpload) {
+	if errors.Is(err, exportjob.ErrUpload) { // write it again from the first record
+		if err := r.files.Abort(r.calls, r.job); err != nil {
+			return err
+		}
 		next := r.job
 		next.Progress = exportjob.Progress{Run: next.Progress.Run, Tries: next.Progress.Tries, Survey: next.Progress.Survey}
 		next.RecordsWritten, next.SizeBytes = 0, nil
-		if err := r.save(r.ctx, next); err != nil {
+		if err := r.save(next); err != nil {
 			return err
 		}
 	}
@@ -61,11 +64,11 @@ func (r *run) file(ctx context.Context) error {
 	if r.job.Progress.Upload == "" {
 		next := r.job
 		var err error
-		if next.Progress.Upload, err = r.files.Start(r.ctx, next); err != nil {
+		if next.Progress.Upload, err = r.files.Start(r.calls, next); err != nil {
 			return err
 		}
-		if err := r.save(r.ctx, next); err != nil {
-			_ = r.files.Abort(r.ctx, next) // nobody else knows of it
+		if err := r.save(next); err != nil {
+			_ = r.files.Abort(r.calls, next) // no other run knows of it
 			return err
 		}
 	}
@@ -74,43 +77,29 @@ func (r *run) file(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.files.Complete(r.ctx, r.job); err != nil {
+	if err := r.files.Complete(r.calls, r.job); err != nil {
 		return err
 	}
 	next := r.job.Finish(exportjob.Succeeded, r.Now())
 	expires := record.TimeOf(next.FinishedAt.Time().AddDate(0, 0, r.FileDays))
 	written := next.RecordsWritten
 	next.FileExpiresAt, next.RecordsExpected = &expires, &written // entities may have come and gone since they were counted
-	next.Progress = exportjob.Progress{Run: next.Progress.Run}
-	return r.save(r.ctx, next)
+	return r.save(next)
 }
 
-// write writes the records that are in no part yet.
+// write writes the records that are in no part yet. When ctx is done, it saves
+// those that it has read.
 func (r *run) write(ctx context.Context) error {
-	var counting sync.WaitGroup
-	defer counting.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the count
 	from := r.source(r.job)
-	counted := make(chan int64, 1)
-	if r.job.RecordsExpected == nil {
-		counting.Go(func() {
-			n, err := from.count(ctx)
-			if err == nil {
-				counted <- n
-			} else if ctx.Err() == nil {
-				r.log.WarnContext(ctx, "the records of an export job were not counted", "error", err)
-			}
-		})
-	}
-	part := newMember(r.PartBytes, r.compress)
+	defer r.count(ctx, from)()
+	part := r.newMember()
 	to, err := newWriter(part, r.job)
 	if err != nil {
 		return err
 	}
 	cursor := r.job.Progress.Cursor
-	err = from.eachPage(ctx, cursor, func(rows []row) error {
-		for _, row := range rows {
+	err = from.eachPage(ctx, cursor, func(p page) error {
+		for _, row := range p.rows {
 			if err := part.add(to, row); err != nil {
 				return err
 			}
@@ -121,22 +110,53 @@ func (r *run) write(ctx context.Context) error {
 				}
 			}
 		}
-		next := r.job
-		select {
-		case n := <-counted:
-			next.RecordsExpected = &n
-		default:
-			if !r.due() {
-				return nil
-			}
-		}
-		next.RecordsWritten = next.Progress.Records + part.records
-		return r.save(r.ctx, next)
+		cursor = p.last
+		return r.report(part, cursor)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return r.put(part, cursor, true)
+	return errors.Join(r.put(part, cursor, err == nil), err)
+}
+
+// count begins to count the records of the job, unless they have been counted.
+// stop ends the count.
+func (r *run) count(ctx context.Context, from source) (stop func()) {
+	if r.job.RecordsExpected != nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		n, err := from.count(ctx)
+		if err == nil {
+			r.counted.Store(&n)
+		} else if ctx.Err() == nil {
+			r.log.WarnContext(ctx, "the records of an export job were not counted", "error", err)
+		}
+	})
+	return func() { cancel(); counting.Wait() }
+}
+
+// report saves, if it is due, how many records have been written, and the place
+// cursor if all records before it are saved.
+func (r *run) report(part *member, cursor string) error {
+	if !r.due() {
+		return nil
+	}
+	next := r.job
+	next.RecordsWritten = next.Progress.Records + part.records
+	if part.records == 0 {
+		moveTo(&next.Progress, cursor)
+	}
+	return r.save(next)
+}
+
+// moveTo notes the last record looked at.
+func moveTo(p *exportjob.Progress, cursor string) {
+	if cursor != p.Cursor {
+		p.Cursor, p.Tries = cursor, 0
+	}
 }
 
 // recordWriter writes the JSON objects of records in the format of a file.
@@ -161,31 +181,44 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part and saves that it did, with the place where it ends. The
-// last part may be small, or missing.
+// put uploads a part, if it has records, and saves that it did, with the last
+// record looked at. The last part may be small, and that of a file without records
+// empty.
 func (r *run) put(part *member, cursor string, last bool) error {
 	next := r.job
 	n := len(next.Progress.Parts) + 1
-	if !last || part.records > 0 || n == 1 {
+	if part.records > 0 || last && n == 1 {
 		if n > r.MaxParts {
 			return failure(fmt.Sprintf("The file would be larger than %d MB. Export less at once, by a filter.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
 		}
-		b, err := part.bytes()
+		least := r.PartBytes
+		if last {
+			least = 0
+		}
+		b, err := part.bytes(least)
 		if err != nil {
 			return err
 		}
-		etag, err := r.files.Put(r.ctx, next, n, b)
+		etag, err := r.files.Put(r.calls, next, n, b)
 		if err != nil {
 			return err
 		}
-		next.Progress.Parts = append(next.Progress.Parts[:n-1:n-1], exportjob.Part{ETag: etag, Size: int64(len(b))})
+		size := int64(len(b))
+		if next.SizeBytes != nil {
+			size += *next.SizeBytes
+		}
+		next.SizeBytes = &size
+		next.Progress.Parts = append(next.Progress.Parts[:n-1:n-1], etag)
+		next.Progress.Records += part.records
 	}
-	size := next.Progress.Size()
-	next.SizeBytes = &size
-	next.Progress.Records += part.records
-	next.Progress.Cursor, next.Progress.Written = cursor, last
-	next.Progress.Tries = 0
+	moveTo(&next.Progress, cursor)
+	if last {
+		next.Progress.Written, next.Progress.Tries = true, 0
+	}
 	next.RecordsWritten = next.Progress.Records
+	if err := r.save(next); err != nil {
+		return err
+	}
 	part.reset()
-	return r.save(r.ctx, next)
+	return nil
 }

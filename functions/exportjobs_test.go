@@ -1,0 +1,101 @@
+package functions_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/exportjob"
+)
+
+// Instances that know nothing of each other create 50 jobs at once. Then all that
+// were created are cancelled, and once more.
+func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
+	t.Parallel()
+	x := deployExports(t, dynamolocal.Shared(t), 1)
+	creators, cancel := x.start(t, "create-export-job", 5), x.start(t, "cancel-export-job", 1)[0]
+	for round := range 2 {
+		var created, refused atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				// An address each, for the limits are not what is tested.
+				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
+				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
+				switch {
+				case err == nil && resp.StatusCode == http.StatusCreated:
+					created.Add(1)
+				case err == nil && resp.StatusCode == http.StatusConflict && strings.Contains(resp.Body, `"too_many_export_jobs"`):
+					refused.Add(1)
+				default:
+					t.Errorf("error %v, response %+v", err, resp)
+				}
+			})
+		}
+		wg.Wait()
+		if created.Load() != exportjob.DefaultQuota || refused.Load() != 50-exportjob.DefaultQuota {
+			t.Fatalf("round %d: %d were created, %d refused", round, created.Load(), refused.Load())
+		}
+		keys, err := x.jobs.Unfinished(t.Context())
+		if err != nil || len(keys) != exportjob.DefaultQuota {
+			t.Fatalf("unfinished are %v, error %v", keys, err)
+		}
+		for i, key := range keys {
+			invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", fmt.Sprint("192.0.2.", i), `{"id":"`+key.ID+`"}`), http.StatusOK)
+		}
+	}
+}
+
+// A cancelled job is in the fast lane, whoever has worked on it, and its run leaves
+// nothing of it.
+func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
+	t.Parallel()
+	x := deployExports(t, dynamolocal.Shared(t), 1)
+	cancel := x.start(t, "cancel-export-job", 1)[0]
+	importEvents(t, x.client, x.events, 1, 20_000, importedEvent)
+	ev := x.order(t, "a", `"resource":"event","format":"ndjson"`)
+	x.runUntil(t, ev, "a", func(j exportjob.Job) bool { return len(j.Progress.Parts) > 0 })
+	if x.files() == 0 {
+		t.Fatal("there was no upload, so this test proves nothing")
+	}
+	invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"a"}`), http.StatusOK)
+	x.run(t, x.starter, x.fast.next(t), starterTimeout)
+	if n := x.files(); n != 0 || x.job(t, "a").Status != exportjob.Cancelled {
+		t.Errorf("%d files and uploads are left; the job is %+v", n, x.job(t, "a"))
+	}
+	x.run(t, x.worker, ev, workerTimeout) // Lambda repeats the run that was killed
+	if n := x.files(); n != 0 {
+		t.Errorf("%d files and uploads are left by a late run", n)
+	}
+}
+
+// Both functions do everything that template.yaml allows them, and no more.
+func TestWhatExportFunctionsMayDo(t *testing.T) {
+	t.Parallel()
+	x := deployExports(t, dynamolocal.Shared(t), 1)
+	for function, binary := range map[string]string{"export-starter": x.starter, "export-worker": x.worker} {
+		proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+		instance := lambdatest.Start(t, binary, append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)...)
+		for i, order := range []string{
+			`"resource":"entity","format":"ndjson"`, `"resource":"entity","format":"csv","filters":{"type":"t"}`,
+			`"resource":"event","format":"csv"`, `"resource":"event","format":"ndjson","filters":{"entity_id":"e"}`,
+		} {
+			id := fmt.Sprint(function, "-", i)
+			if _, err := instance.Handle(t.Context(), x.order(t, id, order), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if j := x.job(t, id); j.Status != exportjob.Succeeded {
+				t.Errorf("%s: %+v", order, j)
+			}
+		}
+		checkGrants(t, function, proxy)
+	}
+}
