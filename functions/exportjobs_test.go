@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
+
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
@@ -52,6 +54,31 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 			invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", fmt.Sprint("192.0.2.", i), `{"id":"`+key.ID+`"}`), http.StatusOK)
 		}
 	}
+}
+
+// Lambda repeats a run that was killed; a job whose runs are all killed fails.
+func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
+	t.Parallel()
+	x := deployExports(t, dynamolocal.Shared(t), 1)
+	x.env = append(x.env, "EXPORT_JOBS_PER_WORKSPACE=1")
+	create := x.start(t, "create-export-job", 1)[0]
+	request := func(id string) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("POST", "/create_export_job", "192.0.2.1", `{"id":"`+id+`","resource":"event","format":"csv"}`)
+	}
+	invoke(t, create, request("a"), http.StatusCreated)
+	ev := x.fast.next(t)
+	for try := 1; ; try++ {
+		invoke(t, create, request("b"), http.StatusConflict)
+		if try == 6 {
+			break
+		}
+		x.runUntil(t, ev, "a", func(j exportjob.Job) bool { return j.Progress.Tries == try })
+	}
+	x.run(t, x.starter, ev, starterTimeout)
+	if j := x.job(t, "a"); j.Status != exportjob.Failed {
+		t.Errorf("the job is %+v", j)
+	}
+	invoke(t, create, request("b"), http.StatusCreated)
 }
 
 // A cancelled job is in the fast lane, whoever has worked on it, and its run leaves
