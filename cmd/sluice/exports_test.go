@@ -226,7 +226,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // past its first turn; a small one of another starts and ends nevertheless.
 func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
-	const quota = 4
+	const quota = 12 // more than the default
 	dir := t.TempDir()
 	fillEvents(t, dir, 300_000)
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
@@ -249,8 +249,10 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	began := time.Now()
 	small.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"small","resource":"event","format":"csv"}`)
 	small.download(t, small.awaitJob(t, "small", nil))
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("the small export took %v", took)
+	took := time.Since(began)
+	t.Logf("the small export took %v", took)
+	if took > time.Minute {
+		t.Error("that is more than a minute")
 	}
 	list := large.want(t, http.StatusOK, "GET", "/export_job", "").body
 	if ended := strings.Count(list, `"succeeded"`); ended > 1 {
