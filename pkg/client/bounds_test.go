@@ -1,9 +1,7 @@
 package client_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +20,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func answer(status int, body string, header ...string) *http.Response {
+func respond(status int, body string, header ...string) *http.Response {
 	h := make(http.Header)
 	for i := 0; i < len(header); i += 2 {
 		h[header[i]] = []string{header[i+1]}
@@ -42,7 +40,7 @@ func (c cutOff) Read(p []byte) (int, error) {
 }
 func (cutOff) Close() error { return nil }
 
-// hang answers when the client has given up.
+// hang returns when the client has given up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -59,60 +57,48 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
+// failing are services of which no call succeeds.
+var failing = map[string]struct {
+	serve roundTrip
+	tries int // of a call with the default bounds; -1 where time ends it
+	says  string
+}{
+	"always 429": {serve: func(*http.Request) (*http.Response, error) {
+		return respond(429, `{"code":"rate_limit_exceeded","detail":"the limit is reached"}`, "Retry-After", "1",
+			"X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix()+1)), nil
+	}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 429: the limit is reached"},
+	"429 without headers":                  {serve: fixed(429, ""), tries: client.DefaultMaxTries, says: "status 429"},
+	"429 for an hour":                      {serve: fixed(429, `{}`, "Retry-After", "3600"), tries: 1, says: "asks to wait 1h0m0s"},
+	"always 503":                           {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
+	"429 for more than 32 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "4294967296"), tries: 1, says: "asks to wait 8760h"},
+	"429 for more than 64 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "18446744073709551616"), tries: 1, says: "asks to wait 8760h"},
+	"503 that waits":                       {serve: fixed(503, `{}`, "Retry-After", "20"), tries: 3, says: "status 503"},
+	"always 500":                           {serve: fixed(500, `{"message":"Internal Server Error"}`), tries: client.DefaultMaxTries, says: "Internal Server Error"},
+	"501":                                  {serve: fixed(501, `no`), tries: 1, says: "501"},
+	"hangs":                                {serve: hang, tries: 4, says: "no whole response within 1"},
+	"hangs within the body": {serve: func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 201, Header: make(http.Header), Body: hangingBody{r.Context()}}, nil
+	}, tries: 4, says: "no whole response within 1"},
+	"broken JSON":  {serve: fixed(201, stored[:40]), tries: client.DefaultMaxTries, says: "status 201: the response cannot be read"},
+	"HTML":         {serve: fixed(200, "<html>sign in</html>"), tries: client.DefaultMaxTries, says: "the response cannot be read"},
+	"HTML and 502": {serve: fixed(502, "<html>bad gateway</html>"), tries: client.DefaultMaxTries, says: "bad gateway"},
+	"nothing":      {serve: fixed(204, ""), tries: client.DefaultMaxTries, says: "the response cannot be read"},
+	"broken off": {serve: func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 201, Header: make(http.Header), Body: cutOff{strings.NewReader(stored)}}, nil
+	}, tries: client.DefaultMaxTries, says: "the response broke off"},
+	"no connection": {serve: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		tries: client.DefaultMaxTries, says: "no response: "},
+	"endless": {serve: func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 201, Header: make(http.Header), Body: io.NopCloser(endless{})}, nil
+	}, tries: 1, says: "larger than 16777216 bytes"},
+	"a redirect": {serve: fixed(308, "", "Location", "https://other/"), tries: 1, says: `redirects to "https://other/"`},
+	"a bad key":  {serve: fixed(401, `{"code":"unauthorized","detail":"no"}`), tries: 1, says: "401"},
+}
+
 // Whatever a service does, a call ends within its bounds, in tries and in time.
 func TestGivesUpWithinItsBounds(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		serve roundTrip
-		tries int // of a call with the default bounds; -1 where time ends it
-		says  string
-	}{
-		"always 429": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(429, `{"code":"rate_limit_exceeded","detail":"the limit is reached"}`, "Retry-After", "1",
-				"X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining", "0", "X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix()+1)), nil
-		}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 429: the limit is reached"},
-		"429 without headers": {serve: func(*http.Request) (*http.Response, error) { return answer(429, ""), nil },
-			tries: client.DefaultMaxTries, says: "status 429"},
-		"429 for an hour": {serve: func(*http.Request) (*http.Response, error) { return answer(429, `{}`, "Retry-After", "3600"), nil },
-			tries: 1, says: "asks to wait 1h0m0s"},
-		"always 503": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), nil
-		}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
-		"429 for more than 32 bits of seconds": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(429, `{}`, "Retry-After", "4294967296"), nil
-		},
-			tries: 1, says: "asks to wait 8760h"},
-		"429 for more than 64 bits of seconds": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(429, `{}`, "Retry-After", "18446744073709551616"), nil
-		}, tries: 1, says: "asks to wait 8760h"},
-		"503 that waits": {serve: func(*http.Request) (*http.Response, error) { return answer(503, `{}`, "Retry-After", "20"), nil },
-			tries: 3, says: "status 503"},
-		"always 500": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(500, `{"message":"Internal Server Error"}`), nil
-		},
-			tries: client.DefaultMaxTries, says: "Internal Server Error"},
-		"501":   {serve: func(*http.Request) (*http.Response, error) { return answer(501, `no`), nil }, tries: 1, says: "501"},
-		"hangs": {serve: hang, tries: 4, says: "no whole response within 1"},
-		"hangs within the body": {serve: func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: hangingBody{r.Context()}}, nil
-		}, tries: 4, says: "no whole response within 1"},
-		"broken JSON":  {serve: func(*http.Request) (*http.Response, error) { return answer(201, stored[:40]), nil }, tries: client.DefaultMaxTries, says: "status 201: the response cannot be read"},
-		"HTML":         {serve: func(*http.Request) (*http.Response, error) { return answer(200, "<html>sign in</html>"), nil }, tries: client.DefaultMaxTries, says: "the response cannot be read"},
-		"HTML and 502": {serve: func(*http.Request) (*http.Response, error) { return answer(502, "<html>bad gateway</html>"), nil }, tries: client.DefaultMaxTries, says: "bad gateway"},
-		"nothing":      {serve: func(*http.Request) (*http.Response, error) { return answer(204, ""), nil }, tries: client.DefaultMaxTries, says: "the response cannot be read"},
-		"broken off": {serve: func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: cutOff{strings.NewReader(stored)}}, nil
-		}, tries: client.DefaultMaxTries, says: "the response broke off"},
-		"no connection": {serve: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
-			tries: client.DefaultMaxTries, says: "no response: "},
-		"endless": {serve: func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 201, Header: make(http.Header), Body: io.NopCloser(endless{})}, nil
-		}, tries: 1, says: "larger than 16777216 bytes"},
-		"a redirect": {serve: func(*http.Request) (*http.Response, error) { return answer(308, "", "Location", "https://other/"), nil }, tries: 1, says: `redirects to "https://other/"`},
-		"a bad key": {serve: func(*http.Request) (*http.Response, error) {
-			return answer(401, `{"code":"unauthorized","detail":"no"}`), nil
-		}, tries: 1, says: "401"},
-	} {
+	for name, tt := range failing {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -176,7 +162,7 @@ func TestBoundsAreThoseOfConfig(t *testing.T) {
 			sent := 0
 			tt.cfg.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 				sent++
-				return answer(503, `{}`, "Retry-After", "10"), nil
+				return respond(503, `{}`, "Retry-After", "10"), nil
 			})
 			c, err := client.New("http://service", tt.cfg)
 			if err != nil {
@@ -242,9 +228,9 @@ func TestHonoursRetryAfter(t *testing.T) {
 				var times []time.Time
 				c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 					if times = append(times, time.Now()); len(times) == 1 {
-						return answer(status, `{}`, header...), nil
+						return respond(status, `{}`, header...), nil
 					}
-					return answer(201, stored), nil
+					return respond(201, stored), nil
 				})})
 				if err != nil {
 					t.Fatal(err)
@@ -283,9 +269,9 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 				defer mu.Unlock()
 				header := []string{"X-Ratelimit-Reset", fmt.Sprint(time.Now().Unix() + 1), "X-Ratelimit-Limit", "200", "X-Ratelimit-Remaining"}
 				if times = append(times, time.Now()); len(times) == 1 {
-					return answer(429, `{}`, append(header, "0", "Retry-After", tt.retryAfter)...), nil
+					return respond(429, `{}`, append(header, "0", "Retry-After", tt.retryAfter)...), nil
 				}
-				return answer(201, stored, append(header, "100")...), nil
+				return respond(201, stored, append(header, "100")...), nil
 			})})
 			if err != nil {
 				t.Fatal(err)
@@ -323,10 +309,10 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 func TestContextEndsACall(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]roundTrip{
-		"between tries": func(*http.Request) (*http.Response, error) { return answer(503, `{}`, "Retry-After", "30"), nil },
-		"for an answer": hang,
+		"between tries":  func(*http.Request) (*http.Response, error) { return respond(503, `{}`, "Retry-After", "30"), nil },
+		"for a response": hang,
 		"for the limits": func(*http.Request) (*http.Response, error) {
-			return answer(429, `{}`, "Retry-After", "30"), nil
+			return respond(429, `{}`, "Retry-After", "30"), nil
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -366,7 +352,7 @@ func TestRepeatsCarryTheSameID(t *testing.T) {
 			if bodies = append(bodies, string(b)); len(bodies)%3 > 0 {
 				return nil, io.ErrUnexpectedEOF
 			}
-			return answer(201, stored), nil
+			return respond(201, stored), nil
 		})})
 		if err != nil {
 			t.Fatal(err)
@@ -388,144 +374,6 @@ func TestRepeatsCarryTheSameID(t *testing.T) {
 	})
 }
 
-// batchService stores events; some it fails to at first.
-type batchService struct {
-	t       *testing.T
-	calls   [][]string // ids of each call
-	outcome func(id string, call int) int
-}
-
-func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body struct {
-		Events []struct{ ID string } `json:"events"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		s.t.Error(err)
-	}
-	var ids []string
-	var results []map[string]any
-	statuses := make(map[int]bool)
-	for i, e := range body.Events {
-		ids = append(ids, e.ID)
-		status := s.outcome(e.ID, len(s.calls))
-		statuses[status] = true
-		result := map[string]any{"index": i, "status": status}
-		if status < 300 {
-			result["event"] = json.RawMessage(strings.Replace(stored, `"a"`, `"`+e.ID+`"`, 1))
-		} else {
-			result["problem"] = map[string]any{"status": status, "code": fmt.Sprint("code", status), "detail": "because"}
-		}
-		results = append(results, result)
-	}
-	s.calls = append(s.calls, ids)
-	status := 207
-	if len(statuses) == 1 {
-		for status = range statuses {
-		}
-	}
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(map[string]any{"results": results, "status": status}); err != nil {
-		s.t.Error(err)
-	}
-	return answer(status, b.String()), nil
-}
-
-// Of a batch only those events are sent again that may be stored next time.
-func TestABatchRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
-	t.Parallel()
-	events := []client.NewEvent{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
-	synctest.Test(t, func(t *testing.T) {
-		s := &batchService{t: t, outcome: func(id string, call int) int {
-			switch {
-			case id == "bad":
-				return 422
-			case id == "later" && call < 1, id == "much-later" && call < 3:
-				return 503
-			}
-			return 201
-		}}
-		c, err := client.New("http://service", client.Config{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := c.CreateEvents(t.Context(), events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
-			if events[i].ID == "bad" {
-				var failure *client.Error
-				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Code != "code422" {
-					t.Errorf("bad: %+v", r)
-				}
-			} else if r.Err != nil || !r.Created || r.Event.ID != events[i].ID {
-				t.Errorf("%s: %+v", events[i].ID, r)
-			}
-		}
-		if got := fmt.Sprint(s.calls); got != "[[ok later bad much-later] [later much-later] [much-later] [much-later]]" {
-			t.Errorf("the calls were %s", got)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		s := &batchService{t: t, outcome: func(id string, _ int) int {
-			if id == "ok" {
-				return 200
-			}
-			return 503
-		}}
-		c, err := client.New("http://service", client.Config{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := c.CreateEvents(t.Context(), events[:2])
-		var failure *client.Error
-		if !errors.As(err, &failure) || failure.Status != 503 || !failure.Retryable() || len(s.calls) != client.DefaultMaxTries {
-			t.Fatalf("%d calls, then %v", len(s.calls), err)
-		}
-		if results[0].Err != nil || results[0].Created || results[1].Err != err {
-			t.Errorf("results %+v", results)
-		}
-	})
-}
-
-// A batch that is refused as a whole has no results of its events.
-func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		answers []string // status and body
-		sent    int
-		status  int
-	}{
-		{[]string{`400{"code":"malformed_json","detail":"no"}`}, 1, 400},
-		{[]string{`413{"code":"body_too_large","detail":"no"}`}, 1, 413},
-		{[]string{`201{"results":[]}`}, client.DefaultMaxTries, 201},
-		{[]string{`201{"results":[{"index":0,"status":201}]}`}, client.DefaultMaxTries, 201},
-		{[]string{`429{}`, `201{"results":[{"index":0,"status":201,"event":` + stored + `}]}`}, 2, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			sent := 0
-			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-				text := tt.answers[min(sent, len(tt.answers)-1)]
-				sent++
-				var status int
-				fmt.Sscan(text[:3], &status)
-				return answer(status, text[3:]), nil
-			})})
-			if err != nil {
-				t.Fatal(err)
-			}
-			results, err := c.CreateEvents(t.Context(), []client.NewEvent{{Name: "n"}})
-			if sent != tt.sent || len(results) != 1 || results[0].Err != err {
-				t.Errorf("%v: %d sent, results %+v, error %v", tt.answers, sent, results, err)
-			}
-			var failure *client.Error
-			if errors.As(err, &failure) != (tt.status != 0) || failure != nil && failure.Status != tt.status {
-				t.Errorf("%v: error %v", tt.answers, err)
-			}
-		})
-	}
-}
-
 // However long the wait, it is not taken for none.
 func TestALongRetryAfterEndsTheCall(t *testing.T) {
 	t.Parallel()
@@ -534,7 +382,7 @@ func TestALongRetryAfterEndsTheCall(t *testing.T) {
 			sent := 0
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 				sent++
-				return answer(503, `{}`, "Retry-After", seconds), nil
+				return respond(503, `{}`, "Retry-After", seconds), nil
 			})})
 			if err != nil {
 				t.Fatal(err)

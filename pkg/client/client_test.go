@@ -39,8 +39,30 @@ func TestEveryRoute(t *testing.T) {
 	t.Parallel()
 	called := make(map[string]bool)
 	c, ctx := open(t, ratelimit.Limits{}, client.Config{OnTry: func(try client.Try) { called[try.Route] = true }}), t.Context()
-	odd := json.RawMessage(`{"n":1.50,"s":"<\u00e9>","z":[null]}`)
+	callEntityRoutes(t, c)
+	callEventRoutes(t, c)
+	callExportJobRoutes(t, c)
 
+	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
+		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)
+	}
+	u, err := c.Usage(ctx, "")
+	if err != nil || len(u.Seconds) != 60 {
+		t.Errorf("usage %+v, %v", u, err)
+	}
+
+	for _, r := range httpapi.Routes() {
+		if r.Method != "" && r.Name != "dashboard" && r.Name != "health" && !called[r.Name] {
+			t.Errorf("the client has no method for %s (%s)", r.Keys()[0], r.Name)
+		}
+	}
+}
+
+var odd = json.RawMessage(`{"n":1.50,"s":"<\u00e9>","z":[null]}`)
+
+func callEntityRoutes(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
 	e, created, err := c.CreateEntity(ctx, client.NewEntity{ID: "e1", Type: "t", Attributes: odd})
 	if err != nil || !created || e.ID != "e1" || e.Type != "t" || string(e.Attributes) != string(odd) {
 		t.Fatalf("created %+v, %v, %v", e, created, err)
@@ -72,7 +94,11 @@ func TestEveryRoute(t *testing.T) {
 	if _, err := c.GetEntity(ctx, "e1"); !errors.Is(err, client.ErrNotFound) {
 		t.Fatalf("after deletion: %v", err)
 	}
+}
 
+func callEventRoutes(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
 	at, err := record.ParseTime("2026-01-02T15:04:05Z")
 	if err != nil {
 		t.Fatal(err)
@@ -107,10 +133,12 @@ func TestEveryRoute(t *testing.T) {
 	if page, err := c.ListEvents(ctx, client.EventQuery{EntityID: "e1", From: &at, To: &at}); err != nil || len(page.Data) != 0 {
 		t.Errorf("an empty range: %+v, %v", page, err)
 	}
-	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {
-		t.Errorf("OpenAPI: %d bytes, %v", len(document), err)
-	}
+}
 
+func callExportJobRoutes(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	at := record.Time{}
 	order := client.NewExportJob{ID: "j1", Resource: exportjob.Event, Format: exportjob.CSV, Filters: exportjob.Filters{EntityID: "e1", From: &at}}
 	j, created, err := c.CreateExportJob(ctx, order)
 	if err != nil || !created || j.Status != exportjob.Queued || j.Filters.EntityID != "e1" || j.Filters.From == nil || *j.Filters.From != at {
@@ -144,17 +172,6 @@ func TestEveryRoute(t *testing.T) {
 	if slices.Sort(statuses); fmt.Sprint(statuses) != "[cancelled queued]" {
 		t.Errorf("the jobs are %v", statuses)
 	}
-
-	u, err := c.Usage(ctx, "")
-	if err != nil || len(u.Seconds) != 60 {
-		t.Errorf("usage %+v, %v", u, err)
-	}
-
-	for _, r := range httpapi.Routes() {
-		if r.Method != "" && r.Name != "dashboard" && r.Name != "health" && !called[r.Name] {
-			t.Errorf("the client has no method for %s (%s)", r.Keys()[0], r.Name)
-		}
-	}
 }
 
 func TestUsage(t *testing.T) {
@@ -164,7 +181,7 @@ func TestUsage(t *testing.T) {
 			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
 				t.Errorf("%q: it asks for %s", address, got)
 			}
-			return answer(200, `{"address":"a","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}]}`), nil
+			return respond(200, `{"address":"a","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}]}`), nil
 		})})
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +263,7 @@ func TestErrorsSayWhatTheProblemSays(t *testing.T) {
 	}
 }
 
-// An id that is none must not become the path of another route.
+// What is not an id must not become the path of another route.
 func TestIDsAreCheckedBeforeTheyBecomePaths(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))

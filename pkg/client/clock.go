@@ -9,9 +9,6 @@ const (
 	// maxSkew is the most by which the clocks of the service's instances differ
 	// from each other. Beyond that a clock was set.
 	maxSkew = 100 * time.Millisecond
-
-	// slack is how far below a bound that turned out too high the next one is.
-	slack = 5 * time.Millisecond
 )
 
 // clock is what is known of the service's clock: that it is ahead of the
@@ -29,27 +26,19 @@ type clock struct {
 }
 
 // observe narrows the bounds by a response. It reports whether the clock must
-// have been set since: then what is known of windows holds no more.
+// have been set since the last one: then what is known of windows holds no more.
 func (c *clock) observe(sent, received time.Duration, reset int64) (set bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent
-	if !c.known {
+	if !c.known || low > c.high+maxSkew || high < c.low-maxSkew {
+		set = c.known
 		*c = clock{low: low, high: high, seen: received, known: true}
-		return false
+		return set
 	}
 	drift := (received - c.seen) / driftPer
-	c.low, c.high, c.seen = c.low-drift, c.high+drift, received
-	switch {
-	case low > c.high+maxSkew || high < c.low-maxSkew:
-		c.low, c.high = low, high
-		return true
-	case low > c.high: // an instance that is ahead: the others may still be behind
-		c.high = high
-	case high < c.low: // an instance that is behind
-		c.low, c.high = max(low, high-slack), max(c.high, high)
-	default:
-		c.low, c.high = max(c.low, low), min(c.high, high)
-	}
+	c.high = min(c.high+drift, high)
+	c.low = min(max(c.low-drift, low), c.high)
+	c.seen = received
 	return false
 }
 

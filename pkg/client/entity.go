@@ -1,10 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
-	"net/url"
 
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
@@ -13,7 +13,7 @@ import (
 
 // NewEntity is an entity to create.
 type NewEntity struct {
-	ID         string            `json:"id"`                  // the client makes a UUIDv7 if it is ""
+	ID         string            `json:"id"`                  // "" for a UUIDv7 of the client
 	Type       string            `json:"type,omitzero"`       // the service's default if it is ""
 	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil for an empty one
 }
@@ -25,13 +25,9 @@ type EntityQuery struct {
 	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
 }
 
-func (q EntityQuery) values() url.Values {
-	return values("type", q.Type, "cursor", q.Cursor, "limit", limitText(q.Limit))
-}
-
 // ListEntities gets one page of entities. Each one costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
-	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
+	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
 
 // Entities gets all entities that q asks for, page by page. An error ends it.
@@ -42,22 +38,17 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity gets one entity. errors.Is(err, ErrNotFound) tells that there is none.
-func (c *Client) GetEntity(ctx context.Context, id string) (e entity.Entity, err error) {
-	return e, c.getOne(ctx, route{"get-entity", http.MethodGet, exports}, "/entity/", id, &e)
+// GetEntity gets one entity. If there is none, errors.Is(err, ErrNotFound).
+func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
+	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
-// CreateEntity creates an entity. One that is there already with the same
-// content comes back with created false; with other content
+// CreateEntity creates an entity. If the service has an entity of this id with the
+// same content, it returns that and false; with other content,
 // errors.Is(err, ErrConflict).
 func (c *Client) CreateEntity(ctx context.Context, e NewEntity) (stored entity.Entity, created bool, err error) {
-	if e.ID == "" {
-		if e.ID, err = newID(); err != nil {
-			return entity.Entity{}, false, err
-		}
-	}
-	status, err := c.post(ctx, route{"create-entity", http.MethodPost, imports}, "/create_entity", e, &stored)
-	return stored, status == http.StatusCreated, err
+	e.ID = cmp.Or(e.ID, newID())
+	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", e)
 }
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity
@@ -70,7 +61,7 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 	return stored, err
 }
 
-// DeleteEntity deletes an entity. That there is none is not an error.
+// DeleteEntity deletes an entity. If there is none, it succeeds.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var deleted api.Deleted
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,7 @@ const (
 
 // NewEvent is an event to create.
 type NewEvent struct {
-	ID         string            `json:"id"` // the client makes a UUIDv7 if it is ""
+	ID         string            `json:"id"` // "" for a UUIDv7 of the client
 	Name       string            `json:"name"`
 	EntityID   string            `json:"entity_id,omitzero"`   // the entity it concerns; "" for none
 	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
@@ -41,7 +42,7 @@ type EventQuery struct {
 }
 
 func (q EventQuery) values() url.Values {
-	v := values("entity_id", q.EntityID, "cursor", q.Cursor, "limit", limitText(q.Limit))
+	v := values("entity_id", q.EntityID, "cursor", q.Cursor)
 	if q.From != nil {
 		v.Set("from", q.From.String())
 	}
@@ -67,27 +68,23 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent gets one event. errors.Is(err, ErrNotFound) tells that there is none.
-func (c *Client) GetEvent(ctx context.Context, id string) (e event.Event, err error) {
-	return e, c.getOne(ctx, route{"get-event", http.MethodGet, exports}, "/event/", id, &e)
+// GetEvent gets one event. If there is none, errors.Is(err, ErrNotFound).
+func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
+	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
-// CreateEvent creates an event. One that is there already with the same content
-// comes back with created false; with other content errors.Is(err, ErrConflict).
+// CreateEvent creates an event. If the service has an event of this id with the same
+// content, it returns that and false; with other content,
+// errors.Is(err, ErrConflict).
 func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Event, created bool, err error) {
-	if e.ID == "" {
-		if e.ID, err = newID(); err != nil {
-			return event.Event{}, false, err
-		}
-	}
-	status, err := c.post(ctx, route{"create-event", http.MethodPost, imports}, "/create_event", e, &stored)
-	return stored, status == http.StatusCreated, err
+	e.ID = cmp.Or(e.ID, newID())
+	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
 }
 
-// EventResult is what became of one event of a batch.
+// EventResult is the result of one event of a batch.
 type EventResult struct {
 	Event   event.Event // as it is stored; the zero value if Err is not nil
-	Created bool        // false when it was there already with the same content
+	Created bool        // false if the service had it already
 	Err     error       // an *Error, or nil
 }
 
@@ -107,12 +104,7 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 	pending := make([]int, len(events)) // indices of events without a final result
 	for i := range events {
 		pending[i] = i
-		if events[i].ID == "" {
-			var err error
-			if events[i].ID, err = newID(); err != nil {
-				return results, err
-			}
-		}
+		events[i].ID = cmp.Or(events[i].ID, newID())
 	}
 	k := call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}
 	var err error

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,10 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// NewExportJob is an export job to create: an order for a file of records that
-// are too many for lists.
+// NewExportJob is an export job to create: a request for a file of records that are
+// too many for lists.
 type NewExportJob struct {
-	ID          string             `json:"id"` // the client makes a UUIDv7 if it is ""
+	ID          string             `json:"id"` // "" for a UUIDv7 of the client
 	Resource    exportjob.Resource `json:"resource"`
 	Format      exportjob.Format   `json:"format"`
 	Filters     exportjob.Filters  `json:"filters"`               // the zero value chooses all records
@@ -29,23 +30,17 @@ type ExportJobQuery struct {
 	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
 }
 
-// CreateExportJob creates an export job. One that is there already with the
-// same content comes back with created false; with other content
+// CreateExportJob creates an export job. If the service has a job of this id with the
+// same content, it returns that and false; with other content,
 // errors.Is(err, ErrConflict).
 func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored exportjob.Job, created bool, err error) {
-	if j.ID == "" {
-		if j.ID, err = newID(); err != nil {
-			return exportjob.Job{}, false, err
-		}
-	}
-	status, err := c.post(ctx, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j, &stored)
-	return stored, status == http.StatusCreated, err
+	j.ID = cmp.Or(j.ID, newID())
+	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j)
 }
 
 // ListExportJobs gets one page of export jobs.
 func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
-	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job",
-		values("cursor", q.Cursor, "limit", limitText(q.Limit)), q.Limit)
+	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
 // ExportJobs gets all export jobs, page by page. An error ends it.
@@ -56,15 +51,14 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob gets one export job. errors.Is(err, ErrNotFound) tells that there
-// is none. Only here has a job that succeeded its DownloadURL.
-func (c *Client) GetExportJob(ctx context.Context, id string) (j exportjob.Job, err error) {
-	return j, c.getOne(ctx, route{"get-export-job", http.MethodGet, general}, "/export_job/", id, &j)
+// GetExportJob gets one export job. If there is none, errors.Is(err, ErrNotFound).
+// Only this method returns the DownloadURL of a job that succeeded.
+func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
+	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
-// CancelExportJob ends an export job that has not ended. Of one that has
-// succeeded or failed errors.Is(err, ErrConflict); one that is cancelled already
-// stays so.
+// CancelExportJob cancels an export job. If it has succeeded or failed,
+// errors.Is(err, ErrConflict); if it is cancelled already, it stays so.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`

@@ -20,10 +20,10 @@ import (
 const fileOf = "0123456789"
 
 // exporting is a service with one job and its file. Each request for the file is
-// answered by the next of serve, the last again and again.
+// served by the next of serve, and all further ones by the last.
 type exporting struct {
 	t        *testing.T
-	job      string // the answer; %d is the number of the link
+	job      string // its JSON; %d is the number of the link
 	serve    []roundTrip
 	links    int
 	requests []string // for the file: number of the link and range
@@ -34,7 +34,7 @@ const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_byte
 func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == "service" {
 		e.links++
-		return answer(200, strings.Replace(e.job, "%d", fmt.Sprint(e.links), 1)), nil
+		return respond(200, strings.Replace(e.job, "%d", fmt.Sprint(e.links), 1)), nil
 	}
 	if r.Header.Get("Authorization") != "" || r.Header.Get("Accept-Encoding") != "identity" {
 		e.t.Errorf("the link was sent %v", r.Header)
@@ -43,7 +43,7 @@ func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.serve[min(len(e.requests), len(e.serve))-1](r)
 }
 
-// ranged answers with the file from the byte that is asked for, at most n bytes.
+// ranged returns the file from the byte that is asked for, at most n bytes.
 func ranged(n int) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		from := 0
@@ -58,7 +58,7 @@ func ranged(n int) roundTrip {
 }
 
 func fixed(status int, body string, header ...string) roundTrip {
-	return func(*http.Request) (*http.Response, error) { return answer(status, body, header...), nil }
+	return func(*http.Request) (*http.Response, error) { return respond(status, body, header...), nil }
 }
 
 // download gets the file of a service in fake time.
@@ -179,11 +179,11 @@ func TestAwaitsTheEndOfAnExportJob(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"succeeded", "failed", "cancelled"} {
 		synctest.Test(t, func(t *testing.T) {
-			answers := []string{"queued", "running", "running", last}
+			states := []string{"queued", "running", "running", last}
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-				status := answers[0]
-				answers = answers[1:]
-				return answer(200, `{"id":"j","status":"`+status+`"}`), nil
+				status := states[0]
+				states = states[1:]
+				return respond(200, `{"id":"j","status":"`+status+`"}`), nil
 			})})
 			if err != nil {
 				t.Fatal(err)

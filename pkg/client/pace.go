@@ -191,19 +191,23 @@ func (p *pacer) leave(t *ticket, status int, header http.Header) {
 			clear(r.used)
 		}
 	}
+	var until time.Duration
+	// Retry-After is in whole seconds, rounded up: a reset within the last of them is
+	// the exact time, and note has seen to it.
+	if wait := retryAfter(header, time.Now()); status == http.StatusTooManyRequests && !(told && now+wait-time.Second <= p.clock.begin(reset)) {
+		until = now + wait
+	}
 	limits, remaining := policies(header)
 	for _, c := range t.charges {
 		r := p.rules[c.key]
 		r.inFlight -= c.cost
+		r.until = max(r.until, until)
 		if r.limit == 0 {
 			r.limit = assumedLimit
 		}
 		if told {
 			r.note(c, status == http.StatusTooManyRequests, reset-1, limits, remaining)
 		}
-	}
-	if status == http.StatusTooManyRequests {
-		p.hold(t.charges, now, reset, told, retryAfter(header, time.Now()))
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -232,19 +236,6 @@ func (r *rule) note(c charge, refused bool, window int64, limits, remaining map[
 		if w < window-2 {
 			delete(r.used, w)
 		}
-	}
-}
-
-// hold stops the rules of a refused request for as long as Retry-After says.
-// That is in whole seconds, rounded up: a reset within the last of them is the
-// exact time, and note has seen to it.
-func (p *pacer) hold(charges []charge, now time.Duration, reset int64, told bool, wait time.Duration) {
-	if told && now+wait-time.Second <= p.clock.begin(reset) {
-		return
-	}
-	for _, c := range charges {
-		r := p.rules[c.key]
-		r.until = max(r.until, now+wait)
 	}
 }
 

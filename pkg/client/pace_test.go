@@ -29,7 +29,7 @@ type limited struct {
 	mu                sync.Mutex
 	accepted, refused int
 	perWindow         map[ratelimit.Window]int
-	unanswered        float64 // part of the requests whose answer is lost
+	unanswered        float64 // part of the requests whose response is lost
 }
 
 func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ahead ...time.Duration) *limited {
@@ -90,52 +90,56 @@ func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if !d.Allowed {
 		canonical.Set("Retry-After", "1")
-		return answerWith(429, `{}`, canonical), nil
+		return respondWith(429, `{}`, canonical), nil
 	}
 	if r.Method == http.MethodGet {
-		return answerWith(200, `{"data":[],"next_cursor":null}`, canonical), nil
+		return respondWith(200, `{"data":[],"next_cursor":null}`, canonical), nil
 	}
-	return answerWith(201, stored, canonical), nil
+	return respondWith(201, stored, canonical), nil
 }
 
-func answerWith(status int, body string, header http.Header) *http.Response {
+func respondWith(status int, body string, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}
 }
 
+const ms = time.Millisecond
+
+// paced are services and those who call them.
+var paced = map[string]struct {
+	goroutines, clients int
+	latency             time.Duration
+	ahead               []time.Duration
+	limits              ratelimit.Limits
+	strip               bool
+	unanswered          float64
+	rate                float64 // least part of the limit
+	refused             float64 // most part of the calls
+}{
+	"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
+	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
+	"a slow service":            {goroutines: 4, latency: 18 * ms, ahead: []time.Duration{0}},
+	"many goroutines":           {goroutines: 100, latency: 40 * ms, ahead: []time.Duration{0}},
+	"far away":                  {goroutines: 150, latency: 300 * ms, ahead: []time.Duration{0}},
+	"a clock that is ahead":     {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{370 * ms}},
+	"a clock that is far ahead": {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{time.Hour + 999*ms}},
+	"a clock that is behind":    {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{-12345 * ms}},
+	"instances that differ":     {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{0, 5 * ms, 12 * ms}},
+	"another limit":             {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 50}},
+	"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 1000, Requests: 60}},
+	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
+	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
+	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
+	// Others at the address cannot be seen until they have responses.
+	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
+	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
+}
+
 // The client runs at the limit and is not refused: whatever the difference of
-// the clocks, the time that an answer takes, and the number of goroutines.
+// the clocks, the time that a response takes, and the number of goroutines.
 func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
-	ms := time.Millisecond
-	for name, tt := range map[string]struct {
-		goroutines, clients int
-		latency             time.Duration
-		ahead               []time.Duration
-		limits              ratelimit.Limits
-		strip               bool
-		unanswered          float64
-		rate                float64 // least part of the limit
-		refused             float64 // most part of the calls
-	}{
-		"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
-		"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
-		"a slow service":            {goroutines: 4, latency: 18 * ms, ahead: []time.Duration{0}},
-		"many goroutines":           {goroutines: 100, latency: 40 * ms, ahead: []time.Duration{0}},
-		"far away":                  {goroutines: 150, latency: 300 * ms, ahead: []time.Duration{0}},
-		"a clock that is ahead":     {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{370 * ms}},
-		"a clock that is far ahead": {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{time.Hour + 999*ms}},
-		"a clock that is behind":    {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{-12345 * ms}},
-		"instances that differ":     {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{0, 5 * ms, 12 * ms}},
-		"another limit":             {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 50}},
-		"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 1000, Requests: 60}},
-		"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
-		"older headers alone":       {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
-		"lost answers":              {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-		// Others at the address cannot be seen until their requests are answered.
-		"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
-		"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
-	} {
+	for name, tt := range paced {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

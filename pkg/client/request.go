@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -29,30 +29,36 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 
 // getPage gets a page of a list with a limit, 0 for the service's default.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
-	if limit == 0 {
-		limit = defaultPage
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
 	}
-	_, err = c.do(ctx, call{route: r, path: path, query: query, records: int64(limit)}, &page)
+	_, err = c.do(ctx, call{route: r, path: path, query: query, records: int64(cmp.Or(limit, defaultPage))}, &page)
 	return page, err
 }
 
-// getOne gets what has an id.
-func (c *Client) getOne(ctx context.Context, r route, path, id string, out any) error {
-	// An id goes into the path: what cannot be one must not become another path.
+// getOne gets the record with an id.
+func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (one T, err error) {
+	// What is not an id must not become another path.
 	if err := record.CheckID(id); err != nil {
-		return &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
+		return one, &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}
-	_, err := c.do(ctx, call{route: r, path: path + id, records: 1}, out)
-	return err
+	_, err = c.do(ctx, call{route: r, path: path + id, records: 1}, &one)
+	return one, err
 }
 
-// post sends a body and returns the status of the response.
+// post sends a body and decodes the response into out.
 func (c *Client) post(ctx context.Context, r route, path string, body, out any) (status int, err error) {
 	k := call{route: r, path: path}
 	if k.body, err = encode(body); err != nil {
 		return 0, err
 	}
 	return c.do(ctx, k, out)
+}
+
+// create posts a record. created is false if the service had it already.
+func create[T any](ctx context.Context, c *Client, r route, path string, body any) (stored T, created bool, err error) {
+	status, err := c.post(ctx, r, path, body, &stored)
+	return stored, status == http.StatusCreated, err
 }
 
 // records walks pages from a cursor on.
@@ -81,7 +87,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	}
 }
 
-// values are query parameters of pairs of name and value, without those that
+// values returns query parameters of pairs of name and value, without those that
 // are empty.
 func values(pairs ...string) url.Values {
 	v := make(url.Values)
@@ -93,18 +99,5 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-func limitText(limit int) string {
-	if limit == 0 {
-		return ""
-	}
-	return strconv.Itoa(limit)
-}
-
-// newID makes the id of a record that was given none.
-func newID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("client: make an id: %w", err)
-	}
-	return id.String(), nil
-}
+// newID returns an id for a record that was given none.
+func newID() string { return uuid.Must(uuid.NewV7()).String() } // which never fails: package crypto/rand
