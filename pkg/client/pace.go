@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// assumedLimit is a rule's limit until a response has told it.
-	assumedLimit = 200
-
 	// cleanWindows is how many windows without a refusal it takes to give back
 	// one of the places that were left to others.
 	cleanWindows = 10
@@ -38,15 +34,14 @@ const (
 // as a refusal; then as many places are left free at the end of a window as
 // requests were refused, and given back one by one when no more are.
 //
-// One request of a class goes at a time until a response has told its limits.
+// Until a response has told a limit, one request goes at a time.
 type pacer struct {
 	base time.Time // of the client's clock, which no setting of the time moves
 
 	mu      sync.Mutex
 	clock   clock
-	rules   map[string]*rule
-	lines   map[string]chan struct{} // whoever is in one is next
-	changed chan struct{}            // closed when a response has come
+	rules   map[string]*rule // by charge.key
+	changed chan struct{}    // closed when a response has come
 }
 
 // charge is what a request costs of a rule.
@@ -58,7 +53,8 @@ type charge struct {
 
 // rule is the state of one rule.
 type rule struct {
-	limit    int64           // 0 until the first response, or none, has come
+	line     chan struct{}   // holds whoever is next
+	limit    int64           // 1 until a response has told it
 	inFlight int64           // cost of the requests that have no response yet
 	used     map[int64]int64 // by window, as the responses say
 	reserve  int64           // places left to others at the end of a window
@@ -66,147 +62,114 @@ type rule struct {
 	until    time.Duration   // nothing may go before this time
 }
 
-// ticket is a request that was let through.
-type ticket struct {
-	charges []charge
-	sent    time.Duration
-}
-
 func newPacer() *pacer {
-	return &pacer{base: time.Now(), rules: make(map[string]*rule), lines: make(map[string]chan struct{}), changed: make(chan struct{})}
+	return &pacer{base: time.Now(), rules: make(map[string]*rule), changed: make(chan struct{})}
 }
 
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
 
-// enter waits until a request may be sent. It fails when ctx is done, or at once
-// when the service has asked to wait for longer than most. leave must follow.
-// Requests whose last charge is of the same rule wait in line.
-func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration) (*ticket, *Error) {
-	line := p.line(charges[len(charges)-1].key)
+// rule returns the state of a charge's rule. The caller holds p.mu.
+func (p *pacer) rule(c charge) *rule {
+	r, ok := p.rules[c.key]
+	if !ok {
+		r = &rule{line: make(chan struct{}, 1), limit: 1, used: make(map[int64]int64)}
+		p.rules[c.key] = r
+	}
+	return r
+}
+
+// enter waits until a request may be sent, and returns the time. It fails when ctx
+// is done, or at once when the service has asked to wait for longer than most. leave
+// must follow. Requests whose last charge is of the same rule wait in line.
+func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration) (sent time.Duration, failure *Error) {
+	p.mu.Lock()
+	line := p.rule(charges[len(charges)-1]).line
+	p.mu.Unlock()
 	select {
 	case line <- struct{}{}:
 		defer func() { <-line }()
 	case <-ctx.Done():
-		return nil, &Error{Err: ctx.Err()}
+		return 0, &Error{Err: ctx.Err()}
 	}
 	for {
-		t, wait, changed := p.admit(charges)
-		if t != nil {
-			return t, nil
+		now, at, changed := p.admit(charges)
+		if changed == nil {
+			return now, nil
 		}
-		if wait > most {
-			return nil, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
+		var timeout <-chan time.Time // never, if only a response can make room
+		switch wait := at - now; {
+		case wait > most:
+			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
 				Detail: fmt.Sprintf("an earlier response asked to wait, for %s more", wait.Round(time.Second))}
-		}
-		var timeout <-chan time.Time
-		if wait > 0 {
+		case wait > 0:
 			timeout = time.After(wait)
 		}
 		select {
 		case <-timeout:
 		case <-changed:
 		case <-ctx.Done():
-			return nil, &Error{Err: ctx.Err()}
+			return 0, &Error{Err: ctx.Err()}
 		}
 	}
 }
 
-func (p *pacer) line(key string) chan struct{} {
+// admit counts a request as sent if it fits; changed is nil then. Otherwise it may fit
+// at a time, if that is after now, or when changed is closed.
+func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line, ok := p.lines[key]
-	if !ok {
-		line = make(chan struct{}, 1)
-		p.lines[key] = line
-	}
-	return line
-}
-
-// admit counts a request as sent if it fits. Otherwise it says when that may
-// change: after wait, if that is not 0, or when changed is closed.
-func (p *pacer) admit(charges []charge) (t *ticket, wait time.Duration, changed <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
+	now = p.now()
 	for _, c := range charges {
-		r := p.rule(c.key)
-		if ok, at := r.fits(c.cost, now, p.clock); !ok {
-			wait = max(wait, at-now)
+		room, end := p.rule(c).room(c.cost, now, p.clock)
+		if at = max(at, end); !room || end > now {
 			changed = p.changed
 		}
 	}
-	if changed != nil {
-		return nil, wait, changed
-	}
-	for _, c := range charges {
-		p.rules[c.key].inFlight += c.cost
-	}
-	return &ticket{charges: charges, sent: now}, 0, nil
-}
-
-func (p *pacer) rule(key string) *rule {
-	r, ok := p.rules[key]
-	if !ok {
-		r = &rule{used: make(map[int64]int64)}
-		p.rules[key] = r
-	}
-	return r
-}
-
-// fits reports whether a cost has room, or else at which time it may have,
-// which is not after now where only a response can tell.
-func (r *rule) fits(cost int64, now time.Duration, c clock) (ok bool, at time.Duration) {
-	switch {
-	case now < r.until:
-		return false, r.until
-	case r.limit == 0:
-		return r.inFlight == 0, now
-	}
-	room := r.limit - r.reserve
-	// What never fits goes alone; the service will say.
-	if cost > room {
-		cost = room
-	}
-	if r.inFlight+cost > room {
-		return false, now
-	}
-	first := c.window(now)
-	for window, used := range r.used {
-		if window >= first && used+r.inFlight+cost > room {
-			ok, at = false, max(at, c.begin(window+1))
+	if changed == nil {
+		for _, c := range charges {
+			p.rule(c).inFlight += c.cost
 		}
 	}
-	return at == 0, at
+	return now, at, changed
+}
+
+// room reports whether a cost fits beside the requests in flight, and returns the time
+// at which the windows have ended that it does not fit into.
+func (r *rule) room(cost int64, now time.Duration, c clock) (ok bool, at time.Duration) {
+	room := r.limit - r.reserve
+	cost = min(cost, room) + r.inFlight // what never fits goes alone; the service will say
+	at = r.until
+	for window, used := range r.used {
+		if used+cost > room {
+			at = max(at, c.begin(window+1))
+		}
+	}
+	return cost <= room, at
 }
 
 // leave takes note of the response to a request; header is nil if there was none.
-func (p *pacer) leave(t *ticket, status int, header http.Header) {
+func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	reset, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
+	now, refused := p.now(), status == http.StatusTooManyRequests
+	reset, err := parameter(header, "X-RateLimit-Reset", "")
 	told := err == nil && 0 < reset && reset < maxReset
-	if told && p.clock.observe(t.sent, now, reset) {
+	setBack := told && p.clock.observe(sent, now, reset)
+	if setBack {
 		for _, r := range p.rules {
 			clear(r.used)
 		}
 	}
-	var until time.Duration
-	// Retry-After is in whole seconds, rounded up: a reset within the last of them is
-	// the exact time, and note has seen to it.
-	if wait := retryAfter(header, time.Now()); status == http.StatusTooManyRequests && !(told && now+wait-time.Second <= p.clock.begin(reset)) {
-		until = now + wait
-	}
-	limits, remaining := policies(header)
-	for _, c := range t.charges {
-		r := p.rules[c.key]
+	wait := retryAfter(header, time.Now())
+	for _, c := range charges {
+		r := p.rule(c)
 		r.inFlight -= c.cost
-		r.until = max(r.until, until)
-		if r.limit == 0 {
-			r.limit = assumedLimit
+		// Retry-After is in whole seconds, rounded up: the end of a window is more exact.
+		if refused && (!told || wait > time.Second) {
+			r.until = max(r.until, now+wait)
 		}
-		if told {
-			r.note(c, status == http.StatusTooManyRequests, reset-1, limits, remaining)
+		if limit, left, ok := standing(header, c.rule); ok && told {
+			r.note(c.cost, refused, reset-1, limit, left)
 		}
 	}
 	close(p.changed)
@@ -214,15 +177,10 @@ func (p *pacer) leave(t *ticket, status int, header http.Header) {
 }
 
 // note takes over what a response says of a window.
-func (r *rule) note(c charge, refused bool, window int64, limits, remaining map[string]int64) {
-	limit, knowsLimit := limits[c.rule]
-	left, knowsLeft := remaining[c.rule]
-	if !knowsLimit || !knowsLeft || limit < 1 {
-		return
-	}
+func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left
-	if refused && left < c.cost {
+	if refused && left < cost {
 		used = limit // the service says to stop
 		r.reserve = min(r.reserve+1, limit/4)
 		r.refused = window
@@ -239,40 +197,22 @@ func (r *rule) note(c charge, refused bool, window int64, limits, remaining map[
 	}
 }
 
-// policies returns the limit of each rule, and what is left of it, by RateLimit-Policy
-// and RateLimit. Where a proxy has removed these, the X-RateLimit headers stand for
-// every rule: they tell of the tightest.
-func policies(header http.Header) (limits, remaining map[string]int64) {
-	limits, remaining = parameters(limitParameter, header.Get("RateLimit-Policy")), parameters(remainingParameter, header.Get("RateLimit"))
-	if len(limits) > 0 && len(remaining) > 0 {
-		return limits, remaining
-	}
-	limit, errLimit := strconv.ParseInt(header.Get("X-RateLimit-Limit"), 10, 64)
-	left, errLeft := strconv.ParseInt(header.Get("X-RateLimit-Remaining"), 10, 64)
+// standing returns the limit of a rule, and what is left of it, by RateLimit-Policy and
+// RateLimit. Where a proxy has removed these, the X-RateLimit headers stand for every
+// rule: they tell of the tightest.
+func standing(header http.Header, rule string) (limit, left int64, ok bool) {
+	limit, errLimit := parameter(header, "RateLimit-Policy", `"`+rule+`";q=`)
+	left, errLeft := parameter(header, "RateLimit", `"`+rule+`";r=`)
 	if errLimit != nil || errLeft != nil {
-		return nil, nil
+		limit, errLimit = parameter(header, "X-RateLimit-Limit", "")
+		left, errLeft = parameter(header, "X-RateLimit-Remaining", "")
 	}
-	limits, remaining = make(map[string]int64), make(map[string]int64)
-	for _, rule := range []string{"records", "imports", "requests"} {
-		limits[rule], remaining[rule] = limit, left
-	}
-	return limits, remaining
+	return limit, left, errLimit == nil && errLeft == nil && limit > 0
 }
 
-// Parameters of an item of a list such as "records";r=150;t=1, "requests";r=199;t=1.
-var (
-	limitParameter     = regexp.MustCompile(`"(\w+)"[^,]*;\s*q=(\d+)`)
-	remainingParameter = regexp.MustCompile(`"(\w+)"[^,]*;\s*r=(\d+)`)
-)
-
-// parameters returns the numbers of a parameter by item. What it cannot read it
-// leaves out.
-func parameters(parameter *regexp.Regexp, list string) map[string]int64 {
-	found := make(map[string]int64)
-	for _, item := range parameter.FindAllStringSubmatch(list, -1) {
-		if n, err := strconv.ParseInt(item[2], 10, 64); err == nil {
-			found[item[1]] = n
-		}
-	}
-	return found
+// parameter returns the number in a header that follows a prefix.
+func parameter(header http.Header, name, prefix string) (n int64, err error) {
+	_, text, _ := strings.Cut(header.Get(name), prefix)
+	_, err = fmt.Sscan(text, &n)
+	return n, err
 }

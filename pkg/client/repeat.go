@@ -24,7 +24,7 @@ type response struct {
 // may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges := k.charges()
-	t, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
+	sent, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
 	if failure != nil {
 		failure.Route = k.route.name
 		return failure
@@ -33,7 +33,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.MaxElapsed)
 	defer cancel()
 	for {
-		got, failure := c.try(bounded, *k, t)
+		got, failure := c.try(bounded, *k, charges, sent)
 		failure = read(got, failure)
 		tries.count++
 		if failure == nil {
@@ -47,7 +47,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			return failure
 		}
 		var late *Error
-		if t, late = c.pace.enter(bounded, charges, c.cfg.MaxElapsed); late != nil {
+		if sent, late = c.pace.enter(bounded, charges, c.cfg.MaxElapsed); late != nil {
 			if ctx.Err() != nil {
 				failure.Err, failure.retryable = ctx.Err(), false
 			}
@@ -62,21 +62,21 @@ func (c *Client) report(t Try) {
 	}
 }
 
-// try makes one request, which the pacer has let through with t. The failure is nil
-// for a status below 300.
-func (c *Client) try(ctx context.Context, k call, t *ticket) (got response, failure *Error) {
+// try makes one request, which the pacer has admitted at the time sent. The failure
+// is nil for a status below 300.
+func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
-	sent := time.Now()
+	began := time.Now()
 	got, failure = c.send(ctx, k)
-	c.pace.leave(t, got.status, got.header)
+	c.pace.leave(charges, sent, got.status, got.header)
 	switch {
 	case failure == nil && got.status < http.StatusMultipleChoices:
 		return got, nil
 	case failure == nil:
 		return got, errorOf(got)
 	case ctx.Err() != nil:
-		failure = &Error{Err: fmt.Errorf("no whole response within %s: %w", time.Since(sent).Round(time.Millisecond), ctx.Err()), retryable: true}
+		failure = &Error{Err: fmt.Errorf("no whole response within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err()), retryable: true}
 	}
 	failure.RetryAfter = retryAfter(got.header, time.Now())
 	return got, failure
