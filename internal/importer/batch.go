@@ -4,25 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/client"
 )
 
-// maxAhead is how many batches for each worker may be sent while an earlier batch
-// is not.
-const maxAhead = 16
-
 // batch is what one worker sends at a time.
 type batch struct {
 	records []record
-	line    int64 // where the last of them begins
-	offset  int64 // where the last of them ends, in bytes of the file
 
-	// The results, once sent is closed.
-	sent    chan struct{}
-	err     error // some records have no final result
+	// The results. They are final if sent is set.
+	sent    bool
 	counts  Counts
 	rejects []reject
 }
@@ -30,43 +24,50 @@ type batch struct {
 // events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == "events" }
 
-// read passes batches of the records that begin after the line done to give.
-func (im *importer) read(file io.Reader, done int64, give func(*batch) error) error {
-	records, err := openRecords(file, im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
-	if err != nil {
-		return err
+// perCall returns the most records of a call.
+func (o Options) perCall() int {
+	if o.OneByOne || !o.events() {
+		return 1
 	}
-	most := client.MaxBatchEvents
-	if im.OneByOne || !im.events() {
-		most = 1
+	return client.MaxBatchEvents
+}
+
+// split returns batches of the records that one call each can send.
+func (im *importer) split(records []record) (round []*batch) {
+	most, size := im.perCall(), 0
+	for i, rec := range records {
+		size += sizeOf(rec.event)
+		if i%most == 0 || size > client.MaxBatchBytes {
+			round, size = append(round, new(batch)), sizeOf(rec.event)
+		}
+		last := round[len(round)-1]
+		last.records = append(last.records, rec)
 	}
-	b, size := &batch{sent: make(chan struct{})}, 0
-	for {
-		rec, err := records.read()
-		if err != nil && err != io.EOF {
-			return fmt.Errorf("read %s: %w", im.Path, err)
-		}
-		recordSize := sizeOf(rec.event)
-		if n := len(b.records); n > 0 && (err == io.EOF || n == most || size+recordSize > client.MaxBatchBytes) {
-			if err := give(b); err != nil {
-				return err
-			}
-			b, size = &batch{sent: make(chan struct{})}, 0
-		}
-		switch {
-		case err == io.EOF:
-			return nil
-		case rec.Line > done:
-			b.records, b.line, b.offset = append(b.records, rec), rec.Line, rec.Offset
-			size += recordSize
-		}
-	}
+	return round
 }
 
 // sizeOf returns at least the bytes that an event takes in a batch: six for each
 // character of the name, which JSON may escape, and the names of the members.
 func sizeOf(e client.NewEvent) int {
 	return len(e.Attributes) + 6*len(e.Name) + len(e.ID) + len(e.EntityID) + 128
+}
+
+// sendAll sends batches at the same time. After the first error it begins no further
+// one; those that were begun before end.
+func (im *importer) sendAll(ctx context.Context, round []*batch) error {
+	g, going := errgroup.WithContext(ctx)
+	g.SetLimit(im.Workers)
+	for _, b := range round {
+		g.Go(func() error {
+			err := going.Err()
+			if err == nil {
+				err = im.send(ctx, b)
+			}
+			b.sent = err == nil
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // send sends the records of a batch and stores their results in it. An error means
@@ -80,41 +81,27 @@ func (im *importer) send(ctx context.Context, b *batch) error {
 		}
 		good = append(good, rec)
 	}
-	b.records = nil // batches that wait for an earlier one need little memory
-	if len(good) > 1 {
-		if done, err := im.sendTogether(ctx, b, good); done || err != nil {
-			return err
-		}
+	switch {
+	case len(good) == 0:
+		return nil
+	case im.perCall() == 1:
+		counts, err := im.sendOne(ctx, good[0])
+		return b.note(good[0], counts, err)
 	}
-	for _, rec := range good {
-		counts, err := im.sendOne(ctx, rec)
-		if err := b.note(rec, counts, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sendTogether creates events in one call. It returns false if the service rejects
-// the call as a whole, which does not say which event is at fault.
-func (im *importer) sendTogether(ctx context.Context, b *batch, list []record) (done bool, err error) {
-	events := make([]client.NewEvent, len(list))
-	for i, rec := range list {
+	events := make([]client.NewEvent, len(good))
+	for i, rec := range good {
 		events[i] = rec.event
 	}
 	results, err := im.client.CreateEvents(ctx, events)
 	if err != nil {
-		if rejection(err) != nil {
-			err = nil
-		}
-		return false, err
+		return err
 	}
 	for i, r := range results {
-		if err := b.note(list[i], created(r.Created), r.Err); err != nil {
-			return false, err
+		if err := b.note(good[i], created(r.Created), r.Err); err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // sendOne sends one record. With Update it merges an entity that is rejected
@@ -156,12 +143,11 @@ func (b *batch) note(rec record, counts Counts, err error) error {
 		b.counts.add(counts)
 		return nil
 	}
-	e := rejection(err)
-	if e == nil {
-		return err
+	if e := rejection(err); e != nil {
+		b.reject(rec, reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
+		return nil
 	}
-	b.reject(rec, reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
-	return nil
+	return err
 }
 
 func (b *batch) reject(rec record, r reject) {

@@ -17,16 +17,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"sluice/internal/journal"
 	"sluice/internal/progress"
 	"sluice/pkg/client"
 	"sluice/pkg/recordfile"
 )
 
-// markInterval is how often an import saves how far it is.
-const markInterval = 200 * time.Millisecond
+// perRound is how many batches each worker sends before the results are committed.
+const perRound = 8
 
 // Options say what to import, and how.
 type Options struct {
@@ -98,7 +96,7 @@ type importer struct {
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
-	mu     sync.Mutex // while workers run, guards:
+	mu     sync.Mutex // of run, for state; guards:
 	mark   mark
 	offset int64 // where the last record that is dealt with ends, in bytes of the file
 }
@@ -183,46 +181,25 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	return im.journal.Finish()
 }
 
-// run sends what is not done yet. A reader makes batches, workers send them, and
-// commit deals with the results in the order of the file. The first error stops
-// them all.
+// run sends what is not done yet in rounds: it reads records, sends them in batches
+// at the same time, and commits the results in the order of the file.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, im.rejects.close()) }()
 	defer progress.Start(stderr, im.Resource, im.state)()
-
-	// Workers tend to end together, because the server gathers writers; a queue of
-	// one batch for each keeps them from waiting for the reader.
-	queue, order := make(chan *batch, im.Workers), make(chan *batch, maxAhead*im.Workers)
-	hash, done := sha256.New(), im.mark.Line
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(order)
-		defer close(queue)
-		return im.read(io.TeeReader(file, hash), done, func(b *batch) error {
-			for _, to := range []chan<- *batch{queue, order} { // a batch in order is sure to be sent
-				select {
-				case to <- b:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			return nil
-		})
-	})
-	for range im.Workers {
-		g.Go(func() error {
-			for b := range queue {
-				b.err = im.send(ctx, b)
-				close(b.sent)
-				if b.err != nil {
-					return nil // commit returns the error once it gets to b
-				}
-			}
-			return nil
-		})
+	hash := sha256.New()
+	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
+	for err == nil {
+		var list []record
+		list, err = im.read(records)
+		round := im.split(list)
+		if sendErr := im.sendAll(ctx, round); sendErr != nil {
+			err = sendErr
+		}
+		if commitErr := im.commit(round); commitErr != nil {
+			err = errors.Join(err, commitErr)
+		}
 	}
-	g.Go(func() error { return im.commit(order) })
-	if err := errors.Join(g.Wait(), im.save()); err != nil {
+	if err != io.EOF {
 		return err
 	}
 	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
@@ -231,39 +208,41 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (
 	return nil
 }
 
-// commit deals with the results of batches in the order of the file.
-func (im *importer) commit(order <-chan *batch) error {
-	var saved time.Time
-	for b := range order {
-		<-b.sent
-		if b.err != nil {
-			return b.err
+// read returns the records of the next round. The error is io.EOF after the last one.
+func (im *importer) read(records *recordReader) (list []record, err error) {
+	batches := perRound * im.Workers
+	for size := 0; len(list) < batches*im.perCall() && size < batches*client.MaxBatchBytes; {
+		rec, err := records.read()
+		switch {
+		case err == io.EOF:
+			return list, err
+		case err != nil:
+			return list, fmt.Errorf("read %s: %w", im.Path, err)
+		case rec.Line > im.mark.Line:
+			list, size = append(list, rec), size+sizeOf(rec.event)
+		}
+	}
+	return list, nil
+}
+
+// commit writes down the results of the batches up to the first that was not sent:
+// the rejects, and then in the journal how far the import is.
+func (im *importer) commit(round []*batch) error {
+	for _, b := range round {
+		if !b.sent {
+			break
 		}
 		if err := im.rejects.write(b.rejects); err != nil {
 			return fmt.Errorf("write the reject file: %w", err)
 		}
+		last := b.records[len(b.records)-1]
 		im.mu.Lock()
-		im.mark.Line, im.mark.Rejects, im.offset = b.line, im.rejects.written(), b.offset
+		im.mark.Line, im.mark.Rejects, im.offset = last.Line, im.rejects.written(), last.Offset
 		im.mark.Counts.add(b.counts)
 		im.mu.Unlock()
-		if time.Since(saved) >= markInterval {
-			saved = time.Now()
-			if err := im.save(); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
-}
-
-// save writes to the journal how far the import is. What it says of the reject file
-// is on the disk by then.
-func (im *importer) save() error {
 	if im.journal == nil {
 		return nil
-	}
-	if err := im.rejects.sync(); err != nil {
-		return err
 	}
 	return im.journal.Save(im.mark)
 }

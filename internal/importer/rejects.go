@@ -104,7 +104,7 @@ func (r *rejectFile) written() written {
 	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// write adds records.
+// write adds records. They are on the disk when it returns.
 func (r *rejectFile) write(list []reject) error {
 	if len(list) == 0 {
 		return nil
@@ -124,8 +124,10 @@ func (r *rejectFile) write(list []reject) error {
 	}
 	r.size += int64(b.Len())
 	r.sum.Write(b.Bytes()) //nolint:errcheck // it never fails: package hash
-	_, err := r.file.Write(b.Bytes())
-	return err
+	if _, err := r.file.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return r.file.Sync()
 }
 
 // create creates the file, or opens an empty one.
@@ -138,14 +140,6 @@ func (r *rejectFile) create() (err error) {
 		err = fmt.Errorf("%s was created by another program", r.path)
 	}
 	return err
-}
-
-// sync forces what was written to the disk.
-func (r *rejectFile) sync() error {
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Sync()
 }
 
 // close closes the file.
