@@ -3,12 +3,12 @@
 package exporter
 
 import (
-	"bufio"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	}
 	defer func() { err = errors.Join(err, ex.journal.Close()) }()
 	if ex.resumed = ex.journal.ID != ""; !ex.resumed {
-		if err := ex.journal.Begin(); err != nil {
+		if err := ex.begin(); err != nil {
 			return j, err
 		}
 	}
@@ -100,28 +100,37 @@ func (ex *exporter) cancel(ctx context.Context) error {
 	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
 }
 
+// begin begins the export anew, with nothing downloaded.
+func (ex *exporter) begin() error {
+	ex.resumed = false
+	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return ex.journal.Begin()
+}
+
 // run waits for the job, downloads what is missing of its file and delivers it.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
 		return j, err
 	}
-	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
-	if !ex.resumed {
-		flags |= os.O_TRUNC
-	}
-	part, err := os.OpenFile(ex.part, flags, 0o600)
+	part, err := os.OpenFile(ex.part, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return j, err
 	}
-	defer part.Close() //nolint:errcheck // download has synced it
-	if err := ex.download(ctx, j, part); err != nil {
-		return j, err
+	defer part.Close()                                      //nolint:errcheck // download has synced it
+	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // it ends what reads a large file
+	if err = ex.download(ctx, j, part); err == nil {
+		err = check(ctx, j, part)
 	}
-	if err := check(ctx, j, part); err != nil {
-		return j, err
+	if err == nil {
+		err = ex.deliver(part)
 	}
-	return j, ex.deliver(ctx, part)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return j, err
 }
 
 // await creates the job, or finds the one of an earlier run, and waits for its
@@ -146,10 +155,9 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 			return exportjob.Job{}, fmt.Errorf("the export job %s", ending(j))
 		}
 		fmt.Fprintf(ex.stderr, "The export job of the earlier run %s; beginning a new one.\n", ending(j))
-		if err := ex.journal.Begin(); err != nil {
+		if err := ex.begin(); err != nil {
 			return exportjob.Job{}, err
 		}
-		ex.resumed = false
 	}
 }
 
@@ -176,26 +184,21 @@ func jobState(j *exportjob.Job) progress.State {
 
 // download appends to part what it lacks of the file of j.
 func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
-	size := func() int64 {
-		info, err := part.Stat()
-		if err != nil {
-			return 0
-		}
-		return info.Size()
+	have, err := part.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
 	}
-	if size() > *j.SizeBytes { // of another job
-		if err := part.Truncate(0); err != nil {
-			return err
-		}
-	}
-	have := size()
 	if have > 0 {
 		fmt.Fprintf(ex.stderr, "Continuing after byte %d of %d.\n", have, *j.SizeBytes)
 	}
-	defer progress.Start(ex.stderr, "KB", func() progress.State {
-		n := size()
+	stop := progress.Start(ex.stderr, "KB", func() progress.State {
+		var n int64
+		if info, err := part.Stat(); err == nil {
+			n = info.Size()
+		}
 		return progress.State{Done: n >> 10, Part: float64(n) / float64(max(*j.SizeBytes, 1)), Details: "downloaded"}
-	})()
+	})
+	defer stop()
 	if _, err := ex.client.DownloadExport(ctx, j.ID, have, part); err != nil {
 		return err
 	}
@@ -205,30 +208,26 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 // check returns an error, and empties part, if it is not what j wrote: if a checksum
 // is wrong, something is not a record, or their number is not that of j.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
-	records, err := countRecords(ctx, j, part)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err == nil && records != j.RecordsWritten:
+	records, err := countRecords(j, part)
+	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
-	if err != nil { // the next run downloads all of it again
-		return errors.Join(fmt.Errorf("the file is not what the job wrote: %w", err), part.Truncate(0))
+	if err != nil && ctx.Err() == nil { // the next run downloads all of it again
+		err = errors.Join(fmt.Errorf("the file is not what the job wrote: %w", err), part.Truncate(0))
 	}
-	return nil
+	return err
 }
 
 // countRecords reads all records in part.
-func countRecords(ctx context.Context, j exportjob.Job, part *os.File) (records int64, err error) {
-	plain, err := unpacked(ctx, part)
-	if err != nil {
+func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
 	columns := entity.Columns()
 	if j.Resource == exportjob.Event {
 		columns = event.Columns()
 	}
-	file, err := recordfile.NewReader(plain, j.Format, columns)
+	file, err := recordfile.NewReader(part, j.Format, columns)
 	if err != nil {
 		return 0, err
 	}
@@ -247,15 +246,15 @@ func countRecords(ctx context.Context, j exportjob.Job, part *os.File) (records 
 }
 
 // deliver moves part to the path of the export, or writes it there.
-func (ex *exporter) deliver(ctx context.Context, part *os.File) error {
+func (ex *exporter) deliver(part *os.File) error {
 	if !ex.Unpack && ex.Path != "-" {
 		return os.Rename(part.Name(), ex.Path)
 	}
-	open := packed
-	if ex.Unpack {
-		open = unpacked
+	_, err := part.Seek(0, io.SeekStart)
+	var in io.Reader = part
+	if ex.Unpack && err == nil {
+		in, err = gzip.NewReader(part)
 	}
-	in, err := open(ctx, part)
 	if err != nil {
 		return err
 	}
@@ -276,28 +275,3 @@ func (ex *exporter) deliver(ctx context.Context, part *os.File) error {
 	}
 	return errors.Join(os.Rename(plain.Name(), ex.Path), os.Remove(part.Name()))
 }
-
-// packed returns a reader of all of part that fails once ctx is done: large files
-// take long.
-func packed(ctx context.Context, part *os.File) (io.Reader, error) {
-	_, err := part.Seek(0, io.SeekStart)
-	return readerFunc(func(p []byte) (int, error) {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return part.Read(p)
-	}), err
-}
-
-// unpacked is packed without the compression.
-func unpacked(ctx context.Context, part *os.File) (io.Reader, error) {
-	in, err := packed(ctx, part)
-	if err != nil {
-		return nil, err
-	}
-	return gzip.NewReader(bufio.NewReaderSize(in, 64<<10))
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
