@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -112,31 +111,19 @@ func checkImport(o *importer.Options, format string) (err error) {
 		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
 		return nil
 	}
-	info, err := os.Stat(o.Path)
+	// Whatever name a file is imported by, it has one journal.
+	file, err := filepath.EvalSymlinks(o.Path)
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if !info.Mode().IsRegular() {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return usageError("%s is not a regular file, so it can have no journal; import it by - from standard input", o.Path)
-	}
-	file, err := followLink(o.Path)
-	if err != nil {
-		return usageError("%w", err)
 	}
 	o.Rejects, o.Journal = cmp.Or(o.Rejects, file+".rejects.ndjson"), cmp.Or(o.Journal, file+".sluice-import")
 	if sameFile(o.Path, o.Rejects) || sameFile(o.Path, o.Journal) || sameFile(o.Rejects, o.Journal) {
 		return usageError("the file, its journal and the reject file must be three")
 	}
 	return nil
-}
-
-// followLink returns path, or if it is a symbolic link, the path of the file that it
-// leads to: whatever name a file is imported by, it has one journal.
-func followLink(path string) (string, error) {
-	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return path, err
-	}
-	return filepath.EvalSymlinks(path)
 }
 
 // sameFile reports whether two paths name one file, which need not exist.

@@ -1,10 +1,10 @@
 // Package journal keeps the files by which commands continue after they were
 // stopped or killed.
 //
-// A journal has one JSON object a line. The first line says what the task is and
-// is on the disk before the task begins. Each further line is a mark: how far the
-// task is. Marks only save work, because a task that continues behind an earlier
-// mark finds its later steps done; one that a kill cut off is ignored.
+// A journal has one JSON object a line, which is on the disk before the task goes
+// on. The first line says what the task is. Each further line is a mark: how far
+// the task is. Marks only save work, because a task that continues behind an
+// earlier mark finds its later steps done; one that a kill cut off is ignored.
 package journal
 
 import (
@@ -21,9 +21,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// syncInterval is how often marks are forced to the disk.
-const syncInterval = 2 * time.Second
-
 // Journal is the journal of one task, which no other process has open at the same
 // time. It is not safe for concurrent use.
 type Journal struct {
@@ -34,7 +31,6 @@ type Journal struct {
 	task    json.RawMessage
 	lock    *flock.Flock
 	file    *os.File
-	synced  time.Time
 }
 
 // line is a line of a journal. Lines are read one over the other: what a line
@@ -134,8 +130,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task anew, with a new ID and no mark. The journal is on the disk
-// when Begin returns.
+// Begin begins the task anew, with a new ID and no mark.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -144,11 +139,11 @@ func (j *Journal) Begin() error {
 	if err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
-	j.ID, j.FinishedAt, j.synced = id.String(), nil, time.Time{}
+	j.ID, j.FinishedAt = id.String(), nil
 	return j.append(line{Version: version, Command: j.command, ID: j.ID, Task: j.task})
 }
 
-// Save adds a mark. It may reach the disk up to syncInterval later.
+// Save adds a mark.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {
@@ -157,21 +152,21 @@ func (j *Journal) Save(mark any) error {
 	return j.append(line{Mark: text})
 }
 
-// Finish says that the task is finished. It is on the disk when Finish returns.
+// Finish says that the task is finished.
 func (j *Journal) Finish() error {
 	now := time.Now().UTC().Truncate(time.Second)
-	j.FinishedAt, j.synced = &now, time.Time{}
+	j.FinishedAt = &now
 	return j.append(line{FinishedAt: &now})
 }
 
-// append writes a line, and forces it to the disk if that is due.
+// append writes a line. It is on the disk when append returns.
 func (j *Journal) append(l line) error {
 	text, err := json.Marshal(l)
 	if err == nil {
 		_, err = j.file.Write(append(text, '\n'))
 	}
-	if now := time.Now(); err == nil && now.Sub(j.synced) > syncInterval {
-		err, j.synced = j.file.Sync(), now
+	if err == nil {
+		err = j.file.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -41,8 +40,7 @@ func Start(out io.Writer, noun string, state func() State) (stop func()) {
 		interval = barInterval
 	}
 	stopped := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	go func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
@@ -53,10 +51,9 @@ func Start(out io.Writer, noun string, state func() State) (stop func()) {
 				return
 			}
 		}
-	})
+	}()
 	return func() {
-		close(stopped)
-		wg.Wait()
+		stopped <- struct{}{} // received between two states
 		if d.terminal {
 			fmt.Fprint(d.out, clearLine)
 		}
