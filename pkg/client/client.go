@@ -69,7 +69,7 @@ type Try struct {
 	Route  string // such as create-event
 	Number int    // of the call's tries, from 1
 	Status int    // of the response; 0 if there was none
-	Err    error  // nil if the try succeeded
+	Err    *Error // nil if the try succeeded
 }
 
 // Client calls one service. It is safe for concurrent use, and meant to be
@@ -103,6 +103,9 @@ func New(baseURL string, cfg Config) (*Client, error) {
 	cfg.MinBackoff = cmp.Or(cfg.MinBackoff, DefaultMinBackoff)
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, DefaultMaxBackoff)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "sluice-client")
+	if cfg.OnTry == nil {
+		cfg.OnTry = func(Try) {}
+	}
 	if cfg.Transport == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = transport.MaxIdleConns

@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,38 +86,38 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// ended returns e, and makes it say so if the reason is that ctx is done.
+func (e *Error) ended(ctx context.Context) *Error {
+	if err := ctx.Err(); err != nil {
+		e.Err, e.retryable = err, false
+	}
+	return e
+}
+
 // errorOf returns the error that a response of status 300 or above describes.
 func errorOf(got response) *Error {
-	e := statusError(got.status)
-	e.RetryAfter, e.RequestID = retryAfter(got.header, time.Now()), got.header.Get("Apigw-Requestid")
-	if got.status < http.StatusBadRequest {
-		e.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", got.header.Get("Location"))
-		return e
-	}
 	var p struct {
 		api.Problem
 		Message string `json:"message"` // of API Gateway's own errors
 	}
-	if err := json.Unmarshal(got.body, &p); err != nil {
-		e.Detail = fmt.Sprintf("the response is not a problem of this API: %.200q", got.body)
-		return e
+	err := json.Unmarshal(got.body, &p)
+	switch p.Detail = cmp.Or(p.Detail, p.Message); {
+	case got.status < http.StatusBadRequest:
+		p.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", got.header.Get("Location"))
+	case err != nil:
+		p.Detail = fmt.Sprintf("the response is not a problem of this API: %.200q", got.body)
 	}
-	p.Detail = cmp.Or(p.Detail, p.Message)
-	e.describe(p.Problem)
+	p.Instance = cmp.Or(p.Instance, got.header.Get("Apigw-Requestid"))
+	e := newError(got.status, p.Problem)
+	e.RetryAfter = retryAfter(got.header, time.Now())
 	return e
 }
 
-// statusError returns the error of a status of 300 or above.
-func statusError(status int) *Error {
+// newError returns the error of a status of 300 or above and a problem.
+func newError(status int, p api.Problem) *Error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
-	return &Error{Status: status, retryable: retryable}
-}
-
-// describe sets what p says about the error.
-func (e *Error) describe(p api.Problem) {
-	e.Code, e.Detail, e.Fields = p.Code, p.Detail, p.Errors
-	e.RequestID = cmp.Or(p.Instance, e.RequestID)
+	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
 // maxRetryAfter is the longest wait that retryAfter returns. A longer one makes no

@@ -113,18 +113,11 @@ func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventRe
 	}
 	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
 		batch, err := readResults(got.body, len(pending))
-		switch {
-		case err == nil:
-			left, failure := takeResults(results, pending, batch, failure)
-			if len(left) < len(pending) {
-				// What could be encoded with others can be without them.
-				pending = left
-				k.body, _ = encodeEvents(events, pending)
-			}
-			return failure
-		case failure == nil:
-			return &Error{Err: err, retryable: true}
+		if err != nil {
+			return cmp.Or(failure, &Error{Err: err, retryable: true})
 		}
+		pending, failure = takeResults(results, pending, batch, failure)
+		k.body, _ = encodeEvents(events, pending) // what could be encoded with others can be without them
 		return failure
 	})
 	if err != nil {
@@ -157,7 +150,7 @@ func readResults(body []byte, n int) ([]api.BatchResult, error) {
 		return nil, fmt.Errorf("the response has %d results for %d events", len(batch.Results), n)
 	}
 	for i, r := range batch.Results {
-		if r.Index != i || r.Status < http.StatusBadRequest && r.Event == nil {
+		if r.Index != i || r.Event == nil && r.Problem == nil {
 			return nil, fmt.Errorf("result %d of the response is not of an event", i)
 		}
 	}
@@ -169,14 +162,11 @@ func readResults(body []byte, n int) ([]api.BatchResult, error) {
 func takeResults(results []EventResult, pending []int, got []api.BatchResult, whole *Error) (left []int, failure *Error) {
 	for i, index := range pending {
 		r := got[i]
-		if r.Status < http.StatusBadRequest {
+		if r.Event != nil {
 			results[index] = EventResult{Event: *r.Event, Created: r.Status == http.StatusCreated}
 			continue
 		}
-		e := statusError(r.Status)
-		if r.Problem != nil {
-			e.describe(*r.Problem)
-		}
+		e := newError(r.Status, *r.Problem)
 		e.Route, e.Tries = "create-events", 1
 		if whole != nil {
 			e.RequestID, e.RetryAfter = whole.RequestID, whole.RetryAfter

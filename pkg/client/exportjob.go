@@ -103,7 +103,7 @@ const downloadRoute = "download"
 // goes on where it stopped, with a new link. It ends with the last error after
 // Config.MaxTries tries in a row, or Config.MaxElapsed, that brought no byte more.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
-	tries := retries{cfg: c.cfg, since: time.Now()}
+	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
 		j, err := c.GetExportJob(ctx, id)
 		if err != nil {
@@ -112,18 +112,18 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 		if err := downloadable(j, offset+written); err != nil {
 			return written, err
 		}
-		n, failure := c.fetch(ctx, j, offset+written, w, min(c.cfg.TryTimeout, c.cfg.MaxElapsed-time.Since(tries.since)))
+		n, failure := c.fetch(ctx, j, offset+written, w, min(c.cfg.TryTimeout, time.Until(tries.deadline)))
 		written += n
 		if failure == nil {
 			return written, nil
 		}
 		if n > 0 {
-			tries.count, tries.since = 0, time.Now()
+			tries.count, tries.deadline = 0, time.Now().Add(c.cfg.MaxElapsed)
 		}
 		tries.count++
 		failure.Route, failure.Tries = downloadRoute, tries.count
 		if !tries.pause(ctx, failure) {
-			return written, failure
+			return written, failure.ended(ctx)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func downloadable(j exportjob.Job, offset int64) error {
 	switch {
 	case j.Status != exportjob.Succeeded:
 		e.Detail = fmt.Sprintf("the export job is %s, so there is no file", j.Status)
-	case j.DownloadURL == nil && j.Error != nil:
+	case j.Error != nil:
 		e.Detail = *j.Error
 	case j.DownloadURL == nil || j.SizeBytes == nil:
 		e.Detail = "the export job names no file"
@@ -187,8 +187,6 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	switch {
 	case err == nil:
 		return written, nil
-	case ctx.Err() != nil:
-		return written, &Error{Err: ctx.Err()}
 	case tryCtx.Err() != nil:
 		err = context.Cause(tryCtx)
 	case err == io.EOF:

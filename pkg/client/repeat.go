@@ -29,36 +29,28 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 		failure.Route = k.route.name
 		return failure
 	}
-	tries := retries{cfg: c.cfg, since: time.Now()}
-	bounded, cancel := context.WithTimeout(ctx, c.cfg.MaxElapsed)
+	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
+	bounded, cancel := context.WithDeadline(ctx, tries.deadline)
 	defer cancel()
 	for {
 		got, failure := c.try(bounded, *k, charges, sent)
 		failure = read(got, failure)
 		tries.count++
+		if failure != nil {
+			failure.Route, failure.Tries = k.route.name, tries.count
+			failure.Status = cmp.Or(failure.Status, got.status)
+		}
+		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure})
 		if failure == nil {
-			c.report(Try{Route: k.route.name, Number: tries.count, Status: got.status})
 			return nil
 		}
-		failure.Route, failure.Tries = k.route.name, tries.count
-		failure.Status = cmp.Or(failure.Status, got.status)
-		c.report(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure})
 		if !tries.pause(ctx, failure) {
-			return failure
+			return failure.ended(ctx)
 		}
 		var late *Error
 		if sent, late = c.pace.enter(bounded, charges, c.cfg.MaxElapsed); late != nil {
-			if ctx.Err() != nil {
-				failure.Err, failure.retryable = ctx.Err(), false
-			}
-			return failure
+			return failure.ended(ctx)
 		}
-	}
-}
-
-func (c *Client) report(t Try) {
-	if c.cfg.OnTry != nil {
-		c.cfg.OnTry(t)
 	}
 }
 
@@ -120,26 +112,20 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 
 // retries bounds the tries of a call.
 type retries struct {
-	cfg   Config
-	count int       // tries so far
-	since time.Time // from which MaxElapsed counts
+	cfg      Config
+	count    int       // tries so far
+	deadline time.Time // after MaxElapsed
 }
 
 // pause waits until the next try. It returns false if there is none: failure is
-// final, a bound is reached or ctx is done, which failure then says.
+// final, a bound is reached or ctx is done.
 func (r *retries) pause(ctx context.Context, failure *Error) bool {
-	if ctx.Err() == nil {
-		wait := failure.RetryAfter + r.cfg.backoff(r.count)
-		if !failure.retryable || r.count >= r.cfg.MaxTries || time.Since(r.since)+wait >= r.cfg.MaxElapsed {
-			return false
-		}
-		sleep(ctx, wait)
-	}
-	if err := ctx.Err(); err != nil {
-		failure.Err, failure.retryable = err, false
+	wait := failure.RetryAfter + r.cfg.backoff(r.count)
+	if !failure.retryable || r.count >= r.cfg.MaxTries || wait >= time.Until(r.deadline) {
 		return false
 	}
-	return true
+	sleep(ctx, wait)
+	return ctx.Err() == nil
 }
 
 // backoff returns the random wait after a number of tries.

@@ -27,6 +27,20 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	return document, err
 }
 
+// What Usage returns.
+type (
+	Usage       = api.Usage
+	UsageLimits = api.UsageLimits
+	UsageSecond = api.UsageSecond
+)
+
+// Usage returns what an address has used; the caller's own if it is "". The last
+// second or two may lack what was used a moment ago.
+func (c *Client) Usage(ctx context.Context, address string) (u Usage, err error) {
+	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: values("address", address)}, &u)
+	return u, err
+}
+
 // getPage gets a page of a list with a limit, 0 for the service's default.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	if limit != 0 {
