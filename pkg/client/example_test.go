@@ -11,34 +11,70 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
+// Create entities, list them page by page, and tell errors apart. The service of
+// this example runs in the same process; any other one is used the same way.
 func Example() {
 	url, stop, err := service(ratelimit.Limits{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer stop()
-
-	ctx := context.Background()
 	c, err := client.New(url, client.Config{Key: "slc_0123456789abcdef_secret"})
 	if err != nil {
 		log.Fatal(err)
 	}
+	ctx := context.Background()
+
+	// A repeat with the same id and content changes nothing.
 	ada := client.NewEntity{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
-	for range 2 { // a repeat changes nothing
-		stored, created, err := c.CreateEntity(ctx, ada)
-		fmt.Println(stored.ID, string(stored.Attributes), created, err)
+	for _, e := range []client.NewEntity{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
+		stored, created, err := c.CreateEntity(ctx, e)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("created", stored.ID, string(stored.Attributes), created)
 	}
-	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person"}) {
-		fmt.Println(e.ID, err)
+
+	// One page, and the next.
+	people := client.EntityQuery{Type: "person", Limit: 2}
+	for more := true; more; {
+		page, err := c.ListEntities(ctx, people)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("a page of", len(page.Data))
+		if more = page.NextCursor != nil; more {
+			people.Cursor = *page.NextCursor
+		}
 	}
-	_, err = c.GetEntity(ctx, "charles")
+	// Or all pages, one entity after the other.
+	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person", Limit: 2}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("listed", e.ID)
+	}
+
+	_, err = c.GetEntity(ctx, "nobody")
+	fmt.Println("not found:", errors.Is(err, client.ErrNotFound))
+	_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: "ada", Type: "language"})
+	fmt.Println("conflict:", errors.Is(err, client.ErrConflict))
+	_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: "e-1", EntityID: "ada"})
 	var failure *client.Error
 	if errors.As(err, &failure) {
-		fmt.Println(failure.Status, failure.Code, errors.Is(err, client.ErrNotFound))
+		fmt.Println("status:", failure.Status, failure.Code, failure.Fields)
 	}
 	// Output:
-	// ada {"born":1815} true <nil>
-	// ada {"born":1815} false <nil>
-	// ada <nil>
-	// 404 not_found true
+	// created ada {"born":1815} true
+	// created ada {"born":1815} false
+	// created charles {} true
+	// created grace {} true
+	// a page of 2
+	// a page of 1
+	// listed ada
+	// listed charles
+	// listed grace
+	// not found: true
+	// conflict: true
+	// status: 422 invalid_body [{name is required: 1 to 128 characters}]
 }

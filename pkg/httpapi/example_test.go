@@ -1,0 +1,62 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	entitybolt "sluice/pkg/entity/boltstore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// Serve one route over a store in a file, with room for two imports a second.
+func ExampleNewFunction() {
+	dir, err := os.MkdirTemp("", "sluice-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // it is removed
+	entities, err := entitybolt.New(db)
+	if err != nil {
+		log.Fatal(err)
+	}
+	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: ratelimit.Limits{Imports: 2}, Now: now})
+	if err != nil {
+		log.Fatal(err)
+	}
+	api, err := httpapi.NewFunction("create-entity", limiter, httpapi.Stores{Entities: entities}, httpapi.Options{
+		AccessOff: true,
+		Logger:    slog.New(slog.DiscardHandler),
+		Now:       now,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 3 {
+		r := httptest.NewRequest("POST", "/create_entity", strings.NewReader(`{"id":"ada","type":"person"}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header()["X-RateLimit-Remaining"], w.Header().Get("Retry-After"), w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 201 [1]  application/json
+	// 200 [0]  application/json
+	// 429 [0] 1 application/problem+json
+}
