@@ -183,8 +183,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 
 // run sends what is not done yet in rounds: it reads records, sends them in batches
 // at the same time, and commits the results in the order of the file.
-func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) (err error) {
-	defer func() { err = errors.Join(err, im.rejects.close()) }()
+func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
 	defer progress.Start(stderr, im.Resource, im.state)()
 	hash := sha256.New()
 	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
@@ -228,19 +227,24 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 // commit writes down the results of the batches up to the first that was not sent:
 // the rejects, and then in the journal how far the import is.
 func (im *importer) commit(round []*batch) error {
+	done, offset := im.mark, im.offset
+	var rejects []reject
 	for _, b := range round {
 		if !b.sent {
 			break
 		}
-		if err := im.rejects.write(b.rejects); err != nil {
-			return fmt.Errorf("write the reject file: %w", err)
-		}
 		last := b.records[len(b.records)-1]
-		im.mu.Lock()
-		im.mark.Line, im.mark.Rejects, im.offset = last.Line, im.rejects.written(), last.Offset
-		im.mark.Counts.add(b.counts)
-		im.mu.Unlock()
+		done.Line, offset = last.Line, last.Offset
+		done.Counts.add(b.counts)
+		rejects = append(rejects, b.rejects...)
 	}
+	if err := im.rejects.write(rejects); err != nil {
+		return fmt.Errorf("write the reject file: %w", err)
+	}
+	done.Rejects = im.rejects.written()
+	im.mu.Lock()
+	im.mark, im.offset = done, offset
+	im.mu.Unlock()
 	if im.journal == nil {
 		return nil
 	}

@@ -27,9 +27,8 @@ type reject struct {
 // or shortened only if the journal says that an import wrote what is lost.
 type rejectFile struct {
 	path string
-	file *os.File // nil until the first reject
 	sum  hash.Hash
-	size int64
+	size int64 // of what the import has written; 0 until the first reject, when the file may be missing
 }
 
 // written is what an import has written to its reject file, as its journal saves it.
@@ -51,8 +50,8 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 	case info.Mode().IsRegular() && info.Size() == 0:
 		return r, nil
 	case info.Mode().IsRegular() && info.Size() == earlier.Bytes:
-		if old, err := resumeRejects(path, earlier, 0); err == nil {
-			return r, errors.Join(old.close(), os.Remove(path))
+		if _, err := resumeRejects(path, earlier, 0); err == nil {
+			return r, os.Remove(path)
 		}
 	}
 	return nil, fmt.Errorf("%s exists, and is not as an earlier import of this file left it: move it away, or name another file with --rejects", path)
@@ -64,17 +63,17 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 // is cut off, because their records are sent again. Any other file is an error.
 func resumeRejects(path string, before written, done int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) && before.Bytes == 0 {
 		return r, nil
 	}
 	if err == nil {
-		r.file = file
+		defer file.Close()                              //nolint:errcheck // only truncated
 		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // a file that is too short has another sum
 		if r.written() == before && onlyRejects(file, done) {
 			return r, file.Truncate(before.Bytes)
 		}
-		err = errors.Join(fmt.Errorf("%s was changed", path), file.Close())
+		err = fmt.Errorf("%s was changed", path)
 	}
 	return nil, fmt.Errorf("%w: the import continues only with the reject file that it left; restore it, or remove the journal to begin again with new ids", err)
 }
@@ -104,15 +103,11 @@ func (r *rejectFile) written() written {
 	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// write adds records. They are on the disk when it returns.
+// write appends records, which are on the disk when it returns. The file must be as
+// the last write left it.
 func (r *rejectFile) write(list []reject) error {
 	if len(list) == 0 {
 		return nil
-	}
-	if r.file == nil {
-		if err := r.create(); err != nil {
-			return err
-		}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -122,30 +117,18 @@ func (r *rejectFile) write(list []reject) error {
 			return err
 		}
 	}
-	r.size += int64(b.Len())
-	r.sum.Write(b.Bytes()) //nolint:errcheck // it never fails: package hash
-	if _, err := r.file.Write(b.Bytes()); err != nil {
+	file, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
 		return err
 	}
-	return r.file.Sync()
-}
-
-// create creates the file, or opens an empty one.
-func (r *rejectFile) create() (err error) {
-	if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-		return err
+	info, err := file.Stat()
+	if err == nil && info.Size() != r.size {
+		err = fmt.Errorf("%s was changed by another program", r.path)
 	}
-	info, err := r.file.Stat()
-	if err == nil && info.Size() > 0 {
-		err = fmt.Errorf("%s was created by another program", r.path)
+	if err == nil {
+		r.size += int64(b.Len())
+		r.sum.Write(b.Bytes()) //nolint:errcheck // it never fails: package hash
+		_, err = file.Write(b.Bytes())
 	}
-	return err
-}
-
-// close closes the file.
-func (r *rejectFile) close() error {
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Close()
+	return errors.Join(err, file.Sync(), file.Close())
 }
