@@ -23,7 +23,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// perRound is how many batches each worker sends before the results are committed.
+// perRound is how many calls each worker makes before the results are committed.
 const perRound = 8
 
 // Options say what to import, and how.
@@ -181,8 +181,8 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	return im.journal.Finish()
 }
 
-// run sends what is not done yet in rounds: it reads records, sends them in batches
-// at the same time, and commits the results in the order of the file.
+// run sends what is not done yet in rounds: it reads records, sends them by concurrent
+// calls, and commits the results in the order of the file.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
 	defer progress.Start(stderr, im.Resource, im.state)()
 	hash := sha256.New()
@@ -190,11 +190,10 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	for err == nil {
 		var list []record
 		list, err = im.read(records)
-		round := im.split(list)
-		if sendErr := im.sendAll(ctx, round); sendErr != nil {
+		if sendErr := im.sendAll(ctx, list); sendErr != nil {
 			err = sendErr
 		}
-		if commitErr := im.commit(round); commitErr != nil {
+		if commitErr := im.commit(list); commitErr != nil {
 			err = errors.Join(err, commitErr)
 		}
 	}
@@ -209,8 +208,8 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 
 // read returns the records of the next round. The error is io.EOF after the last one.
 func (im *importer) read(records *recordReader) (list []record, err error) {
-	batches := perRound * im.Workers
-	for size := 0; len(list) < batches*im.perCall() && size < batches*client.MaxBatchBytes; {
+	calls := perRound * im.Workers
+	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
 		rec, err := records.read()
 		switch {
 		case err == io.EOF:
@@ -224,19 +223,20 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 	return list, nil
 }
 
-// commit writes down the results of the batches up to the first that was not sent:
-// the rejects, and then in the journal how far the import is.
-func (im *importer) commit(round []*batch) error {
+// commit writes down what became of the records up to the first that is not dealt
+// with: the rejects, and then in the journal how far the import is.
+func (im *importer) commit(records []record) error {
 	done, offset := im.mark, im.offset
 	var rejects []reject
-	for _, b := range round {
-		if !b.sent {
+	for _, rec := range records {
+		if rec.counts == (Counts{}) {
 			break
 		}
-		last := b.records[len(b.records)-1]
-		done.Line, offset = last.Line, last.Offset
-		done.Counts.add(b.counts)
-		rejects = append(rejects, b.rejects...)
+		done.Line, offset = rec.Line, rec.Offset
+		done.Counts.add(rec.counts)
+		if rec.reject != nil {
+			rejects = append(rejects, *rec.reject)
+		}
 	}
 	if err := im.rejects.write(rejects); err != nil {
 		return fmt.Errorf("write the reject file: %w", err)

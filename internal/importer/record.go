@@ -19,6 +19,9 @@ type record struct {
 
 	event  client.NewEvent // one of these
 	entity client.NewEntity
+
+	counts Counts  // what became of it; zero until it is dealt with
+	reject *reject // nil unless it was rejected
 }
 
 // recordReader reads the records of a file one after the other.

@@ -11,16 +11,6 @@ import (
 	"sluice/pkg/client"
 )
 
-// batch is what one worker sends at a time.
-type batch struct {
-	records []record
-
-	// The results. They are final if sent is set.
-	sent    bool
-	counts  Counts
-	rejects []reject
-}
-
 // events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == "events" }
 
@@ -32,72 +22,57 @@ func (o Options) perCall() int {
 	return client.MaxBatchEvents
 }
 
-// split returns batches of the records that one call each can send.
-func (im *importer) split(records []record) (round []*batch) {
-	most, size := im.perCall(), 0
-	for i, rec := range records {
-		size += sizeOf(rec.event)
-		if i%most == 0 || size > client.MaxBatchBytes {
-			round, size = append(round, new(batch)), sizeOf(rec.event)
-		}
-		last := round[len(round)-1]
-		last.records = append(last.records, rec)
-	}
-	return round
-}
-
 // sizeOf returns at least the bytes that an event takes in a batch: six for each
 // character of the name, which JSON may escape, and the names of the members.
 func sizeOf(e client.NewEvent) int {
 	return len(e.Attributes) + 6*len(e.Name) + len(e.ID) + len(e.EntityID) + 128
 }
 
-// sendAll sends batches at the same time. After the first error it begins no further
-// one; those that were begun before end.
-func (im *importer) sendAll(ctx context.Context, round []*batch) error {
+// sendAll sends records by concurrent calls. After the first error it begins no
+// further call; those that were begun before end.
+func (im *importer) sendAll(ctx context.Context, records []record) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(im.Workers)
-	for _, b := range round {
+	begin, size := 0, 0
+	for i, rec := range records {
+		size += sizeOf(rec.event)
+		if next := i + 1; next < len(records) && next-begin < im.perCall() && size+sizeOf(records[next].event) <= client.MaxBatchBytes {
+			continue
+		}
+		call := records[begin : i+1]
+		begin, size = i+1, 0
 		g.Go(func() error {
-			err := going.Err()
-			if err == nil {
-				err = im.send(ctx, b)
+			if err := going.Err(); err != nil {
+				return err
 			}
-			b.sent = err == nil
-			return err
+			return im.send(ctx, call)
 		})
 	}
 	return g.Wait()
 }
 
-// send sends the records of a batch and stores their results in it. An error means
+// send sends the records of one call and notes what became of each. An error means
 // that some of them have no final result.
-func (im *importer) send(ctx context.Context, b *batch) error {
-	var good []record
-	for _, rec := range b.records {
-		if rec.Err != nil {
-			b.reject(rec, reject{Reason: rec.Err.Error()})
-			continue
+func (im *importer) send(ctx context.Context, records []record) error {
+	var batch []*record
+	var events []client.NewEvent
+	for i := range records {
+		switch rec := &records[i]; {
+		case rec.Err != nil:
+			rec.rejected(reject{Reason: rec.Err.Error()})
+		case im.perCall() == 1:
+			counts, err := im.sendOne(ctx, rec)
+			return rec.note(counts, err)
+		default:
+			batch, events = append(batch, rec), append(events, rec.event)
 		}
-		good = append(good, rec)
-	}
-	switch {
-	case len(good) == 0:
-		return nil
-	case im.perCall() == 1:
-		counts, err := im.sendOne(ctx, good[0])
-		return b.note(good[0], counts, err)
-	}
-	events := make([]client.NewEvent, len(good))
-	for i, rec := range good {
-		events[i] = rec.event
 	}
 	results, err := im.client.CreateEvents(ctx, events)
 	if err != nil {
 		return err
 	}
 	for i, r := range results {
-		if err := b.note(good[i], created(r.Created), r.Err); err != nil {
+		if err := batch[i].note(created(r.Created), r.Err); err != nil {
 			return err
 		}
 	}
@@ -106,7 +81,7 @@ func (im *importer) send(ctx context.Context, b *batch) error {
 
 // sendOne sends one record. With Update it merges an entity that is rejected
 // because of other content into the one that exists.
-func (im *importer) sendOne(ctx context.Context, rec record) (Counts, error) {
+func (im *importer) sendOne(ctx context.Context, rec *record) (Counts, error) {
 	if im.events() {
 		_, isNew, err := im.client.CreateEvent(ctx, rec.event)
 		return created(isNew), err
@@ -138,22 +113,23 @@ func created(isNew bool) Counts {
 
 // note notes what became of a record: counts, or a rejection. It returns errors
 // that are not about the record.
-func (b *batch) note(rec record, counts Counts, err error) error {
-	if err == nil {
-		b.counts.add(counts)
-		return nil
+func (rec *record) note(counts Counts, err error) error {
+	e := rejection(err)
+	switch {
+	case err == nil:
+		rec.counts = counts
+	case e != nil:
+		rec.rejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
+	default:
+		return err
 	}
-	if e := rejection(err); e != nil {
-		b.reject(rec, reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
-		return nil
-	}
-	return err
+	return nil
 }
 
-func (b *batch) reject(rec record, r reject) {
+// rejected notes that a record was rejected.
+func (rec *record) rejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
-	b.rejects = append(b.rejects, r)
-	b.counts.Rejected++
+	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }
 
 // rejection returns err if it is about the record, so that the service would
