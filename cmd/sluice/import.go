@@ -136,17 +136,13 @@ func sameFile(a, b string) bool {
 // chooseFormat returns the format that a flag names, or else that of a file's
 // name; NDJSON for "-".
 func chooseFormat(flag, path string) (recordfile.Format, error) {
-	format := recordfile.Format(flag)
-	if flag == "" {
-		format = recordfile.FormatOf(path)
-	}
-	switch {
-	case flag == "" && path == "-":
-		return recordfile.NDJSON, nil
+	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:
 		return format, nil
 	case flag != "":
 		return "", usageError("--format must be ndjson or csv, not %q", flag)
+	case path == "-":
+		return recordfile.NDJSON, nil
 	}
 	return "", usageError("the name %q does not tell its format; say --format ndjson or csv", path)
 }

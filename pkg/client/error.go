@@ -108,9 +108,7 @@ func errorOf(got response) *Error {
 		p.Detail = fmt.Sprintf("the response is not a problem of this API: %.200q", got.body)
 	}
 	p.Instance = cmp.Or(p.Instance, got.header.Get("Apigw-Requestid"))
-	e := newError(got.status, p.Problem)
-	e.RetryAfter = retryAfter(got.header, time.Now())
-	return e
+	return newError(got.status, p.Problem)
 }
 
 // newError returns the error of a status of 300 or above and a problem.

@@ -63,14 +63,14 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	got, failure = c.send(ctx, k)
 	c.pace.leave(charges, sent, got.status, got.header)
 	switch {
-	case failure == nil && got.status < http.StatusMultipleChoices:
-		return got, nil
-	case failure == nil:
-		return got, errorOf(got)
-	case ctx.Err() != nil:
+	case failure != nil && ctx.Err() != nil:
 		failure = &Error{Err: fmt.Errorf("no whole response within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err()), retryable: true}
+	case failure == nil && got.status >= http.StatusMultipleChoices:
+		failure = errorOf(got)
 	}
-	failure.RetryAfter = retryAfter(got.header, time.Now())
+	if failure != nil {
+		failure.RetryAfter = retryAfter(got.header, time.Now())
+	}
 	return got, failure
 }
 
