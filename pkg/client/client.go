@@ -1,30 +1,34 @@
 // Package client is the Go client of the service. It does what the service asks
-// of clients: it stops when it is told that a limit is reached, repeats with
-// back-off what may succeed later, gives up in the end, and keeps to the limits
-// by itself, so that it runs at them and rarely gets a 429.
+// of clients: it stops when a limit is reached, retries with backoff what may
+// succeed later, and gives up after a bounded number of tries. It also paces itself
+// by the rate limit headers, so that it runs at the limits and rarely gets a 429.
 //
-// # Repeats
+// # Errors
 //
-// A call is tried again after 429, after 408 and 5xx (other than 501 and 505),
-// and when its response is lost, cut off or not what the API returns. All calls
-// are safe to repeat: records that are given no id get a UUIDv7 before the
-// first try, so that no repeat can double them. Every wait between two tries is
-// at least what Retry-After says, and random beyond that: up to
-// Config.MinBackoff after the first try, twice that after each further one, and
-// never more than Config.MaxBackoff ("full jitter").
+// Every error of a call is an [*Error]; [errors.Is] with [ErrNotFound],
+// [ErrConflict], [ErrRefused] and the errors of package context tells the usual
+// ones apart. The only other error is that a request cannot be encoded as JSON.
+//
+// # Retries
+//
+// A call is retried after 429, after 408 and 5xx (other than 501 and 505), and
+// when its response is lost, cut off or not what the API returns. All calls are
+// safe to repeat: a record without an id gets a UUIDv7 before the first try, so
+// that no repeat creates a second one. Every wait between two tries is at least
+// what Retry-After says, and random beyond that: up to Config.MinBackoff after the
+// first try, twice that after each further one, and never more than
+// Config.MaxBackoff ("full jitter").
 //
 // A call makes at most Config.MaxTries requests, and returns at most
-// Config.MaxElapsed after it sent the first. It gives up early when it is told
-// to wait for longer than that. net/http itself repeats a GET that it sent on a
-// connection that the service had closed while it was idle. That is safe, no wait is
-// due, and it is not counted.
+// Config.MaxElapsed after it sent the first. It gives up at once if Retry-After is
+// longer than that. net/http itself repeats a GET that it sent on a connection that
+// the service had closed while it was idle. That is safe, and it is not counted.
 //
-// # Pace
+// # Pacing
 //
-// All goroutines that share a Client share what it knows of the limits. A call
-// waits its turn until the limits have room for it by the headers of all
-// responses so far; that wait comes before the first try, and only the context
-// bounds it. See pacer for how.
+// All goroutines that share a Client share what it knows about the limits. Before
+// its first try a call waits until, by the headers of all responses so far, the
+// limits have room for it. Only the context bounds that wait.
 package client
 
 import (
@@ -49,14 +53,15 @@ const (
 	DefaultMaxBackoff = 5 * time.Second
 )
 
-// Config tunes a Client. The zero value is ready to use.
+// Config tunes a Client. The zero value is ready to use: every field that is zero
+// has the default that it names. No bound may be negative.
 type Config struct {
-	Key        string            // API key; "" sends none
-	MaxTries   int               // most requests of one call; DefaultMaxTries by default
-	MaxElapsed time.Duration     // most time from a call's first request to its end; DefaultMaxElapsed by default
-	TryTimeout time.Duration     // most time for one request and its response; DefaultTryTimeout by default
-	MinBackoff time.Duration     // most random wait after the first try; DefaultMinBackoff by default
-	MaxBackoff time.Duration     // most random wait after any try; DefaultMaxBackoff by default
+	Key        string            // API key, slc_<id>_<secret>; no key is sent by default
+	MaxTries   int               // maximum requests of one call; DefaultMaxTries by default
+	MaxElapsed time.Duration     // maximum time from a call's first request to its end; DefaultMaxElapsed by default
+	TryTimeout time.Duration     // maximum time for one request and its response; DefaultTryTimeout by default
+	MinBackoff time.Duration     // maximum random wait after the first try; DefaultMinBackoff by default
+	MaxBackoff time.Duration     // maximum random wait after any try; DefaultMaxBackoff by default
 	Transport  http.RoundTripper // a copy of http.DefaultTransport, with more idle connections, by default
 	UserAgent  string            // "sluice-client" by default
 
@@ -68,12 +73,13 @@ type Config struct {
 type Try struct {
 	Route  string // such as create-event
 	Number int    // of the call's tries, from 1
-	Status int    // of the response; 0 if there was none
+	Status int    // HTTP status; 0 without a response
 	Err    *Error // nil if the try succeeded
 }
 
-// Client calls one service. It is safe for concurrent use, and meant to be
-// shared: two Clients at one address do not know of each other's requests.
+// Client calls one service. It is safe for concurrent use by multiple goroutines,
+// and should be shared: two Clients at one address do not know about each other's
+// requests.
 type Client struct {
 	base *url.URL
 	cfg  Config
@@ -82,7 +88,8 @@ type Client struct {
 }
 
 // New returns a client of the service at a base URL, such as
-// http://127.0.0.1:3000. It fails if the URL or a field of cfg cannot be used.
+// http://127.0.0.1:3000 or https://api.example.com/stage. It returns an error if the
+// URL or a field of cfg is not valid. It sends nothing.
 func New(baseURL string, cfg Config) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	switch {
@@ -120,7 +127,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 	}, nil
 }
 
-// call is what a method asks for.
+// call is one call of the API.
 type call struct {
 	route   route
 	path    string
@@ -143,8 +150,8 @@ const (
 	general = "" // none
 )
 
-// charges returns what a call costs of each of its rules. The last is the one that
-// the calls share that wait in line.
+// charges returns what a call costs of each of its rules. Calls with the same last
+// rule wait in line for each other.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
@@ -168,8 +175,8 @@ func (c *Client) do(ctx context.Context, k call, out any) (status int, err error
 	return status, err
 }
 
-// decode reads the body of a response. One that is not what the API returns is as
-// good as lost.
+// decode decodes the body of a response into out. A body that is not what the API
+// returns counts as a lost response.
 func decode(body []byte, out any) *Error {
 	if raw, ok := out.(*[]byte); ok {
 		*raw = body
@@ -181,7 +188,7 @@ func decode(body []byte, out any) *Error {
 	return nil
 }
 
-// encode returns the body of a request. Strings of attributes keep their bytes.
+// encode returns the body of a request. It does not change the bytes of attributes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -18,19 +18,20 @@ type NewEntity struct {
 	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil for an empty one
 }
 
-// EntityQuery asks for entities in order of id. Its zero value asks for all.
+// EntityQuery selects entities in order of id. Its zero value selects all.
 type EntityQuery struct {
 	Type   string // only entities of this type; "" for all
 	Limit  int    // most entities of a page, 1 to 200; the service's default if it is 0
 	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
 }
 
-// ListEntities gets one page of entities. Each one costs one record.
+// ListEntities returns one page of entities. Each one costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
 
-// Entities gets all entities that q asks for, page by page. An error ends it.
+// Entities returns an iterator over all entities that q selects, which gets them page
+// by page. An error is the last element.
 func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.Entity, error] {
 	return records(q.Cursor, func(cursor string) (Page[entity.Entity], error) {
 		q.Cursor = cursor
@@ -38,7 +39,7 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity gets one entity. If there is none, errors.Is(err, ErrNotFound).
+// GetEntity returns one entity. If none has the id, errors.Is(err, ErrNotFound).
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error is why a call failed. Every error of a Client's methods is one, unless
-// it is that what was to be sent cannot be written as JSON.
+// Error describes why a call failed. Error.Is finds ErrNotFound, ErrConflict and
+// ErrRefused, and Unwrap the error of the network or of the context.
 type Error struct {
 	Route      string              // such as create-event
 	Tries      int                 // requests that were sent
@@ -24,9 +24,9 @@ type Error struct {
 	Code       string              // of the problem: stable, for programs; "" if the response was not a problem
 	Detail     string              // of the problem: what to change
 	Fields     []record.FieldError // of the problem: what is wrong with which field
-	RetryAfter time.Duration       // how long the last response asked to wait
-	RequestID  string              // what to quote in a report
-	Err        error               // why there is no response, or none that can be read; nil otherwise
+	RetryAfter time.Duration       // how long the last response asked to wait; 0 if it did not, a year at most
+	RequestID  string              // of the last response, for a report to whoever runs the service; may be ""
+	Err        error               // why no response was received or could be read; nil otherwise
 
 	retryable bool
 }
@@ -51,13 +51,14 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may succeed later. The Client has
-// then given up: it reached a bound.
+// Retryable reports whether the same call may succeed later. The Client gave up
+// because it reached a bound of its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
-// Unwrap is Err.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Error returns the route, the status, why the call failed, and the request id.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Route != "" {

@@ -30,8 +30,8 @@ type NewEvent struct {
 	Attributes record.Attributes `json:"attributes,omitzero"`  // a JSON object; nil for an empty one
 }
 
-// EventQuery asks for events in order of OccurredAt, then id. Its zero value
-// asks for all, newest first.
+// EventQuery selects events in order of OccurredAt, then id. Its zero value
+// selects all, newest first.
 type EventQuery struct {
 	EntityID  string       // only events of this entity; "" for all
 	From      *record.Time // only events at this time or later; nil for all
@@ -55,12 +55,13 @@ func (q EventQuery) values() url.Values {
 	return v
 }
 
-// ListEvents gets one page of events. Each one costs one record.
+// ListEvents returns one page of events. Each one costs one record.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
 
-// Events gets all events that q asks for, page by page. An error ends it.
+// Events returns an iterator over all events that q selects, which gets them page by
+// page. An error is the last element.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event, error] {
 	return records(q.Cursor, func(cursor string) (Page[event.Event], error) {
 		q.Cursor = cursor
@@ -68,7 +69,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent gets one event. If there is none, errors.Is(err, ErrNotFound).
+// GetEvent returns one event. If none has the id, errors.Is(err, ErrNotFound).
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }

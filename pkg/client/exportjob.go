@@ -24,7 +24,7 @@ type NewExportJob struct {
 	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // the service's default if it is ""
 }
 
-// ExportJobQuery asks for export jobs, newest first. Its zero value asks for all.
+// ExportJobQuery selects export jobs, newest first. Its zero value selects all.
 type ExportJobQuery struct {
 	Limit  int    // most jobs of a page, 1 to 200; the service's default if it is 0
 	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
@@ -38,12 +38,13 @@ func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored ex
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j)
 }
 
-// ListExportJobs gets one page of export jobs.
+// ListExportJobs returns one page of export jobs, newest first.
 func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exportjob.Job], error) {
 	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
-// ExportJobs gets all export jobs, page by page. An error ends it.
+// ExportJobs returns an iterator over all export jobs, which gets them page by page. An
+// error is the last element.
 func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exportjob.Job, error] {
 	return records(q.Cursor, func(cursor string) (Page[exportjob.Job], error) {
 		q.Cursor = cursor
@@ -51,7 +52,7 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob gets one export job. If there is none, errors.Is(err, ErrNotFound).
+// GetExportJob returns one export job. If none has the id, errors.Is(err, ErrNotFound).
 // Only this method returns the DownloadURL of a job that succeeded.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
@@ -72,8 +73,9 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// AwaitExportJob asks for an export job until it has ended, however it did, and
-// shows each state to seen, which may be nil. Only the context bounds it.
+// AwaitExportJob polls an export job until it succeeded, failed or was cancelled, and
+// returns it. It calls seen, if that is not nil, with each state. Only the context
+// bounds it.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := c.GetExportJob(ctx, id)
@@ -94,14 +96,16 @@ func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(export
 // links may lead to another host, which is sent no key.
 const downloadRoute = "download"
 
-// DownloadExport writes the file of an export job, which is compressed with
-// gzip, to w, from byte offset on, and returns how many bytes those were, also
-// if it fails. It has written all of them if the error is nil: as many as the job
-// says. The caller must check their content.
+// DownloadExport writes the file of an export job, which is compressed with gzip, to
+// w, from byte offset on. It returns how many bytes it wrote, even if it fails. If
+// the error is nil, w has the whole file: as many bytes as the job says. The caller
+// must check their content. If the job has no file, or none that long, the error is
+// an *Error with a Detail.
 //
-// A download that breaks off, or of which nothing comes for Config.TryTimeout,
-// goes on where it stopped, with a new link. It ends with the last error after
-// Config.MaxTries tries in a row, or Config.MaxElapsed, that brought no byte more.
+// A download that breaks off, or that is silent for Config.TryTimeout, continues
+// where it stopped, with a new link. It fails with the last error after
+// Config.MaxTries tries in a row, or Config.MaxElapsed, without a further byte. An
+// error of w ends it at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {

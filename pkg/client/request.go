@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -18,16 +17,17 @@ import (
 // defaultPage is how many records the service shows when a list names no limit.
 const defaultPage = 50
 
-// Page is one page of a list.
+// Page is one page of a list. NextCursor is the Cursor of the query for the next page,
+// or nil on the last one.
 type Page[T any] = api.List[T]
 
-// OpenAPI gets the description of the API, in YAML.
+// OpenAPI returns the OpenAPI description of the API, in YAML.
 func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	_, err = c.do(ctx, call{route: route{"openapi", http.MethodGet, general}, path: "/openapi.yaml"}, &document)
 	return document, err
 }
 
-// What Usage returns.
+// The types of what Client.Usage returns.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
@@ -81,7 +81,7 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 		for {
 			page, err := get(cursor)
 			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
-				err = errors.New("client: the list leads back to the same page")
+				err = &Error{Detail: "the list leads back to the same page"}
 			}
 			if err != nil {
 				var none T
