@@ -177,9 +177,14 @@ func TestLinksToExportFiles(t *testing.T) {
 	}
 }
 
-// fillEvents puts n events into the file of a server that is not running.
-func fillEvents(t *testing.T, dir string, n int) {
+// fillEvents puts n events with as many attributes each into the file of a server
+// that is not running.
+func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
+	var others strings.Builder
+	for i := range attributes - 1 {
+		fmt.Fprintf(&others, `,"a%d":%d`, i, i)
+	}
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +199,7 @@ func fillEvents(t *testing.T, dir string, n int) {
 		writers.Go(func() {
 			for i := w; i < n; i += together {
 				e := event.Event{
-					ID: fmt.Sprintf("e%06d", i), Name: "n", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i)),
+					ID: fmt.Sprintf("e%06d", i), Name: "n", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d%s}`, i, &others)),
 					OccurredAt: record.TimeOf(time.UnixMilli(int64(i))), CreatedAt: record.TimeOf(time.UnixMilli(0)),
 				}
 				if _, _, err := store.Create(t.Context(), "default", e); err != nil {
@@ -228,7 +233,7 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 12 // more than the default
 	dir := t.TempDir()
-	fillEvents(t, dir, 300_000)
+	fillEvents(t, dir, 200_000, 50) // an export takes several times its first turn
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
 	s := startIn(t, env)
 	in := func(workspace string) *client {
@@ -266,7 +271,7 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	const records = 50_000
 	dir := t.TempDir()
-	fillEvents(t, dir, records)
+	fillEvents(t, dir, records, 1)
 	s := start(t, dir)
 	owner := s.client(t)
 	var j job
