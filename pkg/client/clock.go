@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// driftPer is the reciprocal of the rate at which two clocks may run apart.
@@ -23,8 +26,10 @@ const (
 type clock struct {
 	ahead    time.Duration // a lower bound
 	observed time.Duration // when the last response was received
-	known    bool          // a response was received
 }
+
+// unknown is a clock before the first response.
+var unknown = clock{ahead: math.MinInt64 / 2}
 
 // observe improves the bound by a response. It reports whether the service's clock
 // must have been set back since the last response, or the client's forward: then
@@ -32,14 +37,11 @@ type clock struct {
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent
-	drift := (received - c.observed) / driftPer
-	switch setBack = c.known && high < c.ahead-maxSkew; {
-	case setBack || !c.known:
-		c.ahead = low
-	default:
-		c.ahead = min(max(c.ahead-drift, low), high)
+	if setBack = high < c.ahead-maxSkew; setBack {
+		*c = unknown
 	}
-	c.observed, c.known = received, true
+	drift := (received - c.observed) / driftPer
+	c.ahead, c.observed = min(max(c.ahead-drift, low), high), received
 	return setBack
 }
 

@@ -63,7 +63,7 @@ type rule struct {
 }
 
 func newPacer() *pacer {
-	return &pacer{base: time.Now(), rules: make(map[string]*rule), changed: make(chan struct{})}
+	return &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 }
 
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
