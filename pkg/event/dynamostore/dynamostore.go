@@ -91,57 +91,32 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return Config{Shards: n}, nil
 }
 
-// Create implements event.Store with one conditional PutItem. If the condition
-// fails, the response carries the existing event. See dynamorecord.Create about
-// retries by the SDK.
+// Create implements event.Store with one conditional PutItem.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "pk", s.toItem(workspace, e))
-	switch {
-	case err != nil:
-		return event.Event{}, false, dynamorecord.Error("create event", err)
-	case created:
-		return e, true, nil
-	}
-	stored, err = fromItem(item)
-	return stored, false, err
+	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem)
 }
 
-// Get implements event.Store. The read is strongly consistent: a client that
-// has just created an event gets it.
+// Get implements event.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, dynamorecord.Item{"pk": dynamorecord.Text(primaryKey(workspace, id))})
-	switch {
-	case err != nil:
-		return event.Event{}, dynamorecord.Error("get event", err)
-	case item == nil:
-		return event.Event{}, record.NotFoundError("event", id)
+	key := dynamorecord.Item{"pk": dynamorecord.Text(primaryKey(workspace, id))}
+	e, found, err := dynamorecord.Get(ctx, s.client, s.table, key, fromItem)
+	if err == nil && !found {
+		err = record.NotFoundError("event", id)
 	}
-	return fromItem(item)
+	return e, err
 }
 
 // List implements event.Store. Reads of an index are eventually consistent: an
 // event may be missing for a moment after its creation.
-func (s *Store) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
-	ins := s.queries(workspace, q)
-	if len(ins) == 0 {
-		return event.Page{}, nil
-	}
-	items, more, err := dynamorecord.Merge(ctx, s.client, "position", q.Limit, ins...)
-	if err != nil {
-		return event.Page{}, dynamorecord.Error("list events", err)
-	}
-	events, err := dynamorecord.Each(items, fromItem)
-	return event.Page{Events: events, More: more}, err
+func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
+	page.Events, page.More, err = dynamorecord.Page(ctx, s.client, "position", q.Limit, fromItem, s.queries(workspace, q)...)
+	return page, err
 }
 
 // Count implements event.Store, as consistently as List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
-	n, err := dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
-	if err != nil {
-		return 0, dynamorecord.Error("count events", err)
-	}
-	return n, nil
+	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
 }
 
 // queries returns the queries for what q selects, none if it selects nothing.
