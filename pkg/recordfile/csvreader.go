@@ -2,6 +2,7 @@ package recordfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,12 @@ type row struct {
 	open   bool            // there is such a cell
 }
 
+var (
+	errStrayQuote = errors.New(`a " stands in a cell without quotes; put the cell in quotes and double each " in it`)
+	errAfterQuote = errors.New(`text follows the closing " of a cell; double each " in a cell with quotes`)
+	errOpenQuote  = errors.New(`the closing " of a cell is missing`)
+)
+
 // nextRow reads the next row that is not blank.
 func (r *Reader) nextRow() (*row, error) {
 	next := new(row)
@@ -64,7 +71,7 @@ func (r *Reader) nextRow() (*row, error) {
 		line, err := r.lines.next()
 		switch {
 		case err == io.EOF && next.open:
-			next.fail(`the closing " of a cell is missing`)
+			next.err = cmp.Or(next.err, errOpenQuote)
 			return next, nil
 		case err == errLongLine || len(next.text)+len(line) > MaxRecordBytes:
 			return nil, fmt.Errorf("a record is larger than %d bytes; is a quote left open?", MaxRecordBytes)
@@ -95,7 +102,7 @@ func (r *row) add(line string) {
 			var c cell
 			c.text, content, more = strings.Cut(content, ",")
 			if strings.Contains(c.text, `"`) {
-				r.fail(`a " stands in a cell without quotes; put the cell in quotes and double each " in it`)
+				r.err = cmp.Or(r.err, errStrayQuote)
 			}
 			r.cells = append(r.cells, c)
 			continue
@@ -115,15 +122,8 @@ func (r *row) add(line string) {
 		r.quoted.Reset()
 		r.open = false
 		if part, content, more = strings.Cut(rest, ","); part != "" {
-			r.fail(`text follows the closing " of a cell; double each " in a cell with quotes`)
+			r.err = cmp.Or(r.err, errAfterQuote)
 		}
-	}
-}
-
-// fail sets r.err unless it is set.
-func (r *row) fail(problem string) {
-	if r.err == nil {
-		r.err = errors.New(problem)
 	}
 }
 

@@ -157,7 +157,7 @@ func fromItem(item dynamorecord.Item) (entity.Entity, error) {
 	e := entity.Entity{
 		ID:         r.Text("id"),
 		Type:       r.Text("type"),
-		Attributes: r.Attributes("attributes"),
+		Attributes: record.Attributes(r.Text("attributes")),
 		CreatedAt:  r.Time("created_at"),
 		UpdatedAt:  r.Time("updated_at"),
 	}

@@ -98,8 +98,8 @@ func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (st
 
 // Get implements event.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	key := dynamorecord.Item{"pk": dynamorecord.Text(primaryKey(workspace, id))}
-	e, found, err := dynamorecord.Get(ctx, s.client, s.table, key, fromItem)
+	item := dynamorecord.Item{"pk": dynamorecord.Text(key(workspace, id))}
+	e, found, err := dynamorecord.Get(ctx, s.client, s.table, item, fromItem)
 	if err == nil && !found {
 		err = record.NotFoundError("event", id)
 	}
@@ -127,7 +127,7 @@ func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryI
 	if low > high {
 		return nil // DynamoDB rejects a range whose ends cross
 	}
-	query := func(index, attribute, key string) *dynamodb.QueryInput {
+	query := func(index, attribute, value string) *dynamodb.QueryInput {
 		return &dynamodb.QueryInput{
 			TableName:                &s.table,
 			IndexName:                &index,
@@ -135,49 +135,44 @@ func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryI
 			KeyConditionExpression:   aws.String("#key = :key AND #position BETWEEN :low AND :high"),
 			ExpressionAttributeNames: map[string]string{"#key": attribute, "#position": "position"},
 			ExpressionAttributeValues: dynamorecord.Item{
-				":key": dynamorecord.Text(key), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
+				":key": dynamorecord.Text(value), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
 			},
 		}
 	}
 	if q.EntityID != "" {
-		return append(ins, query("by_entity", "entity_key", entityKey(workspace, q.EntityID)))
+		return append(ins, query("by_entity", "entity_key", key(workspace, string(q.EntityID))))
 	}
 	for n := range s.shards {
-		ins = append(ins, query("by_position", "shard", shard(workspace, n)))
+		ins = append(ins, query("by_position", "shard", key(workspace, strconv.Itoa(n))))
 	}
 	return ins
 }
 
-// primaryKey returns the primary key of an event.
-func primaryKey(workspace, id string) string { return workspace + "#" + id }
-
-// shard returns the partition key of by_position for the n-th shard of a workspace.
-func shard(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
+// key returns the partition key of a workspace's events with a name: an id, the
+// number of a shard, or the id of an entity.
+func key(workspace, name string) string { return workspace + "#" + name }
 
 // shardOf returns the number of the shard of an event. The hash spreads all kinds
 // of ids evenly, also those that count up.
-func (s *Store) shardOf(id string) int {
+func (s *Store) shardOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(s.shards))
+	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%uint64(s.shards), 10)
 }
-
-// entityKey returns the partition key of by_entity for the events of an entity.
-func entityKey(workspace string, id event.OptionalID) string { return workspace + "#" + string(id) }
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 	item := dynamorecord.Item{
-		"pk":          dynamorecord.Text(primaryKey(workspace, e.ID)),
+		"pk":          dynamorecord.Text(key(workspace, e.ID)),
 		"id":          dynamorecord.Text(e.ID),
 		"name":        dynamorecord.Text(e.Name),
 		"occurred_at": dynamorecord.Text(e.OccurredAt.String()),
 		"attributes":  dynamorecord.Text(string(e.Attributes)),
 		"created_at":  dynamorecord.Text(e.CreatedAt.String()),
-		"shard":       dynamorecord.Text(shard(workspace, s.shardOf(e.ID))),
+		"shard":       dynamorecord.Text(key(workspace, s.shardOf(e.ID))),
 		"position":    dynamorecord.Text(e.Position().String()),
 	}
 	if e.EntityID != "" {
 		item["entity_id"] = dynamorecord.Text(string(e.EntityID))
-		item["entity_key"] = dynamorecord.Text(entityKey(workspace, e.EntityID))
+		item["entity_key"] = dynamorecord.Text(key(workspace, string(e.EntityID)))
 	}
 	return item
 }
@@ -189,7 +184,7 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 		Name:       r.Text("name"),
 		EntityID:   event.OptionalID(r.OptionalText("entity_id")),
 		OccurredAt: r.Time("occurred_at"),
-		Attributes: r.Attributes("attributes"),
+		Attributes: record.Attributes(r.Text("attributes")),
 		CreatedAt:  r.Time("created_at"),
 	}
 	if err := r.Err(); err != nil {
