@@ -77,7 +77,7 @@ type Decision struct {
 // use.
 type Authenticator struct {
 	store Store
-	now   func() time.Time
+	now   func() time.Time   // without a monotonic reading
 	reads singleflight.Group // by id
 
 	mu     sync.Mutex
@@ -94,7 +94,9 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	return &Authenticator{store: store, now: now}, nil
+	// A function instance may be frozen between two requests, and its monotonic clock
+	// with it.
+	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
 // Authenticate decides about the text of a token. It does the same work for
@@ -163,7 +165,7 @@ func (a *Authenticator) cached(id string) (entry, bool) {
 	if !ok {
 		e, ok = a.absent[id]
 	}
-	age := a.wallClock().Sub(e.readAt)
+	age := a.now().Sub(e.readAt)
 	return e, ok && age >= 0 && age < MaxAge
 }
 
@@ -186,7 +188,7 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	readAt := a.wallClock()
+	readAt := a.now()
 	key, err := a.store.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		e = entry{readAt: readAt}
@@ -203,7 +205,3 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 	a.put(&a.known, id, e)
 	return e, nil
 }
-
-// wallClock returns the time without its monotonic reading: a function instance
-// may be frozen between two requests, and its monotonic clock with it.
-func (a *Authenticator) wallClock() time.Time { return a.now().Round(0) }

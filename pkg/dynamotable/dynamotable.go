@@ -137,14 +137,11 @@ func expire(ctx context.Context, client Client, name, attribute string) error {
 	if err != nil {
 		return fmt.Errorf("describe time to live: %w", err)
 	}
-	if ttl := out.TimeToLiveDescription; ttl != nil {
-		switch ttl.TimeToLiveStatus {
-		case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
-			if aws.ToString(ttl.AttributeName) != attribute {
-				return ErrDiffers
-			}
-			return nil
-		}
+	switch ttl := out.TimeToLiveDescription; {
+	case ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling:
+		return fmt.Errorf("update time to live: %w", updateErr)
+	case aws.ToString(ttl.AttributeName) != attribute:
+		return ErrDiffers
 	}
-	return fmt.Errorf("update time to live: %w", updateErr)
+	return nil
 }

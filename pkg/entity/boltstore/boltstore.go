@@ -9,7 +9,6 @@ package boltstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"reflect"
 
@@ -32,7 +31,7 @@ type Store struct {
 func New(db *bbolt.DB) (*Store, error) {
 	workspaces, err := boltrecord.Open(db, "entities")
 	if err != nil {
-		return nil, fmt.Errorf("entity boltstore: %w", err)
+		return nil, err
 	}
 	return &Store{workspaces: workspaces}, nil
 }

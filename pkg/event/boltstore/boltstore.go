@@ -10,7 +10,6 @@ package boltstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"go.etcd.io/bbolt"
@@ -37,7 +36,7 @@ type Store struct {
 func New(db *bbolt.DB) (*Store, error) {
 	workspaces, err := boltrecord.Open(db, top, byID)
 	if err != nil {
-		return nil, fmt.Errorf("event boltstore: %w", err)
+		return nil, err
 	}
 	return &Store{workspaces: workspaces}, nil
 }

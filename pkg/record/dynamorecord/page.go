@@ -74,10 +74,8 @@ func Page[R any](ctx context.Context, client Querier, sortKey string, limit int,
 	if len(ins) == 0 {
 		return nil, false, nil
 	}
-	m := &merger{client: client, sortKey: sortKey, limit: min(limit, math.MaxInt32-1)}
-	if forward := ins[0].ScanIndexForward; forward != nil && !*forward {
-		m.descending = true
-	}
+	forward := ins[0].ScanIndexForward
+	m := &merger{client: client, sortKey: sortKey, descending: forward != nil && !*forward, limit: min(limit, math.MaxInt32-1)}
 	for _, in := range ins {
 		m.parts = append(m.parts, &part{in: in})
 	}
