@@ -27,8 +27,8 @@ type Workspaces struct {
 }
 
 // Open returns the Workspaces in the bucket called name, which it creates if
-// needed. If nested names a bucket, that one in the bucket of a workspace stands for
-// it. The caller closes db.
+// needed. With nested, records are in a bucket of that name within the bucket of each
+// workspace, and the methods use that one. The caller closes db.
 func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
