@@ -151,7 +151,7 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 	if err != nil {
 		return tables{}, fmt.Errorf("load AWS configuration: %w", err)
 	}
-	tmpl, err := template.Parse(sluice.Template)
+	defined, err := template.Parse(sluice.Template)
 	if err != nil {
 		return tables{}, err
 	}
@@ -159,7 +159,7 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 		client: dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }),
 		names:  make(map[string]string),
 	}
-	for _, table := range tmpl.Tables {
+	for _, table := range defined {
 		if len(ids) > 0 && !slices.Contains(ids, table.LogicalID) {
 			continue
 		}

@@ -7,8 +7,17 @@
 package access
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Scope is what a key must have been given to use a route.
@@ -40,3 +49,155 @@ func CheckWorkspace(name string) error {
 	}
 	return nil
 }
+
+// Key is an API key as stores hold it. Whoever has its secret may use the routes
+// of its scopes, on the records of its workspace. Times are in UTC, in whole
+// milliseconds. Its JSON is how files hold it, not for clients.
+type Key struct {
+	ID         string    `json:"id"`            // 12 characters; not secret
+	Name       string    `json:"name,omitzero"` // for people; at most 128 characters, may be empty
+	Workspace  string    `json:"workspace"`     // see CheckWorkspace
+	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
+	SecretHash Hash      `json:"secret_hash"`
+	CreatedAt  time.Time `json:"created_at"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // from then on the key is not valid; zero: it does not expire
+	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero: not revoked
+}
+
+// Hash is the SHA-256 of a key's secret. A slow hash would protect secrets that
+// people choose; these have 160 random bits. Its text is hexadecimal.
+type Hash [sha256.Size]byte
+
+// String returns the hash in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hash) UnmarshalText(text []byte) error {
+	b, err := hex.DecodeString(string(text))
+	if err != nil || len(b) != len(h) {
+		return errors.New("not a SHA-256 in hexadecimal")
+	}
+	copy(h[:], b)
+	return nil
+}
+
+// New returns a new key with the name, the workspace, the scopes and the expiry
+// of k, and its token. It returns an error if one of these is not valid.
+func New(k Key, now time.Time) (Key, Token, error) {
+	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
+	k.ID, k.SecretHash = token.ID, token.hash()
+	k.CreatedAt, k.RevokedAt = now.UTC().Truncate(time.Millisecond), time.Time{}
+	if !k.ExpiresAt.IsZero() {
+		k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Millisecond)
+		if !k.ExpiresAt.After(k.CreatedAt) {
+			return Key{}, Token{}, errors.New("the key would have expired already")
+		}
+	}
+	k.Scopes = slices.Compact(slices.Sorted(slices.Values(k.Scopes)))
+	return k, token, k.Validate()
+}
+
+// maxNameLength is the most characters of a key's name.
+const maxNameLength = 128
+
+// Validate returns an error that says which field of k is not valid, or nil.
+func (k Key) Validate() error {
+	if !idPattern.MatchString(k.ID) {
+		return fmt.Errorf("%q is not the id of a key", k.ID)
+	}
+	if err := CheckWorkspace(k.Workspace); err != nil {
+		return fmt.Errorf("the workspace %q %w", k.Workspace, err)
+	}
+	if !utf8.ValidString(k.Name) || utf8.RuneCountInString(k.Name) > maxNameLength || strings.ContainsFunc(k.Name, unicode.IsControl) {
+		return fmt.Errorf("the name must have at most %d characters, none of them a control character", maxNameLength)
+	}
+	if len(k.Scopes) == 0 {
+		return errors.New("a key needs a scope: import, export or dashboard")
+	}
+	for _, s := range k.Scopes {
+		if !slices.Contains(Scopes(), s) {
+			return fmt.Errorf("there is no scope %q; scopes are import, export and dashboard", s)
+		}
+	}
+	return nil
+}
+
+// Has reports whether k has been given scope.
+func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
+
+// Status returns the status of k at the time now.
+func (k Key) Status(now time.Time) Status {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return Revoked
+	case !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt):
+		return Expired
+	}
+	return Active
+}
+
+// Status says whether a key that exists is valid.
+type Status string
+
+// The statuses of a key.
+const (
+	Active  Status = "active"
+	Expired Status = "expired"
+	Revoked Status = "revoked"
+)
+
+// Token is what the owner of a key has: its id and its secret. However it is
+// printed, the secret is left out.
+type Token struct {
+	ID     string
+	secret string
+}
+
+const (
+	tokenPrefix  = "slc"
+	idLength     = 12
+	secretLength = 32
+
+	// alphabet has 32 characters, so that each carries 5 bits. It lacks 0 and o,
+	// and 1 and l, which are easily confused.
+	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
+)
+
+var (
+	idPattern    = regexp.MustCompile(`^[2-9a-km-np-z]{12}$`)
+	tokenPattern = regexp.MustCompile(`^slc_([2-9a-km-np-z]{12})_([2-9a-km-np-z]{32})$`)
+)
+
+// randomText returns n random characters of the alphabet.
+func randomText(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) //nolint:errcheck // it never fails: package crypto/rand
+	for i := range b {
+		b[i] = alphabet[int(b[i])%len(alphabet)]
+	}
+	return string(b)
+}
+
+// ParseToken reads the text of a token. ok is false for anything else.
+func ParseToken(text string) (t Token, ok bool) {
+	parts := tokenPattern.FindStringSubmatch(text)
+	if parts == nil {
+		return Token{}, false
+	}
+	// A substring would keep the whole text in memory for as long as the id.
+	return Token{ID: strings.Clone(parts[1]), secret: parts[2]}, true
+}
+
+// Reveal returns the whole text, including the secret: slc_<id>_<secret>.
+func (t Token) Reveal() string { return strings.Join([]string{tokenPrefix, t.ID, t.secret}, "_") }
+
+// String returns the text without the secret.
+func (t Token) String() string { return tokenPrefix + "_" + t.ID + "_…" }
+
+// GoString returns the text without the secret.
+func (t Token) GoString() string { return t.String() }
+
+func (t Token) hash() Hash { return sha256.Sum256([]byte(t.secret)) }

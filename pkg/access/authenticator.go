@@ -47,7 +47,7 @@ const MaxAge = time.Minute
 
 const (
 	readTimeout = 2 * time.Second // longest wait for the store
-	maxCached   = 1 << 13         // entries of a cache
+	maxCached   = 1 << 13         // entries of a map
 )
 
 // Reason says why a token was refused. It is for logs: a client must not learn
@@ -76,11 +76,13 @@ type Decision struct {
 // most once a minute for each of some thousand keys. It is safe for concurrent
 // use.
 type Authenticator struct {
-	store  Store
-	now    func() time.Time
-	reads  singleflight.Group // by id
-	known  cache              // keys that exist
-	absent cache              // ids that do not: a cache of their own, so that guesses cannot evict keys
+	store Store
+	now   func() time.Time   // without a monotonic reading
+	reads singleflight.Group // by id
+
+	mu     sync.Mutex
+	known  map[string]entry // keys that exist, by id
+	absent map[string]entry // ids that do not: a map of their own, so that guesses cannot evict keys
 }
 
 // NewAuthenticator returns an Authenticator over store. now is the clock;
@@ -92,7 +94,9 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	return &Authenticator{store: store, now: now}, nil
+	// A function instance may be frozen between two requests, and its monotonic clock
+	// with it.
+	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
 // Authenticate decides about the text of a token. It does the same work for
@@ -155,14 +159,25 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 
 // cached returns the entry of the key with that id unless it is too old.
 func (a *Authenticator) cached(id string) (entry, bool) {
-	now := a.wallClock()
-	for _, c := range []*cache{&a.known, &a.absent} {
-		if e, ok := c.get(id); ok {
-			age := now.Sub(e.readAt)
-			return e, age >= 0 && age < MaxAge
-		}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.known[id]
+	if !ok {
+		e, ok = a.absent[id]
 	}
-	return entry{}, false
+	age := a.now().Sub(e.readAt)
+	return e, ok && age >= 0 && age < MaxAge
+}
+
+// put caches e in entries. When these are too many, it starts again: entries are of
+// no use after a minute anyway.
+func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if *entries == nil || len(*entries) >= maxCached {
+		*entries = make(map[string]entry)
+	}
+	(*entries)[id] = e
 }
 
 // read reads a key from the store and caches what it finds. A panic becomes an
@@ -173,11 +188,11 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	readAt := a.wallClock()
+	readAt := a.now()
 	key, err := a.store.Get(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		e = entry{readAt: readAt}
-		a.absent.put(id, e)
+		a.put(&a.absent, id, e)
 		return e, nil
 	}
 	if err == nil {
@@ -187,34 +202,6 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 		return entry{}, err
 	}
 	e = entry{key: key, readAt: readAt}
-	a.known.put(id, e)
+	a.put(&a.known, id, e)
 	return e, nil
-}
-
-// wallClock returns the time without its monotonic reading: a function instance
-// may be frozen between two requests, and its monotonic clock with it.
-func (a *Authenticator) wallClock() time.Time { return a.now().Round(0) }
-
-// cache holds entries by id, at most maxCached of them: when it is full, it starts
-// again. Entries are of no use after a minute anyway. A cache is safe for
-// concurrent use; its zero value is empty.
-type cache struct {
-	mu      sync.Mutex
-	entries map[string]entry
-}
-
-func (c *cache) get(id string) (entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[id]
-	return e, ok
-}
-
-func (c *cache) put(id string, e entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= maxCached {
-		c.entries = make(map[string]entry)
-	}
-	c.entries[id] = e
 }

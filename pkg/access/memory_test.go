@@ -41,30 +41,35 @@ func TestAFloodOfUnknownIDsIsForgotten(t *testing.T) {
 	ask(token, "")
 	for range 10 * maxCached {
 		ask(Token{ID: randomText(idLength), secret: token.secret}, ReasonUnknown)
-		if n := len(a.absent.entries); n > maxCached {
+		if n := len(a.absent); n > maxCached {
 			t.Fatalf("%d unknown ids are remembered", n)
 		}
 	}
 	ask(token, "")
-	if s.reads != 1 || len(a.known.entries) != 1 {
-		t.Errorf("the key was read %d times; %d keys are remembered", s.reads, len(a.known.entries))
+	if s.reads != 1 || len(a.known) != 1 {
+		t.Errorf("the key was read %d times; %d keys are remembered", s.reads, len(a.known))
 	}
 }
 
 // A cache holds what it was given last, and never more than its bound.
 func TestTheCacheIsBounded(t *testing.T) {
-	var c cache
-	if _, ok := c.get("a"); ok {
+	a, err := NewAuthenticator(new(none), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := a.cached("a"); ok {
 		t.Error("an empty cache has an entry")
 	}
-	for n := range 3 * maxCached {
-		id := randomText(idLength)
-		c.put(id, entry{key: Key{ID: id}})
-		if e, ok := c.get(id); !ok || e.key.ID != id {
-			t.Fatal("the last entry was forgotten")
-		}
-		if got := len(c.entries); got > maxCached || n < maxCached && got != n+1 {
-			t.Fatalf("%d entries after %d", got, n+1)
+	for _, entries := range []*map[string]entry{&a.known, &a.absent} {
+		for n := range 3 * maxCached {
+			id := randomText(idLength)
+			a.put(entries, id, entry{key: Key{ID: id}, readAt: time.Now()})
+			if e, ok := a.cached(id); !ok || e.key.ID != id {
+				t.Fatal("the last entry was forgotten")
+			}
+			if got := len(*entries); got > maxCached || n < maxCached && got != n+1 {
+				t.Fatalf("%d entries after %d", got, n+1)
+			}
 		}
 	}
 }

@@ -39,20 +39,17 @@ var ErrDiffers = errors.New("a table of this name exists with another definition
 // until it is active and enables its expiry. It may be called again, and by
 // several programs at once. An error other than ErrDiffers may leave a table
 // behind; another call completes it.
-func Create(ctx context.Context, client Client, table template.Table, name string) error {
-	if err := create(ctx, client, table, name); err != nil {
-		return fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
-	}
-	return nil
-}
-
-func create(ctx context.Context, client Client, table template.Table, name string) error {
+func Create(ctx context.Context, client Client, table template.Table, name string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
+		}
+	}()
 	in := input(table, name)
-	_, err := client.CreateTable(ctx, in)
+	_, err = client.CreateTable(ctx, in)
 	if taken := new(types.ResourceInUseException); err != nil && !errors.As(err, &taken) {
 		return err
 	}
-
 	waiter := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay = 50 * time.Millisecond
 		o.MaxDelay = 2 * time.Second
@@ -140,14 +137,11 @@ func expire(ctx context.Context, client Client, name, attribute string) error {
 	if err != nil {
 		return fmt.Errorf("describe time to live: %w", err)
 	}
-	if ttl := out.TimeToLiveDescription; ttl != nil {
-		switch ttl.TimeToLiveStatus {
-		case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
-			if aws.ToString(ttl.AttributeName) != attribute {
-				return ErrDiffers
-			}
-			return nil
-		}
+	switch ttl := out.TimeToLiveDescription; {
+	case ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling:
+		return fmt.Errorf("update time to live: %w", updateErr)
+	case aws.ToString(ttl.AttributeName) != attribute:
+		return ErrDiffers
 	}
-	return fmt.Errorf("update time to live: %w", updateErr)
+	return nil
 }

@@ -100,11 +100,11 @@ func TestCreate(t *testing.T) {
 func TestCreateEveryTableOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
-	parsed, err := template.Parse(sluice.Template)
+	tables, err := template.Parse(sluice.Template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range parsed.Tables {
+	for _, table := range tables {
 		if err := dynamotable.Create(t.Context(), client, table, fresh(t, client)); err != nil {
 			t.Error(err)
 		}

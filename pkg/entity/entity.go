@@ -61,15 +61,6 @@ func Parse(text []byte, ignored ...string) (Entity, error) {
 	return e, d.Decode(text)
 }
 
-// Validate checks the fields that a client sets. The error is a
-// *record.Error of kind Invalid that names every wrong field.
-func (e Entity) Validate() error {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("type", record.CheckName(e.Type))
-	return wrong.Err()
-}
-
 // Query asks for a page of a workspace's entities in ascending byte order of id.
 type Query struct {
 	Type    string // only entities of this type; "" for all
@@ -112,11 +103,15 @@ type Store interface {
 	Delete(ctx context.Context, workspace, id string) error
 }
 
-// Create validates e, stamps it with now and stores it. A repeat with the same
-// type and attributes changes nothing and returns the stored entity with
-// created false; with other content it fails with kind Conflict.
+// Create stamps e with now and stores it. It fails with kind Invalid if a field that
+// a client sets is not valid. A repeat with the same type and attributes changes
+// nothing and returns the stored entity with created false; with other content it
+// fails with kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
-	if err := e.Validate(); err != nil {
+	var wrong record.Fields
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("type", record.CheckName(e.Type))
+	if err := wrong.Err(); err != nil {
 		return Entity{}, false, err
 	}
 	e.CreatedAt = record.TimeOf(now)

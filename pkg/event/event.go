@@ -30,11 +30,7 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
 	w.String("name", e.Name)
-	if e.EntityID == "" {
-		w.Null("entity_id")
-	} else {
-		w.String("entity_id", string(e.EntityID))
-	}
+	w.OptionalString("entity_id", string(e.EntityID))
 	w.Time("occurred_at", e.OccurredAt)
 	w.Attributes("attributes", e.Attributes)
 	w.Time("created_at", e.CreatedAt)
@@ -90,18 +86,6 @@ func checkName(name string) error {
 		return errors.New("is required: 1 to 128 characters")
 	}
 	return record.CheckName(name)
-}
-
-// Validate checks the fields that a client sets. The error is a
-// *record.Error of kind Invalid that names every wrong field.
-func (e Event) Validate() error {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("name", checkName(e.Name))
-	if e.EntityID != "" {
-		wrong.Check("entity_id", record.CheckID(string(e.EntityID)))
-	}
-	return wrong.Err()
 }
 
 // Position is an event's place in a list: by OccurredAt, then by the bytes of ID.
@@ -193,12 +177,19 @@ type New struct {
 	OccurredAtSet bool // the client gave OccurredAt; otherwise it becomes the time of creation
 }
 
-// Create validates e, stamps it with now and stores it. A repeat with the same
-// content changes nothing and returns the stored event with created false;
-// with other content it fails with kind Conflict. A repeat that leaves
-// OccurredAt to the service matches whatever it was set to.
+// Create stamps e with now and stores it. It fails with kind Invalid if a field that
+// a client sets is not valid. A repeat with the same content changes nothing and
+// returns the stored event with created false; with other content it fails with kind
+// Conflict. A repeat that leaves OccurredAt to the service matches whatever it was
+// set to.
 func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
-	if err := e.Validate(); err != nil {
+	var wrong record.Fields
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("name", checkName(e.Name))
+	if e.EntityID != "" {
+		wrong.Check("entity_id", record.CheckID(string(e.EntityID)))
+	}
+	if err := wrong.Err(); err != nil {
 		return Event{}, false, err
 	}
 	e.CreatedAt = record.TimeOf(now)

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind says what went wrong with a record in a way that a caller can act on.
@@ -95,12 +96,8 @@ func ConflictError(noun, id string) error {
 // Shorten returns the first 64 characters of a client's text, for errors.
 func Shorten(s string) string {
 	const most = 64
-	shown := 0
-	for i := range s {
-		if shown == most {
-			return s[:i] + "…"
-		}
-		shown++
+	if utf8.RuneCountInString(s) <= most {
+		return s
 	}
-	return s
+	return string([]rune(s)[:most]) + "…"
 }

@@ -37,8 +37,12 @@ func (w *ObjectWriter) String(name, value string) {
 	}
 }
 
-// Null appends a null.
-func (w *ObjectWriter) Null(name string) {
+// OptionalString appends a string, or null if it is empty.
+func (w *ObjectWriter) OptionalString(name, value string) {
+	if value != "" {
+		w.String(name, value)
+		return
+	}
 	w.name(name)
 	w.b = append(w.b, "null"...)
 }

@@ -49,24 +49,13 @@ var (
 // The ids "." and ".." are invalid: HTTP clients remove such segments from a path
 // (RFC 3986, section 5.2.4), so no client could read the record.
 func CheckID(id string) error {
-	if id == "" || len(id) > MaxIDLength || id == "." || id == ".." {
+	if id == "" || len(id) > MaxIDLength || strings.TrimLeft(id, idCharacters) != "" || id == "." || id == ".." {
 		return errID
-	}
-	for i := range len(id) {
-		if !isIDChar(id[i]) {
-			return errID
-		}
 	}
 	return nil
 }
 
-func isIDChar(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return strings.IndexByte("._:-", c) >= 0
-}
+const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
 // CheckName returns an error that says what a type or a name must be, or nil if
 // name is valid.

@@ -1,7 +1,10 @@
 package recordfile
 
 import (
+	"regexp"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -63,3 +66,69 @@ func jsonKind(text string) jsontext.Kind {
 	}
 	return 0
 }
+
+// neutralize puts an apostrophe before everything in the text of a cell that a
+// spreadsheet would run as a formula. If keep is set, it does so only where the
+// text has an apostrophe already, so that restore keeps that one.
+func neutralize(text string, keep bool) string {
+	return eachFormula(text, func(formula string) string {
+		if keep && !strings.HasPrefix(formula, "'") {
+			return formula
+		}
+		return "'" + formula
+	})
+}
+
+// restore undoes neutralize.
+func restore(text string) string {
+	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
+}
+
+// separators begin a new cell in some spreadsheets. Quotes do not help: where
+// semicolons separate cells, a quote behind a comma is an ordinary character.
+const separators = ";\t\r\n"
+
+// eachFormula replaces each part of text that a spreadsheet would run. Such a
+// part ends at the next separator. Whether it is one does not depend on its
+// leading apostrophes, so a replacement that adds one can be undone.
+func eachFormula(text string, replace func(formula string) string) string {
+	if isNumber(text) {
+		return text
+	}
+	var b strings.Builder
+	for start := 0; start <= len(text); {
+		part := text[start:]
+		if i := strings.IndexAny(part, separators); i >= 0 {
+			part = part[:i]
+		}
+		end := start + len(part)
+		if isFormula(part) || start == 0 && isControl(text) {
+			part = replace(part)
+		}
+		b.WriteString(part)
+		b.WriteString(text[end:min(end+1, len(text))])
+		start = end + 1
+	}
+	return b.String()
+}
+
+// isFormula reports whether the first character of text makes a formula of it.
+// Spreadsheets drop NULs, and quotes that follow a separator.
+func isFormula(text string) bool {
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
+	return strings.ContainsRune("=+-@＝＋－＠", first)
+}
+
+// isControl reports whether text begins with a character that spreadsheets drop
+// from the beginning of a cell.
+func isControl(text string) bool {
+	text = strings.TrimLeft(text, "'")
+	return text != "" && strings.IndexByte("\t\r\n\x00", text[0]) >= 0
+}
+
+func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
+
+// number is compiled when a cell first needs it, not at each function's start.
+var number = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+})

@@ -2,6 +2,7 @@ package recordfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,18 +16,16 @@ import (
 // readHeader reads the header and checks it. columns are those that it may have
 // besides attributes.
 func (r *Reader) readHeader(columns []string) error {
-	row, _, err := r.nextRow()
-	if err == io.EOF {
+	row, err := r.nextRow()
+	switch {
+	case err == io.EOF:
 		return errors.New("line 1: there is no header")
-	}
-	if err != nil {
+	case err != nil:
 		return err
+	case row.err != nil:
+		return fmt.Errorf("line 1: %w", row.err)
 	}
-	cells, err := splitRow(row)
-	if err != nil {
-		return fmt.Errorf("line 1: %w", err)
-	}
-	for _, c := range cells {
+	for _, c := range row.cells {
 		r.header = append(r.header, restore(c.text))
 	}
 	known := append(slices.Clone(columns), "attributes")
@@ -47,47 +46,105 @@ func (r *Reader) readHeader(columns []string) error {
 	return nil
 }
 
-// nextRow returns the text of the next row that is not blank, without its end,
-// and the line at which it begins.
-func (r *Reader) nextRow() (row string, line int64, err error) {
-	var text []byte
-	for open := false; open || len(text) == 0; {
-		next, err := r.lines.next()
+// row is a row of a CSV file. It is not read by encoding/csv, which drops carriage
+// returns from cells and does not tell whether a cell was quoted.
+type row struct {
+	text  []byte // as it stands in the file, with the line end
+	line  int64  // at which it begins
+	cells []cell
+	err   error // the first one; the row is read to its end nevertheless
+
+	quoted strings.Builder // text of a cell whose closing quote is in a line that follows
+	open   bool            // there is such a cell
+}
+
+var (
+	errStrayQuote = errors.New(`a " stands in a cell without quotes; put the cell in quotes and double each " in it`)
+	errAfterQuote = errors.New(`text follows the closing " of a cell; double each " in a cell with quotes`)
+	errOpenQuote  = errors.New(`the closing " of a cell is missing`)
+)
+
+// nextRow reads the next row that is not blank.
+func (r *Reader) nextRow() (*row, error) {
+	next := new(row)
+	for next.open || len(next.text) == 0 {
+		line, err := r.lines.next()
 		switch {
-		case err == io.EOF && open:
-			return string(text), line, nil // splitRow says what is missing
-		case err == errLongLine || len(text)+len(next) > MaxRecordBytes:
-			return "", 0, fmt.Errorf("a record is larger than %d bytes; is a quote left open?", MaxRecordBytes)
+		case err == io.EOF && next.open:
+			next.err = cmp.Or(next.err, errOpenQuote)
+			return next, nil
+		case err == errLongLine || len(next.text)+len(line) > MaxRecordBytes:
+			return nil, fmt.Errorf("a record is larger than %d bytes; is a quote left open?", MaxRecordBytes)
 		case err != nil:
-			return "", 0, err
+			return nil, err
 		}
-		if !open {
-			line = r.lines.number
-			if len(bytes.TrimRight(next, "\r\n")) == 0 {
+		if !next.open {
+			next.line = r.lines.number
+			if len(bytes.TrimRight(line, "\r\n")) == 0 {
 				continue
 			}
 		}
-		text = append(text, next...)
-		open = openAfter(next, open)
+		next.text = append(next.text, line...)
+		next.add(string(line))
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), line, nil
+	return next, nil
+}
+
+// add adds the cells of the next line.
+func (r *row) add(line string) {
+	content := trimEnd(line)
+	end := line[len(content):]
+	for more := true; more; {
+		if !r.open {
+			content, r.open = strings.CutPrefix(content, `"`)
+		}
+		if !r.open {
+			var c cell
+			c.text, content, more = strings.Cut(content, ",")
+			if strings.Contains(c.text, `"`) {
+				r.err = cmp.Or(r.err, errStrayQuote)
+			}
+			r.cells = append(r.cells, c)
+			continue
+		}
+		part, rest, closed := strings.Cut(content, `"`)
+		r.quoted.WriteString(part)
+		if !closed {
+			r.quoted.WriteString(end)
+			return
+		}
+		if strings.HasPrefix(rest, `"`) { // two quotes stand for one
+			r.quoted.WriteByte('"')
+			content = rest[1:]
+			continue
+		}
+		r.cells = append(r.cells, cell{text: r.quoted.String(), quoted: true})
+		r.quoted.Reset()
+		r.open = false
+		if part, content, more = strings.Cut(rest, ","); part != "" {
+			r.err = cmp.Or(r.err, errAfterQuote)
+		}
+	}
+}
+
+// trimEnd returns a line without its end.
+func trimEnd(line string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 }
 
 // readCSV returns the record of the next row.
 func (r *Reader) readCSV() (Record, error) {
-	row, line, err := r.nextRow()
+	row, err := r.nextRow()
 	if err != nil {
 		return Record{}, err
 	}
-	rec := Record{Line: line, Offset: r.lines.offset(), Text: row}
-	cells, err := splitRow(row)
-	if err == nil && len(cells) != len(r.header) {
-		err = fmt.Errorf("it has %d cells, the header %d", len(cells), len(r.header))
+	rec := Record{Line: row.line, Offset: r.lines.offset(), Text: trimEnd(string(row.text)), Err: row.err}
+	if rec.Err == nil && len(row.cells) != len(r.header) {
+		rec.Err = fmt.Errorf("it has %d cells, the header %d", len(row.cells), len(r.header))
 	}
-	if err == nil {
-		rec.JSON, err = r.object(cells)
+	if rec.Err == nil {
+		rec.JSON, rec.Err = r.object(row.cells)
 	}
-	rec.Err = err
 	return rec, nil
 }
 

@@ -3,6 +3,7 @@ package recordfile
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"sluice/pkg/record"
@@ -45,15 +46,13 @@ type CSVWriter struct {
 // If keepFormulas is set, cells that a spreadsheet would run are not changed.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
-	add := func(column string) {
-		c.place[column] = len(c.header)
-		c.header = append(c.header, cell{text: column})
-	}
-	for _, name := range columns {
-		add(name)
-	}
+	columns = slices.Clone(columns)
 	for _, name := range attributes {
-		add(attributePrefix + name)
+		columns = append(columns, attributePrefix+name)
+	}
+	for i, column := range columns {
+		c.place[column] = i
+		c.header = append(c.header, cell{text: column})
 	}
 	c.cells = make([]cell, len(c.header))
 	return c

@@ -1,60 +1,22 @@
-// Package template reads routes and tables from an AWS SAM template, so that
-// local tables and tests use the definition that AWS uses.
+// Package template reads tables from an AWS SAM template, so that local tables
+// and tests use the definition that AWS uses.
 //
-// It decodes the properties that it knows of functions and of tables, and
-// ignores the rest of a template. Whether a table is valid is left to DynamoDB,
-// which checks that when the table is created. The tests of the module check
-// that template.yaml has nothing that would have to be known here.
+// It decodes the properties that it knows of tables, and ignores the rest of a
+// template. Whether a table is valid is left to DynamoDB, which checks that when
+// the table is created. The tests of the module check that template.yaml has
+// nothing that would have to be known here.
 package template
 
 import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
-
-// Template is the part of an AWS SAM template that Parse reads.
-type Template struct {
-	Functions []Function // sorted by LogicalID
-	Tables    []Table    // sorted by LogicalID
-}
-
-// Table returns the table with the given logical id, and whether it exists.
-func (t *Template) Table(logicalID string) (Table, bool) {
-	i := slices.IndexFunc(t.Tables, func(t Table) bool { return t.LogicalID == logicalID })
-	if i < 0 {
-		return Table{}, false
-	}
-	return t.Tables[i], true
-}
-
-// Function is an AWS::Serverless::Function.
-type Function struct {
-	LogicalID string  // ends in "Function": ListEntityFunction
-	Name      string  // name of its folder, the logical id in kebab case without "Function": list-entity
-	Routes    []Route // sorted by Key; empty for a function without HttpApi events
-}
-
-// Route is an HttpApi event of a function.
-type Route struct {
-	Method string // upper case, or ANY; "" for the default route
-	Path   string // "$default" for the default route
-}
-
-// Default is the route of requests that no other route takes.
-var Default = Route{Path: "$default"}
-
-// Key returns the route key of API Gateway: "GET /entity" or "$default".
-func (r Route) Key() string {
-	if r == Default {
-		return r.Path
-	}
-	return r.Method + " " + r.Path
-}
 
 // Table is an AWS::DynamoDB::Table.
 type Table struct {
@@ -70,8 +32,10 @@ type Table struct {
 // EnvVar returns the name of the environment variable that holds the table's
 // name: ENTITIES_TABLE for EntitiesTable.
 func (t Table) EnvVar() string {
-	return strings.ToUpper(strings.ReplaceAll(kebab(t.LogicalID), "-", "_"))
+	return strings.ToUpper(innerCapital.ReplaceAllString(t.LogicalID, "_$0"))
 }
+
+var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
 // Attribute is an attribute of a table's items.
 type Attribute struct {
@@ -131,73 +95,28 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// functionProperties are the properties of an AWS::Serverless::Function.
-type functionProperties struct {
-	Events map[string]struct {
-		Type       Text `yaml:"Type"`
-		Properties struct {
-			Method Text `yaml:"Method"`
-			Path   Text `yaml:"Path"`
-		} `yaml:"Properties"`
-	} `yaml:"Events"`
-}
-
-// Parse reads a template in YAML. An error names the lines that cannot be read
-// and the logical id of their resource.
-func Parse(b []byte) (*Template, error) {
+// Parse returns the tables of a template in YAML, sorted by logical id. An error
+// names the lines that cannot be read and the logical id of their resource.
+func Parse(b []byte) ([]Table, error) {
 	var doc document
 	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
-	var t Template
+	var tables []Table
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(doc.Resources)) {
-		var err error
-		switch r := doc.Resources[id]; r.Type {
-		case "AWS::Serverless::Function":
-			var properties functionProperties
-			err = r.Properties.Decode(&properties)
-			t.Functions = append(t.Functions, Function{
-				LogicalID: id, Name: kebab(strings.TrimSuffix(id, "Function")), Routes: properties.routes(),
-			})
-		case "AWS::DynamoDB::Table":
-			table := Table{LogicalID: id}
-			err = r.Properties.Decode(&table)
-			t.Tables = append(t.Tables, table)
+		r := doc.Resources[id]
+		if r.Type != "AWS::DynamoDB::Table" {
+			continue
 		}
-		if err != nil {
+		table := Table{LogicalID: id}
+		if err := r.Properties.Decode(&table); err != nil {
 			errs = append(errs, fmt.Errorf("parse template: %s: %w", id, err))
 		}
+		tables = append(tables, table)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &t, nil
-}
-
-// routes returns the routes of a function, sorted by their keys.
-func (p functionProperties) routes() (routes []Route) {
-	for _, e := range p.Events {
-		switch {
-		case e.Type != "HttpApi":
-		case e.Properties.Method == "" && e.Properties.Path == "":
-			routes = append(routes, Default)
-		default:
-			routes = append(routes, Route{Method: strings.ToUpper(string(e.Properties.Method)), Path: string(e.Properties.Path)})
-		}
-	}
-	slices.SortFunc(routes, func(a, b Route) int { return strings.Compare(a.Key(), b.Key()) })
-	return routes
-}
-
-// kebab returns list-entity for ListEntity, like the Makefile.
-func kebab(camel string) string {
-	var b strings.Builder
-	for i, r := range camel {
-		if i > 0 && 'A' <= r && r <= 'Z' {
-			b.WriteByte('-')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
+	return tables, nil
 }

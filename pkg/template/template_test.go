@@ -74,60 +74,36 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &template.Template{
-		Functions: []template.Function{
-			{LogicalID: "CreateExportJobFunction", Name: "create-export-job", Routes: []template.Route{template.Default}},
-			{LogicalID: "UsageFunction", Name: "usage", Routes: []template.Route{{Method: "ANY", Path: "/usage/{proxy+}"}, {Method: "GET", Path: "/usage"}}},
-			{LogicalID: "WorkerFunction", Name: "worker"},
+	want := []template.Table{
+		{
+			LogicalID:   "CountersTable",
+			BillingMode: "PAY_PER_REQUEST",
+			Attributes:  []template.Attribute{{Name: "pk", Type: "S"}},
+			Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}},
+			TTL:         template.TTL{Attribute: "expires_at", Enabled: true},
 		},
-		Tables: []template.Table{
-			{
-				LogicalID:   "CountersTable",
-				BillingMode: "PAY_PER_REQUEST",
-				Attributes:  []template.Attribute{{Name: "pk", Type: "S"}},
-				Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}},
-				TTL:         template.TTL{Attribute: "expires_at", Enabled: true},
-			},
-			{
-				LogicalID:   "JobsTable",
-				BillingMode: "PAY_PER_REQUEST",
-				Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
-				Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
-				Indexes: []template.Index{
-					{
-						Name:       "by_time",
-						Key:        []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}},
-						Projection: template.Projection{Type: "ALL"},
-					},
-					{
-						Name:       "by_hash",
-						Key:        []template.KeyElement{{Name: "hash", Type: "HASH"}},
-						Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name", "size"}},
-					},
+		{
+			LogicalID:   "JobsTable",
+			BillingMode: "PAY_PER_REQUEST",
+			Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
+			Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
+			Indexes: []template.Index{
+				{
+					Name:       "by_time",
+					Key:        []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}},
+					Projection: template.Projection{Type: "ALL"},
 				},
-				Stream: template.Stream{View: "NEW_IMAGE"},
+				{
+					Name:       "by_hash",
+					Key:        []template.KeyElement{{Name: "hash", Type: "HASH"}},
+					Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name", "size"}},
+				},
 			},
+			Stream: template.Stream{View: "NEW_IMAGE"},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-
-	if table, ok := got.Table("JobsTable"); !ok || table.LogicalID != "JobsTable" {
-		t.Errorf("Table(JobsTable) = %+v, %t", table, ok)
-	}
-	if table, ok := got.Table("Jobs"); ok {
-		t.Errorf("Table(Jobs) = %+v, want none", table)
-	}
-}
-
-func TestRouteKey(t *testing.T) {
-	t.Parallel()
-	if got := (template.Route{Method: "GET", Path: "/entity/{id}"}).Key(); got != "GET /entity/{id}" {
-		t.Errorf("got %q", got)
-	}
-	if got := template.Default.Key(); got != "$default" {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -143,10 +119,7 @@ func TestParseRejects(t *testing.T) {
 		"resource is a list":       {"{Type: AWS::S3::Bucket,", "[]\n  More: {Type: AWS::S3::Bucket,", "line 8: cannot unmarshal !!seq"},
 		"resource twice":           {"  JobsTable:\n", "  CountersTable:\n", `mapping key "CountersTable" already defined`},
 		"type is an intrinsic":     {"{Type: AWS::S3::Bucket", "{Type: !Ref RecordsPerSecond", `line 8: !Ref "RecordsPerSecond" is not a string`},
-		"properties are a list":    {"Events:\n        Rest: {Type", "Events:\n        - {Type", "CreateExportJobFunction: yaml: unmarshal errors:\n  line 21: cannot unmarshal !!seq"},
-		"method is an intrinsic":   {"Method: get", "Method: !Ref RecordsPerSecond", `UsageFunction: yaml: unmarshal errors:` + "\n" + `  line 15: !Ref "RecordsPerSecond" is not a string`},
-		"path is an intrinsic":     {"Path: /usage}", "Path: !Sub /usage}", `line 15: !Sub "/usage" is not a string`},
-		"path is a mapping":        {"Path: /usage}", "Path: {Ref: Usage}}", `line 15: !!map "" is not a string`},
+		"properties are a list":    {"    Properties:\n      BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions: [", "    Properties: []\n    More:\n      AttributeDefinitions: [", "CountersTable: yaml: unmarshal errors:\n  line 51: cannot unmarshal !!seq"},
 		"billing by parameter":     {"BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n", "BillingMode: !Ref Mode\n      AttributeDefinitions:\n", `JobsTable: yaml: unmarshal errors:` + "\n" + `  line 31: !Ref "Mode" is not a string`},
 		"attributes not a list":    {"[{AttributeName: pk, AttributeType: S}]", "{pk: S}", "CountersTable: yaml: unmarshal errors:\n  line 53: cannot unmarshal"},
 		"attributes by condition":  {"[{AttributeName: pk, AttributeType: S}]", "!If [A, [{AttributeName: pk, AttributeType: S}], []]", "line 53: cannot unmarshal"},
@@ -178,9 +151,9 @@ func TestParseRejects(t *testing.T) {
 
 func TestParseReportsEveryProblem(t *testing.T) {
 	t.Parallel()
-	broken := strings.NewReplacer("Method: get", "Method: !Ref A", "AttributeType: N", "AttributeType: !Ref B", "KeyType: RANGE}\n", "KeyType: !Ref C}\n").Replace(small)
+	broken := strings.NewReplacer("AttributeName: expires_at", "AttributeName: !Ref A", "AttributeType: N", "AttributeType: !Ref B", "KeyType: RANGE}\n", "KeyType: !Ref C}\n").Replace(small)
 	_, err := template.Parse([]byte(broken))
-	for _, want := range []string{"UsageFunction: ", "line 15: ", "JobsTable: ", "line 34: ", "line 38: "} {
+	for _, want := range []string{"CountersTable: ", "line 55: ", "JobsTable: ", "line 34: ", "line 38: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q, want an error with %q", err, want)
 		}
@@ -193,25 +166,21 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("Resources: &a {<<: *a}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := template.Parse(b)
-		if (got == nil) == (err == nil) {
+		if err != nil && got != nil {
 			t.Errorf("got %+v and %v", got, err)
 		}
 	})
 }
 
 func ExampleParse() {
-	t, err := template.Parse(sluice.Template)
+	tables, err := template.Parse(sluice.Template)
 	if err != nil {
 		panic(err)
 	}
-	for _, f := range t.Functions {
-		if f.Name == "list-entity" {
-			fmt.Println(f.LogicalID, f.Routes[0].Key())
+	for _, table := range tables {
+		if table.LogicalID == "EntitiesTable" {
+			fmt.Println(table.EnvVar(), table.Key)
 		}
 	}
-	entities, _ := t.Table("EntitiesTable")
-	fmt.Println(entities.EnvVar(), entities.Key)
-	// Output:
-	// ListEntityFunction GET /entity
-	// ENTITIES_TABLE [{workspace HASH} {id RANGE}]
+	// Output: ENTITIES_TABLE [{workspace HASH} {id RANGE}]
 }

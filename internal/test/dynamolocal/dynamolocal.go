@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,16 +117,16 @@ func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 // Table is like the function Table, in this engine.
 func (e *Engine) Table(t testing.TB, logicalID string) string {
 	t.Helper()
-	parsed, err := template.Parse(sluice.Template)
+	tables, err := template.Parse(sluice.Template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, ok := parsed.Table(logicalID)
-	if !ok {
+	i := slices.IndexFunc(tables, func(t template.Table) bool { return t.LogicalID == logicalID })
+	if i < 0 {
 		t.Fatalf("the template has no table %q", logicalID)
 	}
 	client, name := e.Client(), logicalID+"-"+rand.Text()
-	if err := dynamotable.Create(t.Context(), client, table, name); err != nil {
+	if err := dynamotable.Create(t.Context(), client, tables[i], name); err != nil {
 		t.Fatalf("%v\n%s", err, e.Log())
 	}
 	t.Cleanup(func() {

@@ -153,7 +153,7 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
 	budget := make(map[string][]string) // of Read and Write → dimensions
-	for _, table := range parse(t).Tables {
+	for _, table := range parse(t) {
 		dimensions := []string{"TableName=" + table.LogicalID}
 		for _, index := range table.Indexes {
 			dimensions = append(dimensions, "GlobalSecondaryIndexName="+string(index.Name)+",TableName="+table.LogicalID)

@@ -69,7 +69,7 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, "sam-local.json")), &file); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range parse(t).Tables {
+	for _, table := range parse(t) {
 		if got, want := file.Parameters[table.EnvVar()], "sluice-"+table.LogicalID; got != want {
 			t.Errorf("%s is %q, want %q", table.EnvVar(), got, want)
 		}

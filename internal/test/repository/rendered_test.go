@@ -131,20 +131,20 @@ func at(v any, path ...any) any {
 
 func ref(id string) any             { return map[string]any{"Ref": id} }
 func attribute(id, name string) any { return map[string]any{"Fn::GetAtt": []any{id, name}} }
-func parse(t *testing.T) *template.Template {
+func parse(t *testing.T) []template.Table {
 	t.Helper()
-	tmpl, err := template.Parse(sluice.Template)
+	tables, err := template.Parse(sluice.Template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tmpl
+	return tables
 }
 
 // What the SAM translator makes of the template for each environment of
 // samconfig.toml is what is meant.
 func TestRenderedTemplate(t *testing.T) {
 	t.Parallel()
-	all, tables, declared := render(t, "dev", "prod"), parse(t).Tables, templatetest.Functions(t)
+	all, tables, declared := render(t, "dev", "prod"), parse(t), templatetest.Functions(t)
 	for _, e := range environments {
 		t.Run(e.name, func(t *testing.T) {
 			r := all[e.name]
@@ -235,9 +235,9 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 				t.Errorf("%s %s goes to %s, not to a function's alias live", method, path, uri)
 				continue
 			}
-			route := template.Route{Method: strings.ToUpper(method), Path: path}
-			if path == template.Default.Path {
-				route = template.Default
+			route := templatetest.Route{Method: strings.ToUpper(method), Path: path}
+			if path == templatetest.Default.Path {
+				route = templatetest.Default
 			}
 			deployed = append(deployed, m[1]+" "+route.Key())
 		}

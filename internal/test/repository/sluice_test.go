@@ -43,7 +43,7 @@ func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 // A table and the variable that names it agree: EntitiesTable, ENTITIES_TABLE.
 func TestTablesAndVariablesAgree(t *testing.T) {
 	variables := make(map[string]string)
-	for _, table := range parse(t).Tables {
+	for _, table := range parse(t) {
 		variables[table.EnvVar()] = table.LogicalID
 	}
 	for _, f := range templatetest.Functions(t) {

@@ -57,7 +57,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	}
 
 	arns := make(map[string]string) // what an ARN begins with → logical id
-	for _, table := range parse(t).Tables {
+	for _, table := range parse(t) {
 		got := s.Tables[table.LogicalID]
 		arns[fmt.Sprint(at(got, "TableArn"))] = table.LogicalID
 		checkTable(t, table, got)

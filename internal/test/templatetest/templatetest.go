@@ -1,5 +1,6 @@
-// Package templatetest reads from template.yaml what only tests ask for: what
-// each function may do, which streams it reads and which tables it is told of.
+// Package templatetest reads from template.yaml what only tests ask for: the
+// routes of each function, what it may do, which streams it reads and which tables
+// it is told of.
 //
 // It is as strict as package template is lenient: in functions and tables it
 // rejects every property that neither package understands, because that one
@@ -27,10 +28,29 @@ import (
 
 // Function is a function of a template.
 type Function struct {
-	template.Function
-	Tables  map[string]string // environment variable → logical id of the table that it names
-	Streams []Stream          // sorted by Table
-	Grants  []Grant
+	LogicalID string            // ends in "Function": ListEntityFunction
+	Name      string            // name of its folder, the logical id in kebab case without "Function": list-entity
+	Routes    []Route           // sorted by Key; empty for a function without HttpApi events
+	Tables    map[string]string // environment variable → logical id of the table that it names
+	Streams   []Stream          // sorted by Table
+	Grants    []Grant
+}
+
+// Route is an HttpApi event of a function.
+type Route struct {
+	Method string // upper case, or ANY; "" for the default route
+	Path   string // "$default" for the default route
+}
+
+// Default is the route of requests that no other route takes.
+var Default = Route{Path: "$default"}
+
+// Key returns the route key of API Gateway: "GET /entity" or "$default".
+func (r Route) Key() string {
+	if r == Default {
+		return r.Path
+	}
+	return r.Method + " " + r.Path
 }
 
 // Stream is a DynamoDB event of a function: the changes of a table's items.
@@ -73,30 +93,30 @@ func Parse(b []byte) ([]Function, error) {
 	if len(doc.Resources) == 0 {
 		return nil, errors.New("no Resources")
 	}
-	parsed, err := template.Parse(b)
-	if err != nil {
+	if _, err := template.Parse(b); err != nil {
 		return nil, err
 	}
+	var functions []Function
 	var errs []error
+	owners := make(map[Route]string)
 	for _, id := range slices.Sorted(maps.Keys(doc.Resources)) {
 		if err := doc.check(id); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", id, err))
 		}
-	}
-	var functions []Function
-	owners := make(map[template.Route]string)
-	for _, f := range parsed.Functions {
+		if doc.Resources[id].Type != typeFunction {
+			continue
+		}
+		f, err := doc.function(id)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+		}
 		for _, r := range f.Routes {
 			if owner, taken := owners[r]; taken {
-				errs = append(errs, fmt.Errorf("%s: the route %q belongs to %s", f.LogicalID, r.Key(), owner))
+				errs = append(errs, fmt.Errorf("%s: the route %q belongs to %s", id, r.Key(), owner))
 			}
-			owners[r] = f.LogicalID
+			owners[r] = id
 		}
-		full, err := doc.function(f)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.LogicalID, err))
-		}
-		functions = append(functions, full)
+		functions = append(functions, f)
 	}
 	return functions, errors.Join(errs...)
 }
@@ -138,10 +158,13 @@ func (t table) check() error {
 	return nil
 }
 
-// function returns f with what the resource says of it.
-func (d document) function(f template.Function) (Function, error) {
-	properties := d.Resources[f.LogicalID].function
-	full := Function{Function: f, Tables: make(map[string]string)}
+var innerCapital = regexp.MustCompile(`\B[A-Z]`)
+
+// function returns the function with that logical id.
+func (d document) function(id string) (Function, error) {
+	properties := d.Resources[id].function
+	name := innerCapital.ReplaceAllString(strings.TrimSuffix(id, "Function"), "-$0")
+	full := Function{LogicalID: id, Name: strings.ToLower(name), Tables: make(map[string]string)}
 	var errs []error
 
 	variables := maps.Clone(d.Globals.Function.Environment.Variables)
@@ -163,6 +186,7 @@ func (d document) function(f template.Function) (Function, error) {
 		switch e.Type {
 		case "HttpApi":
 			err = d.checkRoute(e.route)
+			full.Routes = append(full.Routes, e.route.route())
 		case "DynamoDB":
 			var s Stream
 			s, err = d.stream(e.stream)
@@ -175,6 +199,7 @@ func (d document) function(f template.Function) (Function, error) {
 			errs = append(errs, fmt.Errorf("event %s: %w", name, err))
 		}
 	}
+	slices.SortFunc(full.Routes, func(a, b Route) int { return strings.Compare(a.Key(), b.Key()) })
 	slices.SortFunc(full.Streams, func(a, b Stream) int { return strings.Compare(a.Table, b.Table) })
 
 	for _, policy := range properties.Policies {
@@ -184,6 +209,13 @@ func (d document) function(f template.Function) (Function, error) {
 		}
 	}
 	return full, errors.Join(errs...)
+}
+
+func (e httpEvent) route() Route {
+	if e.Method == "" && e.Path == "" {
+		return Default
+	}
+	return Route{Method: strings.ToUpper(string(e.Method)), Path: string(e.Path)}
 }
 
 var methods = []string{"ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}

@@ -7,7 +7,6 @@ import (
 
 	"sluice"
 	"sluice/internal/test/templatetest"
-	"sluice/pkg/template"
 )
 
 // small is a template with one of everything that Parse reads.
@@ -99,8 +98,9 @@ func TestParse(t *testing.T) {
 	}
 	want := []templatetest.Function{
 		{
-			Function: template.Function{LogicalID: "CreateExportJobFunction", Name: "create-export-job", Routes: []template.Route{template.Default}},
-			Tables:   map[string]string{"COUNTERS_TABLE": "CountersTable", "JOBS_TABLE": "JobsTable"},
+			LogicalID: "CreateExportJobFunction", Name: "create-export-job",
+			Routes: []templatetest.Route{templatetest.Default},
+			Tables: map[string]string{"COUNTERS_TABLE": "CountersTable", "JOBS_TABLE": "JobsTable"},
 			Grants: []templatetest.Grant{
 				{Action: "s3:GetObject", Resource: "Files/*"},
 				{Action: "dynamodb:Query", Resource: "JobsTable/index/by_time"},
@@ -108,20 +108,28 @@ func TestParse(t *testing.T) {
 			},
 		},
 		{
-			Function: template.Function{
-				LogicalID: "UsageFunction", Name: "usage",
-				Routes: []template.Route{{Method: "ANY", Path: "/usage/{proxy+}"}, {Method: "GET", Path: "/usage"}},
-			},
+			LogicalID: "UsageFunction", Name: "usage",
+			Routes: []templatetest.Route{{Method: "ANY", Path: "/usage/{proxy+}"}, {Method: "GET", Path: "/usage"}},
 			Tables: map[string]string{"COUNTERS_TABLE": "CountersTable"},
 		},
 		{
-			Function: template.Function{LogicalID: "WorkerFunction", Name: "worker"},
-			Streams:  []templatetest.Stream{{Table: "JobsTable", Patterns: []string{`{"eventName": ["INSERT"]}`}}},
-			Tables:   map[string]string{"COUNTERS_TABLE": "CountersTable"},
+			LogicalID: "WorkerFunction", Name: "worker",
+			Streams: []templatetest.Stream{{Table: "JobsTable", Patterns: []string{`{"eventName": ["INSERT"]}`}}},
+			Tables:  map[string]string{"COUNTERS_TABLE": "CountersTable"},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestRouteKey(t *testing.T) {
+	t.Parallel()
+	if got := (templatetest.Route{Method: "GET", Path: "/entity/{id}"}).Key(); got != "GET /entity/{id}" {
+		t.Errorf("got %q", got)
+	}
+	if got := templatetest.Default.Key(); got != "$default" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -177,6 +185,9 @@ func TestParseRejects(t *testing.T) {
 		"method without path":         {", Path: /usage}", "}", `event Route: the path "" does not start with a slash`},
 		"unknown method":              {"Method: get", "Method: fetch", `event Route: the method "fetch" is not one of ANY, DELETE`},
 		"method is an intrinsic":      {"Method: get", "Method: !Ref RecordsPerSecond", `line 21: !Ref "RecordsPerSecond" is not a string`},
+		"path is an intrinsic":        {"Path: /usage}", "Path: !Sub /usage}", `line 21: !Sub "/usage" is not a string`},
+		"path is a mapping":           {"Path: /usage}", "Path: {Ref: Usage}}", `line 21: !!map "" is not a string`},
+		"events are a list":           {"Events:\n        Rest: {Type", "Events:\n        - {Type", "line 34: cannot unmarshal !!seq"},
 		"path without slash":          {"Path: /usage}", "Path: usage}", `event Route: the path "usage" does not start with a slash`},
 		"route twice":                 {`Method: ANY, Path: "/usage/{proxy+}"`, "Method: GET, Path: /usage", `the route "GET /usage" belongs to UsageFunction`},
 		"default route twice":         {", Method: get, Path: /usage", "", `UsageFunction: the route "$default" belongs to CreateExportJobFunction`},

@@ -50,27 +50,17 @@ func New(client Client, table string) (*Store, error) {
 // Get implements access.Store. The read is strongly consistent, so that a revoked
 // key is never found as it was before.
 func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, primaryKey(id))
-	switch {
-	case err != nil:
-		return access.Key{}, fmt.Errorf("get key: %w", err)
-	case item == nil:
-		return access.Key{}, access.ErrNotFound
+	k, found, err := dynamorecord.Get(ctx, s.client, s.table, primaryKey(id), fromItem)
+	if err == nil && !found {
+		err = access.ErrNotFound
 	}
-	return fromItem(item)
+	return k, err
 }
 
 // Create implements access.Manager. If the SDK retries a put whose response was
 // lost, the retry finds the key of the first attempt, and Create succeeds.
 func (s *Store) Create(ctx context.Context, k access.Key) error {
-	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "id", toItem(k))
-	switch {
-	case err != nil:
-		return fmt.Errorf("create key: %w", err)
-	case created:
-		return nil
-	}
-	stored, err := fromItem(item)
+	stored, _, err := dynamorecord.Create(ctx, s.client, s.table, "id", k, toItem(k), fromItem)
 	if err == nil && stored.SecretHash != k.SecretHash {
 		err = access.ErrExists
 	}

@@ -9,8 +9,6 @@ package boltstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"reflect"
 
@@ -31,12 +29,9 @@ type Store struct {
 
 // New returns a Store in db, which other stores may share. The caller closes db.
 func New(db *bbolt.DB) (*Store, error) {
-	if db == nil {
-		return nil, errors.New("entity boltstore: a database is required")
-	}
 	workspaces, err := boltrecord.Open(db, "entities")
 	if err != nil {
-		return nil, fmt.Errorf("entity boltstore: %w", err)
+		return nil, err
 	}
 	return &Store{workspaces: workspaces}, nil
 }
@@ -48,7 +43,7 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 		if err != nil || !created {
 			return err
 		}
-		return boltrecord.PutNested(entities, e.ID, e.ID, byType, workspace, e.Type)
+		return boltrecord.Index(entities.Tx(), e.ID, e.ID, byType, workspace, e.Type)
 	})
 	return stored, created, err
 }
@@ -83,7 +78,7 @@ func (s *Store) Delete(ctx context.Context, workspace, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := boltrecord.Nested(entities, byType, workspace, e.Type).Delete([]byte(id)); err != nil {
+		if err := boltrecord.Bucket(entities.Tx(), byType, workspace, e.Type).Delete([]byte(id)); err != nil {
 			return err
 		}
 		return entities.Delete([]byte(id))
@@ -123,6 +118,6 @@ func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]
 	if q.Type == "" {
 		return boltrecord.Scan(entities, low, "", true)
 	}
-	ids := boltrecord.Nested(entities, byType, workspace, q.Type)
+	ids := boltrecord.Bucket(entities.Tx(), byType, workspace, q.Type)
 	return boltrecord.Lookup(entities, boltrecord.Scan(ids, low, "", true))
 }

@@ -48,19 +48,9 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Create implements entity.Store with one conditional PutItem. If the condition
-// fails, the response carries the existing entity. See dynamorecord.Create about
-// retries by the SDK.
+// Create implements entity.Store with one conditional PutItem.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "workspace", toItem(workspace, e))
-	switch {
-	case err != nil:
-		return entity.Entity{}, false, dynamorecord.Error("create entity", err)
-	case created:
-		return e, true, nil
-	}
-	stored, err = fromItem(item)
-	return stored, false, err
+	return dynamorecord.Create(ctx, s.client, s.table, "workspace", e, toItem(workspace, e), fromItem)
 }
 
 // Replace implements entity.Store with a put on the condition that the item still
@@ -99,37 +89,25 @@ func (s *Store) Delete(ctx context.Context, workspace, id string) error {
 	return nil
 }
 
-// Get implements entity.Store. The read is strongly consistent: a client that
-// has just created an entity gets it.
+// Get implements entity.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
-	switch {
-	case err != nil:
-		return entity.Entity{}, dynamorecord.Error("get entity", err)
-	case item == nil:
-		return entity.Entity{}, record.NotFoundError("entity", id)
+	e, found, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id), fromItem)
+	if err == nil && !found {
+		err = record.NotFoundError("entity", id)
 	}
-	return fromItem(item)
+	return e, err
 }
 
 // List implements entity.Store. The read is eventually consistent, at half the
 // price: an entity may be missing for a moment after its creation.
-func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error) {
-	items, more, err := dynamorecord.Page(ctx, s.client, s.query(workspace, q.Type, q.AfterID), q.Limit)
-	if err != nil {
-		return entity.Page{}, dynamorecord.Error("list entities", err)
-	}
-	entities, err := dynamorecord.Each(items, fromItem)
-	return entity.Page{Entities: entities, More: more}, err
+func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
+	page.Entities, page.More, err = dynamorecord.Page(ctx, s.client, "id", q.Limit, fromItem, s.query(workspace, q.Type, q.AfterID))
+	return page, err
 }
 
 // Count implements entity.Store, as consistently as List.
 func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
-	n, err := dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
-	if err != nil {
-		return 0, dynamorecord.Error("count entities", err)
-	}
-	return n, nil
+	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
 }
 
 // query returns a query for the entities of a type, "" for all, after an id.
@@ -179,7 +157,7 @@ func fromItem(item dynamorecord.Item) (entity.Entity, error) {
 	e := entity.Entity{
 		ID:         r.Text("id"),
 		Type:       r.Text("type"),
-		Attributes: r.Attributes("attributes"),
+		Attributes: record.Attributes(r.Text("attributes")),
 		CreatedAt:  r.Time("created_at"),
 		UpdatedAt:  r.Time("updated_at"),
 	}

@@ -91,57 +91,32 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return Config{Shards: n}, nil
 }
 
-// Create implements event.Store with one conditional PutItem. If the condition
-// fails, the response carries the existing event. See dynamorecord.Create about
-// retries by the SDK.
+// Create implements event.Store with one conditional PutItem.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	item, created, err := dynamorecord.Create(ctx, s.client, s.table, "pk", s.toItem(workspace, e))
-	switch {
-	case err != nil:
-		return event.Event{}, false, dynamorecord.Error("create event", err)
-	case created:
-		return e, true, nil
-	}
-	stored, err = fromItem(item)
-	return stored, false, err
+	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem)
 }
 
-// Get implements event.Store. The read is strongly consistent: a client that
-// has just created an event gets it.
+// Get implements event.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, dynamorecord.Item{"pk": dynamorecord.Text(primaryKey(workspace, id))})
-	switch {
-	case err != nil:
-		return event.Event{}, dynamorecord.Error("get event", err)
-	case item == nil:
-		return event.Event{}, record.NotFoundError("event", id)
+	item := dynamorecord.Item{"pk": dynamorecord.Text(key(workspace, id))}
+	e, found, err := dynamorecord.Get(ctx, s.client, s.table, item, fromItem)
+	if err == nil && !found {
+		err = record.NotFoundError("event", id)
 	}
-	return fromItem(item)
+	return e, err
 }
 
 // List implements event.Store. Reads of an index are eventually consistent: an
 // event may be missing for a moment after its creation.
-func (s *Store) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
-	ins := s.queries(workspace, q)
-	if len(ins) == 0 {
-		return event.Page{}, nil
-	}
-	items, more, err := dynamorecord.Merge(ctx, s.client, "position", q.Limit, ins...)
-	if err != nil {
-		return event.Page{}, dynamorecord.Error("list events", err)
-	}
-	events, err := dynamorecord.Each(items, fromItem)
-	return event.Page{Events: events, More: more}, err
+func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
+	page.Events, page.More, err = dynamorecord.Page(ctx, s.client, "position", q.Limit, fromItem, s.queries(workspace, q)...)
+	return page, err
 }
 
 // Count implements event.Store, as consistently as List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
-	n, err := dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
-	if err != nil {
-		return 0, dynamorecord.Error("count events", err)
-	}
-	return n, nil
+	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
 }
 
 // queries returns the queries for what q selects, none if it selects nothing.
@@ -152,7 +127,7 @@ func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryI
 	if low > high {
 		return nil // DynamoDB rejects a range whose ends cross
 	}
-	query := func(index, attribute, key string) *dynamodb.QueryInput {
+	query := func(index, attribute, value string) *dynamodb.QueryInput {
 		return &dynamodb.QueryInput{
 			TableName:                &s.table,
 			IndexName:                &index,
@@ -160,49 +135,44 @@ func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryI
 			KeyConditionExpression:   aws.String("#key = :key AND #position BETWEEN :low AND :high"),
 			ExpressionAttributeNames: map[string]string{"#key": attribute, "#position": "position"},
 			ExpressionAttributeValues: dynamorecord.Item{
-				":key": dynamorecord.Text(key), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
+				":key": dynamorecord.Text(value), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
 			},
 		}
 	}
 	if q.EntityID != "" {
-		return append(ins, query("by_entity", "entity_key", entityKey(workspace, q.EntityID)))
+		return append(ins, query("by_entity", "entity_key", key(workspace, string(q.EntityID))))
 	}
 	for n := range s.shards {
-		ins = append(ins, query("by_position", "shard", shard(workspace, n)))
+		ins = append(ins, query("by_position", "shard", key(workspace, strconv.Itoa(n))))
 	}
 	return ins
 }
 
-// primaryKey returns the primary key of an event.
-func primaryKey(workspace, id string) string { return workspace + "#" + id }
-
-// shard returns the partition key of by_position for the n-th shard of a workspace.
-func shard(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
+// key returns the partition key of a workspace's events with a name: an id, the
+// number of a shard, or the id of an entity.
+func key(workspace, name string) string { return workspace + "#" + name }
 
 // shardOf returns the number of the shard of an event. The hash spreads all kinds
 // of ids evenly, also those that count up.
-func (s *Store) shardOf(id string) int {
+func (s *Store) shardOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(s.shards))
+	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%uint64(s.shards), 10)
 }
-
-// entityKey returns the partition key of by_entity for the events of an entity.
-func entityKey(workspace string, id event.OptionalID) string { return workspace + "#" + string(id) }
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 	item := dynamorecord.Item{
-		"pk":          dynamorecord.Text(primaryKey(workspace, e.ID)),
+		"pk":          dynamorecord.Text(key(workspace, e.ID)),
 		"id":          dynamorecord.Text(e.ID),
 		"name":        dynamorecord.Text(e.Name),
 		"occurred_at": dynamorecord.Text(e.OccurredAt.String()),
 		"attributes":  dynamorecord.Text(string(e.Attributes)),
 		"created_at":  dynamorecord.Text(e.CreatedAt.String()),
-		"shard":       dynamorecord.Text(shard(workspace, s.shardOf(e.ID))),
+		"shard":       dynamorecord.Text(key(workspace, s.shardOf(e.ID))),
 		"position":    dynamorecord.Text(e.Position().String()),
 	}
 	if e.EntityID != "" {
 		item["entity_id"] = dynamorecord.Text(string(e.EntityID))
-		item["entity_key"] = dynamorecord.Text(entityKey(workspace, e.EntityID))
+		item["entity_key"] = dynamorecord.Text(key(workspace, string(e.EntityID)))
 	}
 	return item
 }
@@ -214,7 +184,7 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 		Name:       r.Text("name"),
 		EntityID:   event.OptionalID(r.OptionalText("entity_id")),
 		OccurredAt: r.Time("occurred_at"),
-		Attributes: r.Attributes("attributes"),
+		Attributes: record.Attributes(r.Text("attributes")),
 		CreatedAt:  r.Time("created_at"),
 	}
 	if err := r.Err(); err != nil {

@@ -68,19 +68,16 @@ func (s *Store) Create(ctx context.Context, j exportjob.Job, quota int) (stored 
 
 // Get implements exportjob.Store. The read is strongly consistent.
 func (s *Store) Get(ctx context.Context, workspace, id string) (exportjob.Job, error) {
-	item, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id))
-	switch {
-	case err != nil:
-		return exportjob.Job{}, dynamorecord.Error("get export job", err)
-	case item == nil:
-		return exportjob.Job{}, exportjob.NotFoundError(id)
+	j, found, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id), fromItem)
+	if err == nil && !found {
+		err = exportjob.NotFoundError(id)
 	}
-	return fromItem(item)
+	return j, err
 }
 
 // List implements exportjob.Store. An index is only ever read eventually
 // consistent: a job may be missing, or be shown as it was, for a moment.
-func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (exportjob.Page, error) {
+func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
 		IndexName:                 aws.String("by_position"),
@@ -94,12 +91,8 @@ func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (
 		in.ExpressionAttributeNames["#position"] = "position"
 		in.ExpressionAttributeValues[":before"] = dynamorecord.Text(q.Before.String())
 	}
-	items, more, err := dynamorecord.Page(ctx, s.client, in, q.Limit)
-	if err != nil {
-		return exportjob.Page{}, dynamorecord.Error("list export jobs", err)
-	}
-	jobs, err := dynamorecord.Each(items, fromItem)
-	return exportjob.Page{Jobs: jobs, More: more}, err
+	page.Jobs, page.More, err = dynamorecord.Page(ctx, s.client, "position", q.Limit, fromItem, in)
+	return page, err
 }
 
 // Replace implements exportjob.Store with one transaction.

@@ -21,13 +21,18 @@ import (
 // of kind Unavailable. They do not watch the context later: bbolt cannot be
 // interrupted.
 type Workspaces struct {
-	db   *bbolt.DB
-	name []byte
+	db     *bbolt.DB
+	name   string
+	nested []string
 }
 
 // Open returns the Workspaces in the bucket called name, which it creates if
-// needed. The caller closes db.
-func Open(db *bbolt.DB, name string) (*Workspaces, error) {
+// needed. With nested, records are in a bucket of that name within the bucket of each
+// workspace, and the methods use that one. The caller closes db.
+func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
+	if db == nil {
+		return nil, fmt.Errorf("open bucket %s: a database is required", name)
+	}
 	err := db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists([]byte(name))
 		return err
@@ -35,36 +40,47 @@ func Open(db *bbolt.DB, name string) (*Workspaces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", name, err)
 	}
-	return &Workspaces{db: db, name: []byte(name)}, nil
+	return &Workspaces{db: db, name: name, nested: nested}, nil
 }
 
-// Nested returns the bucket at a path of names below the top of the database that
-// b is in, or nil if it does not exist.
-func Nested(b *bbolt.Bucket, path ...string) *bbolt.Bucket {
-	nested := b.Tx().Bucket([]byte(path[0]))
+// path returns the path of the bucket of a workspace.
+func (w *Workspaces) path(workspace string) []string {
+	return append([]string{w.name, workspace}, w.nested...)
+}
+
+// Bucket returns the bucket at a path of names, or nil if it does not exist.
+func Bucket(tx *bbolt.Tx, path ...string) *bbolt.Bucket {
+	b := tx.Bucket([]byte(path[0]))
 	for _, name := range path[1:] {
-		if nested == nil {
+		if b == nil {
 			return nil
 		}
-		nested = nested.Bucket([]byte(name))
+		b = b.Bucket([]byte(name))
 	}
-	return nested
+	return b
 }
 
-// PutNested puts the id of a record at key into the bucket at a path of names below
-// the top of the database that b is in. It creates buckets that do not exist.
-func PutNested(b *bbolt.Bucket, key, id string, path ...string) error {
-	nested, err := b.Tx().CreateBucketIfNotExists([]byte(path[0]))
+// CreateBucket returns the bucket at a path of names. It creates buckets that do
+// not exist.
+func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
+	b, err := tx.CreateBucketIfNotExists([]byte(path[0]))
 	for _, name := range path[1:] {
 		if err != nil {
-			break
+			return nil, err
 		}
-		nested, err = nested.CreateBucketIfNotExists([]byte(name))
+		b, err = b.CreateBucketIfNotExists([]byte(name))
 	}
+	return b, err
+}
+
+// Index puts the id of a record at key into the bucket at a path of names, which it
+// creates if needed.
+func Index(tx *bbolt.Tx, key, id string, path ...string) error {
+	b, err := CreateBucket(tx, path...)
 	if err != nil {
 		return err
 	}
-	return nested.Put([]byte(key), []byte(id))
+	return b.Put([]byte(key), []byte(id))
 }
 
 // Update calls write with the bucket of a workspace, which it creates if needed,
@@ -77,7 +93,7 @@ func (w *Workspaces) Update(ctx context.Context, op, workspace string, write fun
 		return record.UnavailableError(op, err)
 	}
 	err := w.db.Batch(func(tx *bbolt.Tx) error {
-		b, err := tx.Bucket(w.name).CreateBucketIfNotExists([]byte(workspace))
+		b, err := CreateBucket(tx, w.path(workspace)...)
 		if err != nil {
 			return err
 		}
@@ -95,7 +111,7 @@ func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*
 		return record.UnavailableError(op, err)
 	}
 	err := w.db.View(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(w.name).Bucket([]byte(workspace))
+		b := Bucket(tx, w.path(workspace)...)
 		if b == nil {
 			return nil
 		}
@@ -137,29 +153,23 @@ func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, er
 	return r, true, nil
 }
 
-// Put puts the record r at key, in place of what b has there.
+// Put puts the JSON of the record r at key, in place of what b has there. Strings of
+// attributes keep their bytes.
 func Put(b *bbolt.Bucket, key string, r any) error {
-	value, err := Encode(r)
+	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return err
+		return fmt.Errorf("encode record: %w", err)
 	}
 	return b.Put([]byte(key), value)
 }
 
-// Encode returns the JSON of a record as Create and Put store it. Strings of
-// attributes keep their bytes.
-func Encode(r any) ([]byte, error) {
-	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
-	if err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
-	}
-	return value, nil
-}
+// stored accepts without a check what was checked before it was stored.
+var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // Decode reads a record that Create or Put stored. The record shares no memory
 // with value, which is valid only during the transaction.
 func Decode[R any](value []byte) (r R, err error) {
-	if err := json.Unmarshal(value, &r); err != nil {
+	if err := json.Unmarshal(value, &r, stored); err != nil {
 		return r, fmt.Errorf("decode record: %w", err)
 	}
 	return r, nil

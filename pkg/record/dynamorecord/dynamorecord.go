@@ -1,15 +1,22 @@
 // Package dynamorecord is shared by the stores that keep records in DynamoDB:
 // conditional puts, pages of one query or of several merged, attributes of items,
-// and the meaning of the SDK's errors.
+// and the meaning of the SDK's errors. Its functions return errors as Error does.
 package dynamorecord
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"sluice/pkg/record"
 )
 
 // Putter is the part of *dynamodb.Client that Create uses.
@@ -22,18 +29,19 @@ type Getter interface {
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }
 
-// Querier is the part of *dynamodb.Client that Page, Merge and Count use.
+// Querier is the part of *dynamodb.Client that Page and Count use.
 type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Create puts item into a table unless the table has an item with the same key.
-// It returns the item that the table then has, and whether that is item. It makes
-// one call. hashKey is the name of the table's partition key attribute.
+// Create puts item, which holds the record r, into a table unless the table has an
+// item with the same key. It returns the record that the table then has, and whether
+// that is r. It makes one call: if the table has an item, the response carries it.
+// hashKey is the name of the table's partition key attribute.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of
-// the first attempt: created is then false and stored equals item.
-func Create(ctx context.Context, client Putter, table, hashKey string, item Item) (stored Item, created bool, err error) {
+// the first attempt: created is then false and stored equals r.
+func Create[R any](ctx context.Context, client Putter, table, hashKey string, r R, item Item, decode func(Item) (R, error)) (stored R, created bool, err error) {
 	_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &table,
 		Item:                                item,
@@ -43,20 +51,51 @@ func Create(ctx context.Context, client Putter, table, hashKey string, item Item
 	})
 	var exists *types.ConditionalCheckFailedException
 	switch {
-	case errors.As(err, &exists):
-		return exists.Item, false, nil
-	case err != nil:
-		return nil, false, err
+	case err == nil:
+		return r, true, nil
+	case !errors.As(err, &exists):
+		return stored, false, Error("put into "+table, err)
 	}
-	return item, true, nil
+	stored, err = decode(exists.Item)
+	return stored, false, err
 }
 
-// Get returns the item with that key, nil if the table has none. The read is
-// strongly consistent.
-func Get(ctx context.Context, client Getter, table string, key Item) (Item, error) {
+// Get returns the record with that key, and whether the table has it. The read is
+// strongly consistent: a client that has just created a record finds it.
+func Get[R any](ctx context.Context, client Getter, table string, key Item, decode func(Item) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		return r, false, Error("get from "+table, err)
+	case out.Item == nil:
+		return r, false, nil
 	}
-	return out.Item, nil
+	r, err = decode(out.Item)
+	return r, true, err
+}
+
+// Error wraps the error of a call of the SDK as record stores return it: of kind
+// Unavailable, because the call may succeed later, unless DynamoDB says that the
+// call itself is wrong (no such table, not allowed, not valid), which is a fault
+// of the service.
+func Error(op string, err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return record.UnavailableError(op, err)
+}
+
+// isRefusal reports whether err is a response of DynamoDB that a retry would get
+// again. It uses the HTTP status, because only errors for which the SDK has a type
+// say whose fault they are. Throttling has status 400 as well.
+func isRefusal(err error) bool {
+	var apiError smithy.APIError
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &apiError) || !errors.As(err, &response) {
+		return false
+	}
+	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
+	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
+	status := response.HTTPStatusCode()
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut
 }

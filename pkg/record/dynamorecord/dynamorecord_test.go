@@ -31,8 +31,8 @@ func clientOf(url string) *dynamodb.Client {
 }
 
 func put(ctx context.Context, client *dynamodb.Client) error {
-	_, _, err := dynamorecord.Create(ctx, client, "records", "id", dynamorecord.Item{"id": dynamorecord.Text("a")})
-	return dynamorecord.Error("create record", err)
+	_, _, err := dynamorecord.Create(ctx, client, "records", "id", item("a"), item("a"), same)
+	return err
 }
 
 func isUnavailable(err error) bool {

@@ -1,7 +1,6 @@
 package dynamorecord
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -59,15 +58,6 @@ func (r *Reader) OptionalText(name string) string {
 		r.fail(name, fmt.Sprintf("is a %T, not a string", v))
 		return ""
 	}
-}
-
-// Attributes returns the value of an attribute that must exist and be JSON.
-func (r *Reader) Attributes(name string) record.Attributes {
-	a := record.Attributes(r.Text(name))
-	if !json.Valid(a) {
-		r.fail(name, "is not JSON") // responses contain it as it is
-	}
-	return a
 }
 
 // Time returns the value of an attribute that must exist and be the text of a

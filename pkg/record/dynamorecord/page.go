@@ -35,14 +35,6 @@ const (
 	countItems = 1000
 )
 
-// Page runs in until it has limit items or as many bytes as a page may hold
-// (record.PageFull, by the size of items). more reports whether any are left. It
-// sets in's Limit and ExclusiveStartKey, and makes a call for each megabyte, after
-// which DynamoDB ends a response.
-func Page(ctx context.Context, client Querier, in *dynamodb.QueryInput, limit int) (items []Item, more bool, err error) {
-	return Merge(ctx, client, "", limit, in)
-}
-
 // Count returns the number of items that queries find whose text attribute is at
 // most value, in the order of bytes. DynamoDB bills it like a read of all items
 // that the queries find, but sends none of them.
@@ -54,7 +46,7 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 		for {
 			out, err := client.Query(ctx, in)
 			if err != nil {
-				return 0, err
+				return 0, Error("count in "+aws.ToString(in.TableName), err)
 			}
 			n += int64(out.Count)
 			if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
@@ -65,9 +57,12 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 	return n, nil
 }
 
-// Merge is Page over several queries as if they were one. Each must return its
-// items in the order of the text attribute sortKey, all in the direction of the
-// first, and no two the same item.
+// Page runs queries, as if they were one, until it has limit records or as many
+// bytes as a page may hold (record.PageFull, by the size of items). more reports
+// whether any are left. Several queries must return their items in the order of the
+// text attribute sortKey, all in the direction of the first, and no two the same
+// item. It sets the Limit and the ExclusiveStartKey of the queries, and makes a call
+// for each megabyte, after which DynamoDB ends a response.
 //
 // It reads little that it does not return. It asks one query first, for its share
 // of the page, because it does not know how large items are; then the others, at
@@ -75,14 +70,37 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 // about aheadBytes of them, until there are none. What it asks a query for depends
 // on the sizes of that query's items, and before it knows those, on the sizes of all
 // items read until then.
-func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins ...*dynamodb.QueryInput) (items []Item, more bool, err error) {
-	m := &merger{client: client, sortKey: sortKey, limit: min(limit, math.MaxInt32-1)}
-	if forward := ins[0].ScanIndexForward; forward != nil && !*forward {
-		m.descending = true
+func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
+	if len(ins) == 0 {
+		return nil, false, nil
 	}
+	forward := ins[0].ScanIndexForward
+	m := &merger{client: client, sortKey: sortKey, descending: forward != nil && !*forward, limit: min(limit, math.MaxInt32-1)}
 	for _, in := range ins {
 		m.parts = append(m.parts, &part{in: in})
 	}
+	items, more, err := m.page(ctx)
+	if err != nil {
+		return nil, false, Error("query "+aws.ToString(ins[0].TableName), err)
+	}
+	records, err = Each(items, decode)
+	return records, more, err
+}
+
+// merger is one call of Page.
+type merger struct {
+	client     Querier
+	sortKey    string
+	descending bool
+	limit      int
+
+	mu    sync.Mutex // while queries run
+	parts []*part
+	sizes mean // of the items of all parts
+}
+
+// page reads until it has the page.
+func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) {
 	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
 		if err := m.read(ctx, parts, 0); err != nil {
 			return nil, false, err
@@ -92,9 +110,8 @@ func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins .
 		page, end := m.merge()
 		missing := m.missing(end)
 		if len(missing) == 0 {
-			items = make([]Item, len(page))
-			for i, c := range page {
-				items[i] = c.item
+			for _, c := range page {
+				items = append(items, c.item)
 			}
 			return items, end != nil, nil
 		}
@@ -107,18 +124,6 @@ func Merge(ctx context.Context, client Querier, sortKey string, limit int, ins .
 			return nil, false, err
 		}
 	}
-}
-
-// merger is one call of Merge.
-type merger struct {
-	client     Querier
-	sortKey    string
-	descending bool
-	limit      int
-
-	mu    sync.Mutex // while queries run
-	parts []*part
-	sizes mean // of the items of all parts
 }
 
 // part is what has been read of one query.

@@ -40,6 +40,9 @@ func (r *responses) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(
 
 func item(id string) dynamorecord.Item { return dynamorecord.Item{"id": dynamorecord.Text(id)} }
 
+// same decodes an item as itself.
+func same(item dynamorecord.Item) (dynamorecord.Item, error) { return item, nil }
+
 func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{
@@ -48,7 +51,7 @@ func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
 		{Items: []dynamorecord.Item{item("y"), item("z")}, LastEvaluatedKey: item("z")},
 		{},
 	}}
-	items, more, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3)
+	items, more, err := dynamorecord.Page(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{})
 	if want := []dynamorecord.Item{item("a"), item("y"), item("z")}; err != nil || more || !reflect.DeepEqual(items, want) {
 		t.Errorf("got %v, more %v, error %v; want %v and no more", items, more, err, want)
 	}
@@ -63,7 +66,7 @@ func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
 func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
-	if items, _, err := dynamorecord.Page(t.Context(), client, &dynamodb.QueryInput{}, 3); err == nil {
+	if items, _, err := dynamorecord.Page(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{}); err == nil {
 		t.Errorf("no error, items %v", items)
 	}
 }
@@ -127,7 +130,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 					}
 					ins = append(ins, &dynamodb.QueryInput{IndexName: &p, ScanIndexForward: aws.Bool(!descending)})
 				}
-				items, more, err := dynamorecord.Merge(t.Context(), client, "key", limit, ins...)
+				items, more, err := dynamorecord.Page(t.Context(), client, "key", limit, same, ins...)
 				var got []string
 				for _, item := range items {
 					got = append(got, dynamorecord.Read(item).Text("key"))
@@ -154,7 +157,7 @@ func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
 	}
-	items, more, err := dynamorecord.Merge(t.Context(), client, "key", 40, ins...)
+	items, more, err := dynamorecord.Page(t.Context(), client, "key", 40, same, ins...)
 	if err != nil || len(items) != 40 || !more {
 		t.Fatalf("%d items, more %v, error %v", len(items), more, err)
 	}
@@ -220,7 +223,7 @@ func (s *sized) merge(t *testing.T) (page []dynamorecord.Item) {
 	for i := range s.sizes {
 		ins = append(ins, &dynamodb.QueryInput{IndexName: aws.String(strconv.Itoa(i))})
 	}
-	page, _, err := dynamorecord.Merge(t.Context(), s, "key", 200, ins...)
+	page, _, err := dynamorecord.Page(t.Context(), s, "key", 200, same, ins...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +272,7 @@ func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
 		for _, name := range names {
 			ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
 		}
-		if items, _, err := dynamorecord.Merge(t.Context(), client, "key", 3, ins...); !errors.Is(err, errBroken) {
+		if items, _, err := dynamorecord.Page(t.Context(), client, "key", 3, same, ins...); !errors.Is(err, errBroken) {
 			t.Errorf("error %v, items %v", err, items)
 		}
 	}
