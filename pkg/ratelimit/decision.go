@@ -19,10 +19,12 @@ const RetryAfter = int(WindowLength / time.Second)
 // refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
-	Local    bool // refused by what is known about the window, without calling the store
+	Blocked  bool // refused by ActionBlock, not by a rule
+	Observed bool // the rules have no room, but ActionObserve lets the request pass; it is not counted
+	Local    bool // decided without calling the store
 	Window   Window
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // why the store could not decide, if the fallback decided; else nil
+	Degraded error   // why the store could not decide, if the fallback or the action did; else nil
 }
 
 // Count is how a request stands with one rule.
@@ -41,6 +43,33 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	for i, c := range costs {
 		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
 	}
+	return d
+}
+
+// under returns d under an action: ActionUnlimited and ActionObserve let every
+// request pass.
+func (d Decision) under(action Action) Decision {
+	if action == ActionObserve {
+		d.Observed = !d.Allowed
+	}
+	d.Allowed = d.Allowed || d.Observed || action == ActionUnlimited
+	return d
+}
+
+// uncounted returns the result for a request that passes although no store
+// could count it.
+func uncounted(costs []Cost) Result {
+	result := Result{Admitted: true, Used: make([]int64, len(costs))}
+	for i, c := range costs {
+		result.Used[i] = c.Amount
+	}
+	return result
+}
+
+// blocked returns the refusal of a blocked address.
+func blocked(key Key, costs []Cost) Decision {
+	d := exhausted(key, costs)
+	d.Blocked, d.Local = true, true
 	return d
 }
 
@@ -71,9 +100,10 @@ func (d Decision) tightest() Count {
 }
 
 // Violated returns the policies of the rules that have no room for the request,
-// in the order of Counts. It is nil if the request was allowed.
+// in the order of Counts. It is nil if the request was allowed, unless it is
+// Observed, and if it was blocked.
 func (d Decision) Violated() []string {
-	if d.Allowed {
+	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
 	}
 	var policies []string

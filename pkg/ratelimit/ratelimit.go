@@ -15,6 +15,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -92,8 +93,11 @@ func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class
 type Rule struct {
 	Policy  string // the rule's name, as clients see it
 	Counter string // the counter's name within its Key
-	Limit   int64  // the highest value that the counter may reach, at least 1
+	Limit   int64  // the highest value that the counter may reach, at least 1; or NoLimit
 }
+
+// NoLimit is the Limit of a Rule that counts and refuses nothing.
+const NoLimit = math.MaxInt64
 
 // Fits reports whether cost can be added to used without exceeding the limit.
 // A cost of 0 always fits, even if used is above a limit that was lowered.

@@ -156,8 +156,11 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 		name, amount, room := fmt.Sprintf("#counter%d", i), fmt.Sprintf(":amount%d", i), fmt.Sprintf(":room%d", i)
 		names[name] = c.Rule.Counter
 		values[amount] = number(c.Amount)
-		values[room] = number(c.Rule.Limit - c.Amount)
 		add = append(add, name+" "+amount)
+		if c.Rule.Limit == ratelimit.NoLimit {
+			continue
+		}
+		values[room] = number(c.Rule.Limit - c.Amount)
 		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", name, room))
 	}
 	in := &dynamodb.UpdateItemInput{
@@ -171,6 +174,8 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 	}
 	if len(add) > 0 {
 		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
+	}
+	if len(conditions) > 0 {
 		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
 	}
 	return in
