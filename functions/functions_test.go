@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
+	counters "sluice/pkg/ratelimit/dynamostore"
 )
 
 // deployment is a set of fresh tables and the environment that names them.
@@ -153,7 +154,10 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: &d.counters, ConsistentRead: aws.Bool(true),
-		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}},
+		Key: map[string]types.AttributeValue{
+			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Address, key.Scope, key.Window/60*60)},
+			"second": &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(key.Window), 10)},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +204,7 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d admitted with %d refused, want 200", w, got.admitted, got.refused)
 		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Import, Window: w}, "imports")
+		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "import", Window: w}, "imports")
 		if stored != int64(got.admitted) {
 			t.Errorf("window %d: the counter holds %d after %d admitted", w, stored, got.admitted)
 		}
@@ -228,7 +232,7 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		if got.cost > 196 || got.refused > 0 && got.cost != 196 {
 			t.Errorf("window %d: %d records admitted with %d pages refused, want 196", w, got.cost, got.refused)
 		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Export, Window: w}, "records")
+		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "export", Window: w}, "records")
 		if stored != got.cost {
 			t.Errorf("window %d: the counter holds %d after %d records were admitted", w, stored, got.cost)
 		}
@@ -332,7 +336,8 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	// The events of a batch are written at the same time, by connections of their own.
-	connections := map[string]int{"create-events": httpapi.BatchWriters}
+	// The queries of GET /usage are made at the same time too.
+	connections := map[string]int{"create-events": httpapi.BatchWriters, "usage": counters.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

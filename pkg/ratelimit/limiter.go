@@ -158,7 +158,7 @@ func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), cos
 
 // key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
-	return Key{Address: r.Address, Class: r.Route.Class, Window: WindowAt(l.now())}
+	return Key{Address: r.Address, Scope: r.Route.Scope(), Window: WindowAt(l.now())}
 }
 
 // costs returns the cost of r by each rule that applies to it.

@@ -14,7 +14,6 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -55,6 +54,18 @@ type Route struct {
 	Class Class
 }
 
+// Scope returns the scope of the route's counters: all export routes share one,
+// since they share the records rule, and all import routes share one. A general
+// route has its own.
+func (r Route) Scope() Scope {
+	switch r.Class {
+	case Export, Import:
+		return Scope(r.Class)
+	default:
+		return Scope(r.Name)
+	}
+}
+
 // counterPrefix starts the name of a route's own counter.
 const counterPrefix = "r_"
 
@@ -77,17 +88,17 @@ type Request struct {
 	Asked   int64 // the most records the response can hold; Export only; 0 if unknown
 }
 
-// Key names the counters of one address, class and window. A Store keeps them
+// Scope names the counters of an address that change together: export, import or
+// the name of a general route.
+type Scope string
+
+// Key names the counters of one address, scope and window. A Store keeps them
 // together and changes them atomically.
 type Key struct {
 	Address string // of the client, as ParseAddress returns it
-	Class   Class
+	Scope   Scope
 	Window  Window
 }
-
-// String returns address, class and window, separated by '#'. The strings of
-// different keys differ.
-func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class, k.Window) }
 
 // Rule is a limit on a counter.
 type Rule struct {

@@ -261,7 +261,7 @@ var routes = []struct {
 	class ratelimit.Class
 }{
 	{"list-entity", ratelimit.Export}, {"list-entity", ratelimit.Export}, {"list-event", ratelimit.Export}, {"get-entity", ratelimit.Export},
-	{"create-entity", ratelimit.Import}, {"create-event", ratelimit.Import}, {"create-event", ratelimit.Import}, {"usage", ratelimit.General},
+	{"create-entity", ratelimit.Import}, {"create-event", ratelimit.Import}, {"create-event", ratelimit.Import}, {"usage", ratelimit.General}, {"openapi", ratelimit.General},
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
@@ -430,7 +430,7 @@ func (w *world) rulesOf(c *call, records int64) []rule {
 	}
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
-		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage",
+		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage", "openapi": "r_openapi",
 	}[c.route], 1, limit(w.limits.Requests)}
 	switch c.class {
 	case ratelimit.Export:
@@ -482,11 +482,20 @@ func (w *world) serve(c *call) {
 	}
 }
 
+// scopeOf returns the scope of a request's counters: that of its class, or for a
+// general route its own.
+func scopeOf(c *call) ratelimit.Scope {
+	if c.class == ratelimit.General {
+		return ratelimit.Scope(c.route)
+	}
+	return ratelimit.Scope(c.class)
+}
+
 // judgePrecheck checks what Precheck said of a request.
 func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, window ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
+	key := ratelimit.Key{Address: c.req.Address, Scope: scopeOf(c), Window: window}
 	known := &c.inst.known
 	asDocumented := false
 	if known.window == window {
@@ -532,7 +541,7 @@ func (w *world) judgeRefusal(d ratelimit.Decision, key ratelimit.Key, full []str
 func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
+	key := ratelimit.Key{Address: c.req.Address, Scope: scopeOf(c), Window: window}
 	if !sameRules(c.rules, d) || d.Window != window {
 		w.fail("the clock shows window %d, the rules are %+v, the decision is %+v", window, c.rules, d)
 		return
@@ -667,7 +676,7 @@ func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 		return // it is in the instance's own ledger
 	}
 	c.acked = true
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: d.Window}
+	key := ratelimit.Key{Address: c.req.Address, Scope: scopeOf(c), Window: d.Window}
 	w.acked.add(key, c.rules)
 	for _, r := range c.rules {
 		if n := w.acked[counterID{key, r.name}]; n > r.limit {

@@ -33,6 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine says they consumed
+	Empty int     // queries that found nothing: DynamoDB charges each half a unit, DynamoDB Local none
 }
 
 // Proxy counts the calls that go through it. It is safe for concurrent use.
@@ -199,7 +200,10 @@ func (p *Proxy) meter(resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
-	var body struct{ ConsumedCapacity json.RawMessage }
+	var body struct {
+		ConsumedCapacity json.RawMessage
+		Count            *int // of a Query or a Scan
+	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err
 	}
@@ -214,8 +218,12 @@ func (p *Proxy) meter(resp *http.Response) error {
 			return nil // an error's answer has none
 		}
 	}
+	empty := 0
+	if body.Count != nil && *body.Count == 0 {
+		empty = 1
+	}
 	for _, c := range of {
-		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits})
+		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits, Empty: empty})
 	}
 	return nil
 }
@@ -253,7 +261,7 @@ func (p *Proxy) add(call Call, u Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sum := p.usage[call]
-	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units}
+	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units, Empty: sum.Empty + u.Empty}
 }
 
 // Usage is what has passed so far.

@@ -59,27 +59,31 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 		return ratelimit.Result{}, err
 	}
 	s.advance(key.Window)
-	return s.shard(key).charge(key, costs)
+	return s.shard(key.Address).charge(key, costs)
 }
 
 // Used implements ratelimit.UsageStore. It fails only if ctx is done.
-func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]int64, error) {
+func (s *Store) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	used := make([]map[string]int64, len(keys))
-	for i, key := range keys {
-		sh := s.shard(key)
-		sh.mu.Lock()
-		used[i] = maps.Clone(sh.windows[key.Window][key])
-		sh.mu.Unlock()
+	used := make([]map[string]int64, ratelimit.UsageWindows)
+	sh := s.shard(address)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i := range used {
+		used[i] = make(map[string]int64)
+		w := ratelimit.FirstUsageWindow(last) + ratelimit.Window(i)
+		for _, scope := range scopes {
+			maps.Copy(used[i], sh.windows[w][ratelimit.Key{Address: address, Scope: scope, Window: w}])
+		}
 	}
 	return used, nil
 }
 
-// shard returns the shard that holds the counters of key.
-func (s *Store) shard(key ratelimit.Key) *shard {
-	return &s.shards[maphash.String(s.seed, key.Address)%uint64(len(s.shards))]
+// shard returns the shard that holds the counters of an address.
+func (s *Store) shard(address string) *shard {
+	return &s.shards[maphash.String(s.seed, address)%uint64(len(s.shards))]
 }
 
 // advance makes w the newest window if it is later than the newest one or so much
