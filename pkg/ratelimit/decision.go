@@ -19,10 +19,10 @@ const RetryAfter = int(WindowLength / time.Second)
 // refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
-	Blocked  bool // refused by ActionBlock, not by a rule
-	Observed bool // the rules have no room, but ActionObserve lets the request pass; it is not counted
-	Local    bool // decided without calling the store
-	Window   Window
+	Blocked  bool    // refused by ActionBlock, not by a rule
+	Observed bool    // the rules have no room, but ActionObserve lets the request pass; it is not counted
+	Local    bool    // decided without calling the store
+	Window   Window  // in which the request was counted; the current one if the clock has jumped since
 	Counts   []Count // one for each rule that applies to the request, at least one
 	Degraded error   // why the store could not decide, if the fallback or the action did; else nil
 }
@@ -32,6 +32,9 @@ type Count struct {
 	Rule Rule
 	Cost int64 // of the request
 	Used int64 // value of the counter, including Cost if the request was allowed; if Local, as last seen
+
+	// Unknown reports that the value is not known, and Used is 0.
+	Unknown bool
 }
 
 func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
@@ -41,7 +44,10 @@ func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
 func newDecision(key Key, costs []Cost, result Result) Decision {
 	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
 	for i, c := range costs {
-		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
+		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Unknown: result.Used == nil}
+		if result.Used != nil {
+			d.Counts[i].Used = result.Used[i]
+		}
 	}
 	return d
 }
@@ -56,14 +62,16 @@ func (d Decision) under(action Action) Decision {
 	return d
 }
 
-// uncounted returns the result for a request that passes although no store
+// uncounted returns the decision on a request that passes although no store
 // could count it.
-func uncounted(costs []Cost) Result {
-	result := Result{Admitted: true, Used: make([]int64, len(costs))}
+func uncounted(key Key, costs []Cost, err error) Decision {
+	used := make([]int64, len(costs))
 	for i, c := range costs {
-		result.Used[i] = c.Amount
+		used[i] = c.Amount
 	}
-	return result
+	d := newDecision(key, costs, Result{Admitted: true, Used: used})
+	d.Degraded = err
+	return d
 }
 
 // blocked returns the refusal of a blocked address.
@@ -117,17 +125,22 @@ func (d Decision) Violated() []string {
 
 // SetHeaders sets the rate limit headers: X-RateLimit-Limit, -Remaining and
 // -Reset (Unix seconds) of the tightest rule, and RateLimit-Policy and RateLimit
-// of every rule (draft-ietf-httpapi-ratelimit-headers-10). It stores the names
+// of every rule whose counter is known (draft-ietf-httpapi-ratelimit-headers-10).
+// It stores the names
 // in the case shown here; http.Header.Get does not find the first three.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {
 		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", c.Rule.Policy, c.Rule.Limit, WindowLength/time.Second))
-		states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
+		if !c.Unknown {
+			states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
+		}
 	}
 	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
 	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
 	h["RateLimit-Policy"] = []string{strings.Join(policies, ", ")}
-	h["RateLimit"] = []string{strings.Join(states, ", ")}
+	if len(states) > 0 {
+		h["RateLimit"] = []string{strings.Join(states, ", ")}
+	}
 }

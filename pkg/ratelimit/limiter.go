@@ -48,6 +48,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	l := &Limiter{store: store, fallback: cfg.Fallback, limitsFor: cfg.LimitsFor, now: cfg.Now}
+	l.known.current = l.window
 	l.limits = cfg.Limits.Or(Limits{Records: DefaultLimit, Imports: DefaultLimit, Requests: DefaultLimit, Action: ActionLimit})
 	if l.now == nil {
 		l.now = time.Now
@@ -66,7 +67,8 @@ func (l *Limiter) LimitsFor(address string) Limits {
 	return l.limitsFor(address).Or(l.limits)
 }
 
-// Charge charges r in the current window.
+// Charge charges r in the current window. If that ends before the request is
+// refused, Charge charges it again, in the next one.
 //
 // If the store fails, the fallback decides, and the Decision's Degraded is the
 // store's error. If there is no fallback, or it fails too, Charge returns an
@@ -80,58 +82,58 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	if limits.Action == ActionBlock {
 		return blocked(key, costs), nil
 	}
-	if d, refused := l.refuse(key, costs, limits.Action, false); refused {
+	d, err := l.decide(ctx, key, costs, limits.Action)
+	late := l.window() - key.Window
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // it may fit into the current window
+		key.Window += late
+		d, err = l.decide(ctx, key, costs, limits.Action)
+		late = l.window() - key.Window
+	}
+	if err != nil && limits.Action != ActionLimit {
+		d, err = uncounted(key, costs, err), nil
+	}
+	if late < 0 || late > maxLate { // the clock has jumped: the end of the former window means nothing now
+		d.Window += late
+	}
+	return d.under(limits.Action), err
+}
+
+// maxLate is how many windows after its charge a request may be decided unless
+// the clock has jumped or the process was stopped meanwhile.
+const maxLate = 3
+
+// decide refuses a request that is known not to fit, and charges any other.
+func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
+	if action == ActionUnlimited {
+		return l.charge(ctx, key, costs, unconditional(costs))
+	}
+	if d, refused := l.known.refuse(key, costs, false); refused {
 		l.known.note(key, d)
 		return d, nil
 	}
-	result, degraded, err := l.charge(ctx, key, costs, limits.Action)
-	switch {
-	case err == nil:
-	case limits.Action == ActionLimit:
-		return exhausted(key, costs), err
-	default:
-		degraded, result = err, uncounted(costs)
-	}
-	d := newDecision(key, costs, result)
-	d.Degraded = degraded
-	if degraded == nil && d.Remaining() == 0 {
-		l.known.note(key, d)
-	}
-	return d.under(limits.Action), nil
+	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if it fails, the fallback; degraded is then the
-// store's error.
-func (l *Limiter) charge(ctx context.Context, key Key, costs []Cost, action Action) (result Result, degraded, err error) {
-	if action == ActionUnlimited {
-		costs = slices.Clone(costs)
-		for i := range costs {
-			costs[i].Rule.Limit = NoLimit
-		}
-	}
-	if result, err = l.store.Charge(ctx, key, costs); err == nil {
-		return result, nil, nil
+// charge charges the store with charged or, if it fails, the fallback, and
+// returns the decision on costs.
+func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (Decision, error) {
+	result, err := l.store.Charge(ctx, key, charged)
+	if err == nil {
+		d := newDecision(key, costs, result)
+		l.known.note(key, d)
+		return d, nil
 	}
 	err = fmt.Errorf("charge: %w", err)
 	if l.fallback == nil {
-		return Result{}, nil, err
+		return exhausted(key, costs), err
 	}
-	result, fallbackErr := l.fallback.Charge(ctx, key, costs)
+	result, fallbackErr := l.fallback.Charge(ctx, key, charged)
 	if fallbackErr != nil {
-		return Result{}, nil, errors.Join(err, fmt.Errorf("charge: %w", fallbackErr))
+		return exhausted(key, costs), errors.Join(err, fmt.Errorf("charge the fallback: %w", fallbackErr))
 	}
-	return result, err, nil
-}
-
-// refuse returns the decision on a request that is known not to fit, if it is.
-func (l *Limiter) refuse(key Key, costs []Cost, action Action, unread bool) (d Decision, refused bool) {
-	if action == ActionUnlimited {
-		return Decision{}, false
-	}
-	used, refused := l.known.refuses(key, costs, unread)
-	d = newDecision(key, costs, Result{Used: used})
-	d.Local = refused
-	return d.under(action), refused
+	d := newDecision(key, costs, result)
+	d.Degraded = err
+	return d, nil
 }
 
 // Precheck reports whether r, an export that has not been read yet, is known to
@@ -146,10 +148,14 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)
 	key, costs := l.key(r), costs(r, limits)
-	if limits.Action == ActionBlock {
+	switch limits.Action {
+	case ActionBlock:
 		return blocked(key, costs), true
+	case ActionUnlimited:
+		return Decision{}, false
 	}
-	return l.refuse(key, costs, limits.Action, true)
+	d, refused = l.known.refuse(key, costs, true)
+	return d.under(limits.Action), refused
 }
 
 // Uncharged returns the Decision for a request that cannot be charged, such as
@@ -158,8 +164,11 @@ func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), cos
 
 // key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
-	return Key{Address: r.Address, Scope: r.Route.Scope(), Window: WindowAt(l.now())}
+	return Key{Address: r.Address, Scope: r.Route.Scope(), Window: l.window()}
 }
+
+// window returns the current window.
+func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
 // costs returns the cost of r by each rule that applies to it.
 func costs(r Request, limits Limits) []Cost {
@@ -172,4 +181,13 @@ func costs(r Request, limits Limits) []Cost {
 	default:
 		return []Cost{requests}
 	}
+}
+
+// unconditional returns costs without their limits.
+func unconditional(costs []Cost) []Cost {
+	free := slices.Clone(costs)
+	for i := range free {
+		free[i].Rule.Limit = NoLimit
+	}
+	return free
 }

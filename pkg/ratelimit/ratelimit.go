@@ -126,7 +126,7 @@ type Cost struct {
 // Result is the outcome of a charge.
 type Result struct {
 	Admitted bool
-	Used     []int64 // the values of the counters, one for each cost, in order
+	Used     []int64 // the values of the counters, one for each cost, in order; nil if unknown
 }
 
 // Store keeps counters. Implementations are safe for concurrent use.
@@ -134,8 +134,8 @@ type Store interface {
 	// Charge adds the amount of each cost to its counter under key or, if that
 	// would take one of them above its limit, adds nothing. There is at least
 	// one cost, and each is for another counter. Used holds the counters after
-	// the charge, which are unchanged if it was refused; if an amount is above
-	// its limit, they may be all 0.
+	// the charge, which are unchanged if it was refused. It may be nil if an
+	// amount is above its limit.
 	//
 	// After an error it is unknown whether the charge was applied, completely,
 	// or not at all.

@@ -103,15 +103,15 @@ func notConnected(err error) aws.Ternary {
 // unit. It refuses an amount above its limit without a call, because the
 // condition lets an absent counter pass.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
-			return result, nil
+			return ratelimit.Result{}, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), options(s.retryer))
+	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	var item map[string]types.AttributeValue
 	var refused *types.ConditionalCheckFailedException
 	switch {

@@ -113,7 +113,7 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				if err != nil {
 					t.Fatalf("step %d: %v", i, err)
 				}
-				if result.Admitted != st.admitted || len(result.Used) != len(st.costs) {
+				if unknown := result.Used == nil && st.used == nil && !st.admitted; result.Admitted != st.admitted || len(result.Used) != len(st.costs) && !unknown {
 					t.Fatalf("step %d: %+v, want admitted %v", i, result, st.admitted)
 				}
 				if st.used != nil && !slices.Equal(result.Used, st.used) {
