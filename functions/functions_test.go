@@ -80,20 +80,26 @@ func invoke(t *testing.T, i *lambdatest.Instance, ev events.APIGatewayV2HTTPRequ
 
 // window is what became of the demand of one second.
 type window struct {
-	admitted, refused int
-	cost              int64
+	outcome
+	cost     int64
+	byWorker map[int]outcome
 }
+
+// outcome is what became of requests.
+type outcome struct{ admitted, refused int }
 
 // flood invokes all instances at once, each one event after the other, until
 // full windows of which each refused something have passed, and counts the
-// outcomes by window. cost tells what an admitted response cost.
-func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64) map[ratelimit.Window]window {
+// outcomes by window. cost tells what an admitted response cost. errors are
+// statuses of admitted requests, besides the usual ones.
+func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
 	t.Helper()
+	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, errors...)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	windows := make(map[ratelimit.Window]window)
 	var mu sync.Mutex
-	note := func(resp events.APIGatewayV2HTTPResponse) {
+	note := func(worker int, resp events.APIGatewayV2HTTPResponse) {
 		reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
 		if err != nil {
 			t.Errorf("X-RateLimit-Reset: %v", err)
@@ -101,16 +107,23 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		mu.Lock()
 		defer mu.Unlock()
 		w := windows[ratelimit.Window(reset-1)]
-		switch resp.StatusCode {
-		case http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound:
+		if w.byWorker == nil {
+			w.byWorker = make(map[int]outcome)
+		}
+		own := w.byWorker[worker]
+		switch {
+		case slices.Contains(served, resp.StatusCode):
 			w.admitted++
+			own.admitted++
 			w.cost += cost(resp)
-		case http.StatusTooManyRequests:
+		case resp.StatusCode == http.StatusTooManyRequests:
 			w.refused++
+			own.refused++
 		default:
 			t.Errorf("status %d: %s", resp.StatusCode, resp.Body)
 			cancel()
 		}
+		w.byWorker[worker] = own
 		windows[ratelimit.Window(reset-1)] = w
 		// The first and the last window may be partial.
 		if busy(windows) >= full+2 {
@@ -128,7 +141,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 					cancel()
 					return
 				}
-				note(resp)
+				note(worker, resp)
 			}
 		})
 	}

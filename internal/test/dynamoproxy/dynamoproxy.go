@@ -45,15 +45,16 @@ type Proxy struct {
 	tls     *tls.Config // nil without TLS
 	reverse *httputil.ReverseProxy
 
-	mu       sync.Mutex
-	opened   int // connections, those that have ended included
-	conns    map[net.Conn]http.ConnState
-	changed  chan struct{} // closed when conns changes
-	usage    map[Call]Usage
-	accesses map[Access]bool
-	fault    func(Call) Fault
-	watch    func(call Call, pk string)
-	server   *http.Server // nil while refusing
+	mu         sync.Mutex
+	partitions partitions
+	opened     int // connections, those that have ended included
+	conns      map[net.Conn]http.ConnState
+	changed    chan struct{} // closed when conns changes
+	usage      map[Call]Usage
+	accesses   map[Access]bool
+	fault      func(Call) Fault
+	watch      func(call Call, pk string)
+	server     *http.Server // nil while refusing
 }
 
 // Start starts a proxy in front of endpoint. It ends with the test.
@@ -147,9 +148,13 @@ func (p *Proxy) Opened() int {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call, err := p.count(r)
+	call, pk, err := p.count(r)
 	if err != nil {
 		hangUp(w) // the client gave up
+		return
+	}
+	if p.throttled(call, pk) {
+		Fault{Error: Throttled}.answer(w)
 		return
 	}
 	p.mu.Lock()
@@ -170,26 +175,27 @@ func callOf(r *http.Request, body map[string]any) Call {
 }
 
 // count notes the call and asks the engine what it will consume; a local
-// engine does not mind that the signature no longer fits.
-func (p *Proxy) count(r *http.Request) (Call, error) {
+// engine does not mind that the signature no longer fits. It returns the value
+// of the key attribute pk too, if the call names one.
+func (p *Proxy) count(r *http.Request) (call Call, pk string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return Call{}, err
+		return Call{}, "", err
 	}
-	call := callOf(r, body)
+	call, pk = callOf(r, body), pkOf(body)
 	p.add(call, Usage{Calls: 1})
 	p.note(accesses(call.Operation, body))
 	if watch := p.watcher(); watch != nil {
-		watch(call, pkOf(body))
+		watch(call, pk)
 	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
 	b, err := json.Marshal(body)
 	if err != nil {
-		return call, err
+		return call, pk, err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
-	return call, nil
+	return call, pk, nil
 }
 
 // meter notes what the engine says a call consumed, and lets the answer pass
