@@ -17,7 +17,7 @@ import (
 // The most read units that GET /usage may take.
 const (
 	idleUnits = 12 // for an address that made no request
-	busyUnits = 24 // for one that used every route in all 60 seconds
+	busyUnits = 20 // for one that used every route in all 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {
