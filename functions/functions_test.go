@@ -25,6 +25,7 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
+	counters "sluice/pkg/ratelimit/dynamostore"
 )
 
 // deployment is a set of fresh tables and the environment that names them.
@@ -79,20 +80,26 @@ func invoke(t *testing.T, i *lambdatest.Instance, ev events.APIGatewayV2HTTPRequ
 
 // window is what became of the demand of one second.
 type window struct {
-	admitted, refused int
-	cost              int64
+	outcome
+	cost     int64
+	byWorker map[int]outcome
 }
+
+// outcome is what became of requests.
+type outcome struct{ admitted, refused int }
 
 // flood invokes all instances at once, each one event after the other, until
 // full windows of which each refused something have passed, and counts the
-// outcomes by window. cost tells what an admitted response cost.
-func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64) map[ratelimit.Window]window {
+// outcomes by window. cost tells what an admitted response cost. errors are
+// statuses of admitted requests, besides the usual ones.
+func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
 	t.Helper()
+	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, errors...)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	windows := make(map[ratelimit.Window]window)
 	var mu sync.Mutex
-	note := func(resp events.APIGatewayV2HTTPResponse) {
+	note := func(worker int, resp events.APIGatewayV2HTTPResponse) {
 		reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
 		if err != nil {
 			t.Errorf("X-RateLimit-Reset: %v", err)
@@ -100,16 +107,23 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		mu.Lock()
 		defer mu.Unlock()
 		w := windows[ratelimit.Window(reset-1)]
-		switch resp.StatusCode {
-		case http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound:
+		if w.byWorker == nil {
+			w.byWorker = make(map[int]outcome)
+		}
+		own := w.byWorker[worker]
+		switch {
+		case slices.Contains(served, resp.StatusCode):
 			w.admitted++
+			own.admitted++
 			w.cost += cost(resp)
-		case http.StatusTooManyRequests:
+		case resp.StatusCode == http.StatusTooManyRequests:
 			w.refused++
+			own.refused++
 		default:
 			t.Errorf("status %d: %s", resp.StatusCode, resp.Body)
 			cancel()
 		}
+		w.byWorker[worker] = own
 		windows[ratelimit.Window(reset-1)] = w
 		// The first and the last window may be partial.
 		if busy(windows) >= full+2 {
@@ -127,7 +141,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 					cancel()
 					return
 				}
-				note(resp)
+				note(worker, resp)
 			}
 		})
 	}
@@ -153,7 +167,10 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
 		TableName: &d.counters, ConsistentRead: aws.Bool(true),
-		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}},
+		Key: map[string]types.AttributeValue{
+			"pk":     &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", key.Address, key.Scope, key.Window/60*60)},
+			"second": &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(key.Window), 10)},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +217,7 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d admitted with %d refused, want 200", w, got.admitted, got.refused)
 		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Import, Window: w}, "imports")
+		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "import", Window: w}, "imports")
 		if stored != int64(got.admitted) {
 			t.Errorf("window %d: the counter holds %d after %d admitted", w, stored, got.admitted)
 		}
@@ -228,7 +245,7 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		if got.cost > 196 || got.refused > 0 && got.cost != 196 {
 			t.Errorf("window %d: %d records admitted with %d pages refused, want 196", w, got.cost, got.refused)
 		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Export, Window: w}, "records")
+		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "export", Window: w}, "records")
 		if stored != got.cost {
 			t.Errorf("window %d: the counter holds %d after %d records were admitted", w, stored, got.cost)
 		}
@@ -332,7 +349,8 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	// The events of a batch are written at the same time, by connections of their own.
-	connections := map[string]int{"create-events": httpapi.BatchWriters}
+	// The queries of GET /usage are made at the same time too.
+	connections := map[string]int{"create-events": httpapi.BatchWriters, "usage": counters.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

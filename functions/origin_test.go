@@ -47,7 +47,7 @@ func TestForgedAddressesHaveNoEffectAroundTheDistribution(t *testing.T) {
 	} {
 		var charged int64
 		for w := begun; w <= ratelimit.WindowAt(time.Now()); w++ {
-			charged += d.counter(t, ratelimit.Key{Address: address, Class: ratelimit.Export, Window: w}, "r_list_entity")
+			charged += d.counter(t, ratelimit.Key{Address: address, Scope: "export", Window: w}, "r_list_entity")
 		}
 		if charged != want {
 			t.Errorf("%s was charged %d requests, want %d", address, charged, want)

@@ -219,7 +219,7 @@ func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) 
 }
 
 func prepareSluice(b *testing.B, client *dynamodb.Client, clients int) decider {
-	l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), unlimited, stopped())
+	l := newLimiter(b, newStore(b, client, dynamolocal.Table(b, "CountersTable")), highest, clock(clients))
 	requests := requests(clients)
 	return workers(b, clients, func(ctx context.Context, n int) error {
 		d, err := l.Charge(ctx, requests[n])
@@ -240,10 +240,10 @@ func (r *recorder) UpdateItem(_ context.Context, in *dynamodb.UpdateItemInput, o
 
 func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	var sent recorder
-	l := newLimiter(b, newStore(b, &sent, dynamolocal.Table(b, "CountersTable")), unlimited, stopped())
+	store, both := newStore(b, &sent, dynamolocal.Table(b, "CountersTable")), rules()
 	inputs := make([]*dynamodb.UpdateItemInput, clients)
-	for n, r := range requests(clients) {
-		if _, err := l.Charge(b.Context(), r); err != nil {
+	for n := range inputs {
+		if _, err := store.Charge(b.Context(), both[0].key(n), slices.Concat(both[0].cost, both[1].cost)); err != nil {
 			b.Fatal(err)
 		}
 		inputs[n] = sent.in
@@ -265,7 +265,7 @@ func rules() [2]rule {
 	one := func(policy, counter string) rule {
 		return rule{
 			key: func(n int) ratelimit.Key {
-				return ratelimit.Key{Address: address(n), Class: ratelimit.Class(policy), Window: window}
+				return ratelimit.Key{Address: address(n), Scope: ratelimit.Scope(policy), Window: window}
 			},
 			cost: []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: unlimited}, Amount: 1}},
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// unlimited is a limit per second that no benchmark reaches.
+// unlimited is a limit per second that no benchmark of another limiter reaches.
 const unlimited = 1_000_000_000
+
+// highest is the highest limit of this one.
+const highest = ratelimit.MaxPerPartition
 
 var errRefused = errors.New("the request was refused")
 
@@ -55,6 +59,17 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
+// clock returns a clock that moves so that none of the clients, which take turns,
+// reaches its limit: a second for every 900 calls per client, of which a decision
+// makes two or three.
+func clock(clients int) func() time.Time {
+	start := time.Now()
+	var calls atomic.Int64
+	return func() time.Time {
+		return start.Add(time.Duration(calls.Add(1)) * time.Second / time.Duration(highest*clients))
+	}
+}
+
 // memoryLimiter is a limiter with counters in memory. open returns a function
 // that decides a request of the nth of so many clients and fails if it is refused.
 type memoryLimiter struct {
@@ -64,7 +79,7 @@ type memoryLimiter struct {
 
 var inMemory = []memoryLimiter{
 	{"sluice", func(b *testing.B, clients int) func(int) error {
-		l := newLimiter(b, memstore.New(), unlimited, nil)
+		l := newLimiter(b, memstore.New(), highest, clock(clients))
 		requests := requests(clients)
 		return func(n int) error {
 			d, err := l.Charge(context.Background(), requests[n])

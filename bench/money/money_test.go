@@ -108,7 +108,7 @@ func BenchmarkMoney(b *testing.B) {
 	d := deploy(b)
 	for _, r := range requests {
 		b.Run("route="+r.route, func(b *testing.B) {
-			i := d.start(b, r.route, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000")
+			i := d.start(b, r.route, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900")
 			invoke := func(n int) {
 				body := ""
 				if r.body != nil {

@@ -22,8 +22,8 @@ import (
 	"sluice/internal/importer"
 )
 
-// unlimited are the variables of a server that tests do not want to wait for.
-var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"}
+// unlimited are the variables of a server with the highest limits.
+var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
 // sluiceCommand is the program with arguments, to be run against a server.
 func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {

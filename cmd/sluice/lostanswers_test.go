@@ -74,7 +74,7 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	for name, args := range map[string][]string{"embedded": nil, "DynamoDB": {"--dynamodb"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"}
+			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 			if len(args) > 0 {
 				args = append(args, dynamolocal.Endpoint(t))
 				for _, table := range []string{"Counters", "Entities", "Events"} {

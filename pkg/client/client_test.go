@@ -195,7 +195,7 @@ func TestUsage(t *testing.T) {
 
 func TestListsGoOverAllPages(t *testing.T) {
 	t.Parallel()
-	c, ctx := open(t, ratelimit.Limits{Records: 1000, Imports: 1000, Requests: 1000}, client.Config{}), t.Context()
+	c, ctx := open(t, ratelimit.Limits{Records: 900, Imports: 900, Requests: 900}, client.Config{}), t.Context()
 	for i := range 7 {
 		id := fmt.Sprint("r", i)
 		at := record.Time{}

@@ -125,7 +125,7 @@ var paced = map[string]struct {
 	"a clock that is behind":    {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{-12345 * ms}},
 	"instances that differ":     {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{0, 5 * ms, 12 * ms}},
 	"another limit":             {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 50}},
-	"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 1000, Requests: 60}},
+	"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 900, Requests: 60}},
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},

@@ -12,7 +12,7 @@ import (
 
 // Config is what an operator sets for every route alike.
 type Config struct {
-	Limits         ratelimit.Limits // LIMIT_RECORDS, LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 1,000,000 each, 200 by default
+	Limits         ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
 	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
 	OriginSecrets  []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
@@ -51,6 +51,9 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 			return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", v.name, text, v.most)
 		}
 		*v.dst = n
+	}
+	if _, err := c.Limits.Check(0); err != nil {
+		return Config{}, fmt.Errorf("LIMIT_IMPORTS or LIMIT_REQUESTS: %w", err)
 	}
 	c.IPv6Prefix, c.ExportJobs = int(prefix), int(exportJobs)
 	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {

@@ -16,13 +16,12 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// newRoomyAPI is newAPI with limits that no test meets: its clock stands still.
+// newRoomyAPI is newAPI without limits: its clock stands still.
 func newRoomyAPI(t testing.TB) api {
 	t.Helper()
 	a := newAPI(t)
-	const many = 1_000_000_000
 	var err error
-	a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: many, Imports: many, Requests: many}})
+	a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Action: ratelimit.ActionUnlimited}})
 	if err != nil {
 		t.Fatal(err)
 	}

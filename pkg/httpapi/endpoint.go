@@ -93,7 +93,7 @@ func release(b *bytes.Buffer) {
 
 // charge implements ratelimit.Middleware.Request.
 func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
-	c := ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: e.route.Class}}
+	c := ratelimit.Request{Route: e.route.limited()}
 	if e.route.Class == ratelimit.Export {
 		c.Asked = e.asked(r)
 	}

@@ -250,6 +250,8 @@ func TestLoadConfig(t *testing.T) {
 	}
 	for name, values := range map[string][]string{
 		"LIMIT_RECORDS":             {"0", "-1", "1000001", "x", "1.5", " 1"},
+		"LIMIT_IMPORTS":             {"0", "901"},
+		"LIMIT_REQUESTS":            {"0", "901"},
 		"CLIENT_IPV6_PREFIX":        {"0", "129"},
 		"EXPORT_JOBS_PER_WORKSPACE": {"0", "101", "ten"},
 	} {
@@ -260,8 +262,8 @@ func TestLoadConfig(t *testing.T) {
 			}
 		}
 	}
-	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "1000000", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100"}
-	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 1_000_000, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 {
+	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "900", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100"}
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 900, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -37,6 +37,9 @@ func (r Route) Keys() []string {
 	}
 }
 
+// limited returns the route as its limits see it.
+func (r Route) limited() ratelimit.Route { return ratelimit.Route{Name: r.Name, Class: r.Class} }
+
 // pattern returns the route's pattern for http.ServeMux.
 func (r Route) pattern() string {
 	if r.Path == "/" {

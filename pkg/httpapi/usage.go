@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func getUsage(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, address, ratelimit.WindowAt(s.Now()))
+	windows, err := ratelimit.Usage(r.Context(), s.stores.Usage, address, scopes(), ratelimit.WindowAt(s.Now()))
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
@@ -41,4 +42,14 @@ func getUsage(s *service, r *request) (response, error) {
 		body.Seconds[i] = api.UsageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
 	}
 	return response{status: http.StatusOK, body: body}, nil
+}
+
+// scopes returns the scopes of the counters of all routes.
+func scopes() (scopes []ratelimit.Scope) {
+	for _, r := range Routes() {
+		if s := r.limited().Scope(); !slices.Contains(scopes, s) {
+			scopes = append(scopes, s)
+		}
+	}
+	return scopes
 }

@@ -109,7 +109,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 // silentUsage is a store that does not answer.
 type silentUsage struct{}
 
-func (silentUsage) Used(context.Context, []ratelimit.Key) ([]map[string]int64, error) {
+func (silentUsage) Used(context.Context, string, []ratelimit.Scope, ratelimit.Window) ([]map[string]int64, error) {
 	return nil, context.DeadlineExceeded
 }
 

@@ -19,10 +19,12 @@ const RetryAfter = int(WindowLength / time.Second)
 // refusal is a Decision, not an error.
 type Decision struct {
 	Allowed  bool
-	Local    bool // refused by what is known about the window, without calling the store
-	Window   Window
+	Blocked  bool    // refused by ActionBlock, not by a rule
+	Observed bool    // the rules have no room, but ActionObserve lets the request pass; it is not counted
+	Local    bool    // decided without calling the store
+	Window   Window  // in which the request was counted; the current one if the clock has jumped since
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // why the store could not decide, if the fallback decided; else nil
+	Degraded error   // why the store could not decide, if the fallback or the action did; else nil
 }
 
 // Count is how a request stands with one rule.
@@ -30,6 +32,9 @@ type Count struct {
 	Rule Rule
 	Cost int64 // of the request
 	Used int64 // value of the counter, including Cost if the request was allowed; if Local, as last seen
+
+	// Unknown reports that the value is not known, and Used is 0.
+	Unknown bool
 }
 
 func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
@@ -39,8 +44,40 @@ func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
 func newDecision(key Key, costs []Cost, result Result) Decision {
 	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
 	for i, c := range costs {
-		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Used: result.Used[i]}
+		d.Counts[i] = Count{Rule: c.Rule, Cost: c.Amount, Unknown: result.Used == nil}
+		if result.Used != nil {
+			d.Counts[i].Used = result.Used[i]
+		}
 	}
+	return d
+}
+
+// under returns d under an action: ActionUnlimited and ActionObserve let every
+// request pass.
+func (d Decision) under(action Action) Decision {
+	if action == ActionObserve {
+		d.Observed = !d.Allowed
+	}
+	d.Allowed = d.Allowed || d.Observed || action == ActionUnlimited
+	return d
+}
+
+// uncounted returns the decision on a request that passes although no store
+// could count it.
+func uncounted(key Key, costs []Cost, err error) Decision {
+	used := make([]int64, len(costs))
+	for i, c := range costs {
+		used[i] = c.Amount
+	}
+	d := newDecision(key, costs, Result{Admitted: true, Used: used})
+	d.Degraded = err
+	return d
+}
+
+// blocked returns the refusal of a blocked address.
+func blocked(key Key, costs []Cost) Decision {
+	d := exhausted(key, costs)
+	d.Blocked, d.Local = true, true
 	return d
 }
 
@@ -71,9 +108,10 @@ func (d Decision) tightest() Count {
 }
 
 // Violated returns the policies of the rules that have no room for the request,
-// in the order of Counts. It is nil if the request was allowed.
+// in the order of Counts. It is nil if the request was allowed, unless it is
+// Observed, and if it was blocked.
 func (d Decision) Violated() []string {
-	if d.Allowed {
+	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
 	}
 	var policies []string
@@ -87,17 +125,22 @@ func (d Decision) Violated() []string {
 
 // SetHeaders sets the rate limit headers: X-RateLimit-Limit, -Remaining and
 // -Reset (Unix seconds) of the tightest rule, and RateLimit-Policy and RateLimit
-// of every rule (draft-ietf-httpapi-ratelimit-headers-10). It stores the names
+// of every rule whose counter is known (draft-ietf-httpapi-ratelimit-headers-10).
+// It stores the names
 // in the case shown here; http.Header.Get does not find the first three.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {
 		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", c.Rule.Policy, c.Rule.Limit, WindowLength/time.Second))
-		states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
+		if !c.Unknown {
+			states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
+		}
 	}
 	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(d.Remaining(), 10)}
 	h["X-RateLimit-Reset"] = []string{strconv.FormatInt(d.Window.Reset(), 10)}
 	h["RateLimit-Policy"] = []string{strings.Join(policies, ", ")}
-	h["RateLimit"] = []string{strings.Join(states, ", ")}
+	if len(states) > 0 {
+		h["RateLimit"] = []string{strings.Join(states, ", ")}
+	}
 }

@@ -100,10 +100,13 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{create("create-event"), refused, local, -time.Second}, // nothing is known of the later window
 			{create("create-event"), allowed, calls, time.Second},
 		}},
-		{"a refusal in a later window replaces what is known, one in an earlier window does not", repeat(200, create("create-event")), []step{
+		{"a refusal replaces what is known of another window, later or earlier", repeat(200, create("create-event")), []step{
 			{list("list-entity", 200), allowed, calls, time.Second},
+			{list("list-entity", 1), refused, local, 0},
 			{create("create-event"), refused, calls, -time.Second},
-			{list("list-entity", 1), refused, local, time.Second},
+			{create("create-event"), refused, local, 0},
+			{list("list-entity", 1), refused, calls, time.Second},
+			{list("list-entity", 1), refused, local, 0},
 		}},
 		{"a clock that jumps ahead and back is followed", repeat(200, create("create-event")), []step{
 			{list("list-entity", 200), allowed, calls, time.Hour},
@@ -116,8 +119,9 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{create("create-event"), allowed, calls, 2 * time.Second},
 			{list("list-entity", 200), allowed, calls, 0},
 			{list("list-entity", 200), allowed, calls, -time.Second},
-			{list("list-entity", 1), refused, calls, 0},
-			{list("list-entity", 1), refused, local, time.Second},
+			{list("list-entity", 1), refused, local, 0},
+			{list("list-entity", 1), refused, calls, time.Second},
+			{list("list-entity", 1), refused, local, 0},
 			{list("list-entity", 1), allowed, calls, time.Second},
 		}},
 	}

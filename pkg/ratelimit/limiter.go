@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// DefaultLimit is the limit of each rule unless configured.
-const DefaultLimit = 200
-
-// Limits holds the limit of each rule, per window. A zero field means
-// DefaultLimit.
-type Limits struct {
-	Records  int64 // records returned per address, over all export routes
-	Imports  int64 // calls per address, over all import routes
-	Requests int64 // requests per address and route
-}
-
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
+	// Limits holds for every address, unless LimitsFor says otherwise.
 	Limits Limits
+
+	// LimitsFor, if not nil, returns the limits of an address. Limits takes the
+	// place of fields that are zero. It is called several times per request, by
+	// many goroutines at once, so it must be fast and do no I/O.
+	LimitsFor func(address string) Limits
 
 	// Fallback, if not nil, decides when the store fails, by its own counters:
 	// with a memstore, each process admits up to the limit.
@@ -34,101 +30,164 @@ type Config struct {
 // counters and refuses requests that cannot fit without calling the store. It is
 // safe for concurrent use.
 type Limiter struct {
-	store    Store
-	fallback Store
-	limits   Limits
-	now      func() time.Time
-	known    known
+	store     Store
+	fallback  Store
+	limits    Limits
+	limitsFor func(address string) Limits
+	now       func() time.Time
+	known     known
 }
 
-// New returns a Limiter over store. It fails if a limit is negative.
+// New returns a Limiter over store. It fails if Config.Limits is out of range
+// (Limits.Check).
 func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
 	}
-	l := &Limiter{store: store, fallback: cfg.Fallback, limits: cfg.Limits, now: cfg.Now}
+	if _, err := cfg.Limits.Check(0); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	l := &Limiter{store: store, fallback: cfg.Fallback, limitsFor: cfg.LimitsFor, now: cfg.Now}
+	l.known.current = l.window
+	l.limits = cfg.Limits.Or(Limits{Records: DefaultLimit, Imports: DefaultLimit, Requests: DefaultLimit, Action: ActionLimit})
 	if l.now == nil {
 		l.now = time.Now
-	}
-	for _, limit := range []*int64{&l.limits.Records, &l.limits.Imports, &l.limits.Requests} {
-		if *limit < 0 {
-			return nil, fmt.Errorf("ratelimit: the limit %d is negative; a limit is at least 1, or 0 for the default", *limit)
-		}
-		if *limit == 0 {
-			*limit = DefaultLimit
-		}
 	}
 	return l, nil
 }
 
-// Limits returns the limits in force.
+// Limits returns the limits of addresses that Config.LimitsFor does not change.
 func (l *Limiter) Limits() Limits { return l.limits }
 
-// Charge charges r in the current window.
+// LimitsFor returns the limits in force for an address. No field is zero.
+func (l *Limiter) LimitsFor(address string) Limits {
+	if l.limitsFor == nil {
+		return l.limits
+	}
+	return l.limitsFor(address).Or(l.limits)
+}
+
+// Charge charges r in the current window. If that ends before the request is
+// refused, Charge charges it again, in the next one.
 //
 // If the store fails, the fallback decides, and the Decision's Degraded is the
 // store's error. If there is no fallback, or it fails too, Charge returns an
 // error and a refusal with nothing remaining, so that its headers tell clients
-// to wait. In either case the store may have applied the charge.
+// to wait; under ActionUnlimited and ActionObserve the request passes instead,
+// and Degraded is the error. In any of these cases the store may have applied
+// the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
-	key, costs := l.key(r), l.costs(r)
-	if used, refused := l.known.refuses(key, costs, false); refused {
-		d := newDecision(key, costs, Result{Used: used})
-		d.Local = true
+	limits := l.LimitsFor(r.Address)
+	key, costs := l.key(r), costs(r, limits)
+	if limits.Action == ActionBlock {
+		return blocked(key, costs), nil
+	}
+	d, err := l.decide(ctx, key, costs, limits.Action)
+	late := l.window() - key.Window
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // it may fit into the current window
+		key.Window += late
+		d, err = l.decide(ctx, key, costs, limits.Action)
+		late = l.window() - key.Window
+	}
+	if err != nil && limits.Action != ActionLimit {
+		d, err = uncounted(key, costs, err), nil
+	}
+	if late < 0 || late > maxLate { // the clock has jumped: the end of the former window means nothing now
+		d.Window += late
+	}
+	return d.under(limits.Action), err
+}
+
+// maxLate is how many windows after its charge a request may be decided unless
+// the clock has jumped or the process was stopped meanwhile.
+const maxLate = 3
+
+// decide refuses a request that is known not to fit, and charges any other.
+func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
+	if action == ActionUnlimited {
+		return l.charge(ctx, key, costs, unconditional(costs))
+	}
+	if d, refused := l.known.refuse(key, costs, false); refused {
 		l.known.note(key, d)
 		return d, nil
 	}
-	result, err := l.store.Charge(ctx, key, costs)
-	var degraded error
-	if err != nil && l.fallback != nil {
-		degraded = fmt.Errorf("charge: %w", err)
-		result, err = l.fallback.Charge(ctx, key, costs)
+	return l.charge(ctx, key, costs, costs)
+}
+
+// charge charges the store with charged or, if it fails, the fallback, and
+// returns the decision on costs.
+func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (Decision, error) {
+	result, err := l.store.Charge(ctx, key, charged)
+	if err == nil {
+		d := newDecision(key, costs, result)
+		l.known.note(key, d)
+		return d, nil
 	}
-	if err != nil {
-		return exhausted(key, costs), errors.Join(degraded, fmt.Errorf("charge: %w", err))
+	err = fmt.Errorf("charge: %w", err)
+	if l.fallback == nil {
+		return exhausted(key, costs), err
+	}
+	result, fallbackErr := l.fallback.Charge(ctx, key, charged)
+	if fallbackErr != nil {
+		return exhausted(key, costs), errors.Join(err, fmt.Errorf("charge the fallback: %w", fallbackErr))
 	}
 	d := newDecision(key, costs, result)
-	d.Degraded = degraded
-	if degraded == nil && d.Remaining() == 0 {
-		l.known.note(key, d)
-	}
+	d.Degraded = err
 	return d, nil
 }
 
 // Precheck reports whether r, an export that has not been read yet, is known to
-// be refused; if so, d is the refusal. It ignores r.Records, charges nothing and
-// does not call the store.
+// be refused; if so, d is the decision, which allows the request only under
+// ActionObserve. It ignores r.Records, charges nothing and does not call the
+// store.
 //
 // An export that was read and then refused tells how many records are left.
 // After that, Precheck refuses exports that ask for more in that window, even
 // though they might find few enough to pass.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
-	key, costs := l.key(r), l.costs(r)
-	used, refused := l.known.refuses(key, costs, true)
-	d = newDecision(key, costs, Result{Used: used})
-	d.Local = refused
-	return d, refused
+	limits := l.LimitsFor(r.Address)
+	key, costs := l.key(r), costs(r, limits)
+	switch limits.Action {
+	case ActionBlock:
+		return blocked(key, costs), true
+	case ActionUnlimited:
+		return Decision{}, false
+	}
+	d, refused = l.known.refuse(key, costs, true)
+	return d.under(limits.Action), refused
 }
 
 // Uncharged returns the Decision for a request that cannot be charged, such as
 // one without a valid address: a refusal with nothing remaining.
-func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), l.costs(r)) }
+func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
 
 // key returns the key of r's counters in the current window.
 func (l *Limiter) key(r Request) Key {
-	return Key{Address: r.Address, Class: r.Route.Class, Window: WindowAt(l.now())}
+	return Key{Address: r.Address, Scope: r.Route.Scope(), Window: l.window()}
 }
 
+// window returns the current window.
+func (l *Limiter) window() Window { return WindowAt(l.now()) }
+
 // costs returns the cost of r by each rule that applies to it.
-func (l *Limiter) costs(r Request) []Cost {
-	requests := Cost{Rule{PolicyRequests, r.Route.counter(), l.limits.Requests}, 1}
+func costs(r Request, limits Limits) []Cost {
+	requests := Cost{Rule{PolicyRequests, r.Route.counter(), limits.Requests}, 1}
 	switch r.Route.Class {
 	case Export:
-		return []Cost{{Rule{PolicyRecords, PolicyRecords, l.limits.Records}, r.Records}, requests}
+		return []Cost{{Rule{PolicyRecords, PolicyRecords, limits.Records}, r.Records}, requests}
 	case Import:
-		return []Cost{{Rule{PolicyImports, PolicyImports, l.limits.Imports}, 1}, requests}
+		return []Cost{{Rule{PolicyImports, PolicyImports, limits.Imports}, 1}, requests}
 	default:
 		return []Cost{requests}
 	}
+}
+
+// unconditional returns costs without their limits.
+func unconditional(costs []Cost) []Cost {
+	free := slices.Clone(costs)
+	for i := range free {
+		free[i].Rule.Limit = NoLimit
+	}
+	return free
 }

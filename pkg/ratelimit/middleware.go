@@ -22,8 +22,9 @@ type Middleware struct {
 	Request func(r *http.Request) (Request, error)
 
 	// Refuse writes the response to a request that must not pass, with status
-	// 429 if a limit is reached, 503 with the error if the counters cannot be
-	// reached, or 400 with the error if Request failed. The rate limit headers
+	// 429 if a limit is reached, 403 if the address is blocked, 503 with the
+	// error if the counters cannot be reached, or 400 with the error if Request
+	// failed. The rate limit headers
 	// and, for 429 and 503, Retry-After are already set. If Refuse is nil, the
 	// response is plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d Decision, status int, err error)
@@ -61,13 +62,19 @@ func (m Middleware) Before(next http.Handler) http.Handler {
 // panic should recover and respond with status 500.
 func (m Middleware) After(next http.Handler) http.Handler {
 	return m.limit(func(w http.ResponseWriter, r *http.Request, req Request) {
-		if d, refused := m.Limiter.Precheck(req); refused {
-			m.finish(w, r, Observation{Decision: d}, http.StatusTooManyRequests)
+		d, refused := m.Limiter.Precheck(req)
+		if refused && !d.Allowed {
+			m.finish(w, r, Observation{Decision: d}, status(d, nil))
 			return
 		}
 		held := heldResponses.Get().(*heldResponse)
 		defer held.free()
 		next.ServeHTTP(held, r)
+		if refused { // but observed, so it passes uncharged
+			m.finish(w, r, Observation{Decision: d}, http.StatusOK)
+			held.writeTo(w)
+			return
+		}
 		req.Records = held.records
 		if held.status >= http.StatusBadRequest {
 			req.Records = 0
@@ -96,14 +103,22 @@ func (m Middleware) charge(w http.ResponseWriter, r *http.Request, req Request) 
 	start := time.Now()
 	d, err := m.Limiter.Charge(context.WithoutCancel(r.Context()), req)
 	o := Observation{Decision: d, Charged: !d.Local, Latency: time.Since(start), Err: err}
-	status := http.StatusOK
-	if err != nil {
-		status = http.StatusServiceUnavailable
-	} else if !d.Allowed {
-		status = http.StatusTooManyRequests
+	m.finish(w, r, o, status(d, err))
+	return status(d, err) == http.StatusOK
+}
+
+// status returns the status of a decision: 200 for a request that may pass.
+func status(d Decision, err error) int {
+	switch {
+	case err != nil:
+		return http.StatusServiceUnavailable
+	case d.Blocked:
+		return http.StatusForbidden
+	case !d.Allowed:
+		return http.StatusTooManyRequests
+	default:
+		return http.StatusOK
 	}
-	m.finish(w, r, o, status)
-	return status == http.StatusOK
 }
 
 // finish sets the headers, calls Observe and, unless status is 200, refuses r.

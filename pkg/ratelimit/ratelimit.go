@@ -14,7 +14,7 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -54,6 +54,18 @@ type Route struct {
 	Class Class
 }
 
+// Scope returns the scope of the route's counters: all export routes share one,
+// since they share the records rule, and all import routes share one. A general
+// route has its own.
+func (r Route) Scope() Scope {
+	switch r.Class {
+	case Export, Import:
+		return Scope(r.Class)
+	default:
+		return Scope(r.Name)
+	}
+}
+
 // counterPrefix starts the name of a route's own counter.
 const counterPrefix = "r_"
 
@@ -76,24 +88,27 @@ type Request struct {
 	Asked   int64 // the most records the response can hold; Export only; 0 if unknown
 }
 
-// Key names the counters of one address, class and window. A Store keeps them
+// Scope names the counters of an address that change together: export, import or
+// the name of a general route.
+type Scope string
+
+// Key names the counters of one address, scope and window. A Store keeps them
 // together and changes them atomically.
 type Key struct {
 	Address string // of the client, as ParseAddress returns it
-	Class   Class
+	Scope   Scope
 	Window  Window
 }
-
-// String returns address, class and window, separated by '#'. The strings of
-// different keys differ.
-func (k Key) String() string { return fmt.Sprintf("%s#%s#%d", k.Address, k.Class, k.Window) }
 
 // Rule is a limit on a counter.
 type Rule struct {
 	Policy  string // the rule's name, as clients see it
 	Counter string // the counter's name within its Key
-	Limit   int64  // the highest value that the counter may reach, at least 1
+	Limit   int64  // the highest value that the counter may reach, at least 1; or NoLimit
 }
+
+// NoLimit is the Limit of a Rule that counts and refuses nothing.
+const NoLimit = math.MaxInt64
 
 // Fits reports whether cost can be added to used without exceeding the limit.
 // A cost of 0 always fits, even if used is above a limit that was lowered.
@@ -111,7 +126,7 @@ type Cost struct {
 // Result is the outcome of a charge.
 type Result struct {
 	Admitted bool
-	Used     []int64 // the values of the counters, one for each cost, in order
+	Used     []int64 // the values of the counters, one for each cost, in order; nil if unknown
 }
 
 // Store keeps counters. Implementations are safe for concurrent use.
@@ -119,8 +134,8 @@ type Store interface {
 	// Charge adds the amount of each cost to its counter under key or, if that
 	// would take one of them above its limit, adds nothing. There is at least
 	// one cost, and each is for another counter. Used holds the counters after
-	// the charge, which are unchanged if it was refused; if an amount is above
-	// its limit, they may be all 0.
+	// the charge, which are unchanged if it was refused. It may be nil if an
+	// amount is above its limit.
 	//
 	// After an error it is unknown whether the charge was applied, completely,
 	// or not at all.

@@ -13,6 +13,9 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
+// start is when the clocks of tests begin.
+var start = time.Unix(1_800_000_000, 0)
+
 // clock is a clock that tests move.
 type clock struct{ t time.Time }
 
@@ -129,9 +132,9 @@ func TestHeaders(t *testing.T) {
 			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000001",
 			"RateLimit": `"records";r=20;t=1, "requests";r=197;t=1`,
 		}},
-		{"the limit is the tightest rule's", ratelimit.Limits{Imports: 1000, Requests: 10}, repeat(1, create("create-event")), map[string]string{
+		{"the limit is the tightest rule's", ratelimit.Limits{Imports: 900, Requests: 10}, repeat(1, create("create-event")), map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9",
-			"RateLimit-Policy": `"imports";q=1000;w=1, "requests";q=10;w=1`,
+			"RateLimit-Policy": `"imports";q=900;w=1, "requests";q=10;w=1`,
 		}},
 	}
 	for _, tt := range tests {

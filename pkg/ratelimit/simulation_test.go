@@ -38,11 +38,17 @@ const crowd = 1000
 //
 // It keeps accounts of its own and checks for every request:
 //
-//   - it is charged at most once, in the window that its instance's clock shows,
-//     and the store is not called for what the instance knows to be exhausted;
-//   - what is acknowledged never exceeds a limit, per counter and window;
+//   - it is charged in the window that its instance's clock shows, and again only
+//     if that ended before it was refused; the store is not called for what the
+//     instance knows to be exhausted;
+//   - what is acknowledged never exceeds a limit, per counter and window: while
+//     the limits of an address change, the highest that an instance knew;
 //   - what is refused did not fit at the time of the decision (by Precheck: the
-//     records it asked for did not fit) and changes no counter;
+//     records it asked for did not fit) and changes no counter; its counters are
+//     those that the instance was told;
+//   - a blocked address passes nowhere and is not charged; one without limits is
+//     charged and never refused; one that is observed is never refused, and what
+//     would have been refused is not counted;
 //   - a charge whose response is lost never lets the request pass, except, in the
 //     mode that stays open, by the instance's own count of at most the limit.
 //
@@ -121,6 +127,10 @@ type tally struct {
 	connectionsRefused, lostBefore, lostAfter, failed int // charges without a response, by reason
 	late                                              int // applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
+	overrides, blocked, unlimited, observed           int
+	uncounted                                         int // passed without a response
+	repeated                                          int // refused, and charged again in the next window
+	jumped                                            int // decided when the clock had left the window
 }
 
 func (a *tally) add(b tally) {
@@ -138,11 +148,19 @@ func (a *tally) add(b tally) {
 	a.late += b.late
 	a.degradedAllowed += b.degradedAllowed
 	a.degradedRefused += b.degradedRefused
+	a.overrides += b.overrides
+	a.blocked += b.blocked
+	a.unlimited += b.unlimited
+	a.observed += b.observed
+	a.uncounted += b.uncounted
+	a.repeated += b.repeated
+	a.jumped += b.jumped
 }
 
 func (a *tally) checkAllHappened(t *testing.T, open bool) {
 	for _, n := range []int{a.instances, a.crashes, a.clocksSet, a.acknowledged, a.refused, a.local, a.prechecked,
-		a.connectionsRefused, a.lostBefore, a.lostAfter, a.failed, a.late} {
+		a.connectionsRefused, a.lostBefore, a.lostAfter, a.failed, a.late,
+		a.overrides, a.blocked, a.unlimited, a.observed, a.repeated, a.jumped} {
 		if n == 0 {
 			t.Errorf("something never happened: %+v", *a)
 		}
@@ -170,7 +188,7 @@ func (l ledger) add(key ratelimit.Key, rules []rule) {
 // full names the rules whose cost l leaves no room for.
 func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	for _, r := range rules {
-		if l[counterID{key, r.name}]+r.cost > r.limit {
+		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
 			policies = append(policies, r.policy)
 		}
 	}
@@ -192,6 +210,7 @@ type world struct {
 
 	store      *memstore.Store
 	limits     ratelimit.Limits
+	overriding bool // limits of addresses change
 	addresses  []string
 	timeout    time.Duration // of a call of the store
 	skewed     bool          // clocks are wrong by up to a second
@@ -207,6 +226,7 @@ type world struct {
 	instances []*instance // the living
 	calls     []*call
 	applied   ledger // what the store added
+	highest   ledger // the highest limits that it kept to
 	acked     ledger // what clients were told was admitted
 	tally     tally
 }
@@ -223,10 +243,11 @@ type instance struct {
 	ctx     context.Context // done when it dies
 	die     context.CancelFunc
 
-	skew     time.Duration // of its clock; guarded by world.mu, like the rest
-	busy     int
-	fallback ledger // admitted by its fallback
-	known    knowledge
+	skew      time.Duration               // of its clock; guarded by world.mu, like the rest
+	overrides map[string]ratelimit.Limits // by address, as the instance last read them
+	busy      int
+	fallback  ledger // admitted by its fallback
+	known     knowledge
 }
 
 // knowledge is what an instance has been told and must not call the store for.
@@ -243,9 +264,12 @@ type call struct {
 	class ratelimit.Class
 	route string
 	rng   *rand.Rand
-	rules []rule
 
-	charged   bool // the store was called, with key
+	limits ratelimit.Limits // in force when it was checked or charged
+	rules  []rule
+
+	charged   bool // the store was called, last with key
+	attempts  int
 	key       ratelimit.Key
 	applied   bool // the store added the costs
 	responded bool // the Limiter got the store's result
@@ -261,7 +285,7 @@ var routes = []struct {
 	class ratelimit.Class
 }{
 	{"list-entity", ratelimit.Export}, {"list-entity", ratelimit.Export}, {"list-event", ratelimit.Export}, {"get-entity", ratelimit.Export},
-	{"create-entity", ratelimit.Import}, {"create-event", ratelimit.Import}, {"create-event", ratelimit.Import}, {"usage", ratelimit.General},
+	{"create-entity", ratelimit.Import}, {"create-event", ratelimit.Import}, {"create-event", ratelimit.Import}, {"usage", ratelimit.General}, {"openapi", ratelimit.General},
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
@@ -276,13 +300,14 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
 		t: t, seed: seed, rng: rng, open: open,
-		store: memstore.New(), applied: make(ledger), acked: make(ledger),
+		store: memstore.New(), applied: make(ledger), highest: make(ledger), acked: make(ledger),
 		limits: ratelimit.Limits{
 			Records:  pick[int64](rng, 0, 1, 5, 50, 100, 200, 500),
 			Imports:  pick[int64](rng, 0, 1, 3, 10, 50),
 			Requests: pick[int64](rng, 0, 2, 5, 20, 200),
 		},
 		timeout:    pick(rng, 50*time.Millisecond, 300*time.Millisecond, time.Second, 2*time.Second),
+		overriding: rng.IntN(2) == 0,
 		skewed:     rng.IntN(3) == 0,
 		concurrent: rng.IntN(2) == 0,
 		most:       1 + rng.IntN(pick(rng, 1, 3, 10, 40)),
@@ -346,6 +371,9 @@ func (w *world) run() {
 			pick(w.rng, w.instances...).skew = w.skew() // its clock is set, forward or back
 			w.tally.clocksSet++
 		}
+		if len(w.instances) > 0 && w.overriding && w.rng.IntN(15) == 0 {
+			w.override(pick(w.rng, w.instances...))
+		}
 		inst := w.instance()
 		w.mu.Unlock()
 		if inst == nil {
@@ -383,13 +411,21 @@ func (w *world) instance() *instance {
 	if len(w.instances) == w.most {
 		return nil
 	}
-	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew()}
+	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew(), overrides: make(map[string]ratelimit.Limits)}
 	inst.ctx, inst.die = context.WithCancel(context.Background())
-	cfg := ratelimit.Config{Limits: w.limits, Now: func() time.Time {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return time.Now().Add(inst.skew)
-	}}
+	cfg := ratelimit.Config{
+		Limits: w.limits,
+		LimitsFor: func(address string) ratelimit.Limits {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return inst.overrides[address]
+		},
+		Now: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return time.Now().Add(inst.skew)
+		},
+	}
 	if w.open {
 		cfg.Fallback = memstore.New()
 	}
@@ -409,6 +445,19 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
+// override has an instance read other limits of an address: others, as if it had
+// not read them yet, keep theirs. w.mu is held.
+func (w *world) override(inst *instance) {
+	w.tally.overrides++
+	inst.overrides[pick(w.rng, w.addresses...)] = ratelimit.Limits{
+		Records:  pick[int64](w.rng, 0, 1, 20, 100, 1000),
+		Imports:  pick[int64](w.rng, 0, 2, 7, 900),
+		Requests: pick[int64](w.rng, 0, 1, 4, 10, 900),
+		Action: pick(w.rng, "", "", ratelimit.ActionLimit, ratelimit.ActionLimit,
+			ratelimit.ActionBlock, ratelimit.ActionUnlimited, ratelimit.ActionObserve),
+	}
+}
+
 // crash ends an instance. w.mu is held.
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
@@ -422,23 +471,49 @@ func (w *world) crash(inst *instance) {
 
 // rulesOf returns what a request of that many records costs.
 func (w *world) rulesOf(c *call, records int64) []rule {
-	limit := func(n int64) int64 {
-		if n == 0 {
-			return ratelimit.DefaultLimit
-		}
-		return n
-	}
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
-		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage",
-	}[c.route], 1, limit(w.limits.Requests)}
+		"create-entity": "r_create_entity", "create-event": "r_create_event", "usage": "r_usage", "openapi": "r_openapi",
+	}[c.route], 1, c.limits.Requests}
 	switch c.class {
 	case ratelimit.Export:
-		return []rule{{"records", "records", records, limit(w.limits.Records)}, requests}
+		return []rule{{"records", "records", records, c.limits.Records}, requests}
 	case ratelimit.Import:
-		return []rule{{"imports", "imports", 1, limit(w.limits.Imports)}, requests}
+		return []rule{{"imports", "imports", 1, c.limits.Imports}, requests}
 	}
 	return []rule{requests}
+}
+
+// chargedRules returns the rules that the store must keep to.
+func (c *call) chargedRules() []rule {
+	rules := slices.Clone(c.rules)
+	for i := range rules {
+		if c.limits.Action == ratelimit.ActionUnlimited {
+			rules[i].limit = ratelimit.NoLimit
+		}
+	}
+	return rules
+}
+
+// refused reports whether the store has refused the latest charge.
+func (c *call) refused() bool { return c.responded && !c.result.Admitted }
+
+// keyNow returns the key of a request that is charged now. w.mu is held.
+func (w *world) keyNow(c *call) ratelimit.Key {
+	scope := ratelimit.Scope(c.class)
+	if c.class == ratelimit.General {
+		scope = ratelimit.Scope(c.route)
+	}
+	return ratelimit.Key{Address: c.req.Address, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
+}
+
+// begin notes the limits that are in force for a request, and returns the
+// current window.
+func (w *world) begin(c *call) ratelimit.Window {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.limits = c.inst.overrides[c.req.Address].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
+	return w.keyNow(c).Window
 }
 
 // serve handles one request as a function of the service does: an export reads
@@ -456,11 +531,9 @@ func (w *world) serve(c *call) {
 		if c.route == "get-entity" {
 			c.req.Asked = 1
 		}
-		w.mu.Lock()
-		clock := time.Now().Add(c.inst.skew)
-		w.mu.Unlock()
+		w.begin(c)
 		d, refused := c.inst.limiter.Precheck(c.req)
-		if w.judgePrecheck(c, d, refused, ratelimit.WindowAt(clock)); refused {
+		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
 		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the read
@@ -468,255 +541,15 @@ func (w *world) serve(c *call) {
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
 	}
-	c.req.Records, c.rules = found, w.rulesOf(c, found)
-
-	w.mu.Lock()
-	clock := time.Now().Add(c.inst.skew)
-	w.mu.Unlock()
+	c.req.Records = found
+	began := w.begin(c)
+	c.rules = w.rulesOf(c, found)
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
-	w.judge(c, d, err, ratelimit.WindowAt(clock))
+	w.judge(c, d, err, began)
 
 	// The work that was charged for, and the response on its way to the client.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
-	}
-}
-
-// judgePrecheck checks what Precheck said of a request.
-func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool, window ratelimit.Window) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
-	known := &c.inst.known
-	asDocumented := false
-	if known.window == window {
-		rules := w.rulesOf(c, c.req.Asked)
-		if !known.refused[counterID{key, "records"}] {
-			rules = w.rulesOf(c, 0) // it may find none
-		}
-		asDocumented = known.excludes(key, rules)
-	}
-	if refused != asDocumented {
-		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, window, refused, *known)
-	}
-	if !refused {
-		return
-	}
-	w.tally.prechecked++
-	w.judgeRefusal(d, key, w.applied.full(key, w.rulesOf(c, c.req.Asked)))
-	if !d.Local {
-		w.fail("precheck of %+v: not a local decision: %+v", c.req, d)
-	}
-}
-
-// judgeRefusal checks a refusal; full are the rules without room at that time.
-func (w *world) judgeRefusal(d ratelimit.Decision, key ratelimit.Key, full []string) {
-	if len(full) == 0 {
-		w.fail("refused although it fits: %+v; counters hold %v", d, w.applied)
-	}
-	if d.Allowed || d.Window != key.Window || d.Remaining() != 0 {
-		w.fail("a refusal in window %d reads %+v", key.Window, d)
-	}
-	violated := d.Violated()
-	if len(violated) == 0 {
-		w.fail("a refusal by no rule: %+v", d)
-	}
-	for _, policy := range violated {
-		if !slices.Contains(full, policy) {
-			w.fail("refused by %s, but full are %v: %+v", policy, full, d)
-		}
-	}
-}
-
-// judge checks the outcome of a charge at the moment of the decision.
-func (w *world) judge(c *call, d ratelimit.Decision, err error, window ratelimit.Window) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: window}
-	if !sameRules(c.rules, d) || d.Window != window {
-		w.fail("the clock shows window %d, the rules are %+v, the decision is %+v", window, c.rules, d)
-		return
-	}
-	switch {
-	case d.Local:
-		w.tally.local++
-		w.judgeRefusal(d, key, w.applied.full(key, c.rules))
-		if c.charged || err != nil || d.Degraded != nil {
-			w.fail("a local decision called the store: %+v, %v", d, err)
-		}
-		c.inst.known.learnRefusal(key, c.rules)
-	case !c.charged:
-		w.fail("neither a local decision nor a call: %+v, %v", d, err)
-	case c.responded:
-		if err != nil || d.Degraded != nil || d.Allowed != c.result.Admitted {
-			w.fail("the store's result was %+v, the decision is %+v, %v", c.result, d, err)
-		}
-		left := int64(1 << 62)
-		for i, r := range c.rules {
-			if d.Counts[i].Used != c.result.Used[i] {
-				w.fail("%s holds %d, the decision says %+v", r.name, c.result.Used[i], d)
-			}
-			left = min(left, r.limit-c.result.Used[i])
-		}
-		if !d.Allowed {
-			w.tally.refused++
-			w.judgeRefusal(d, key, violatedBy(c))
-		} else if d.Remaining() != left {
-			w.fail("%d is left, the decision says %+v", left, d)
-		}
-		c.inst.known.learn(key, c)
-	default:
-		w.judgeLost(c, key, d, err)
-	}
-}
-
-// sameRules reports whether d counts by rules.
-func sameRules(rules []rule, d ratelimit.Decision) bool {
-	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
-		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
-	})
-}
-
-// violatedBy returns the rules that had no room in the store's result.
-func violatedBy(c *call) (policies []string) {
-	for i, r := range c.rules {
-		if c.result.Used[i]+r.cost > r.limit {
-			policies = append(policies, r.policy)
-		}
-	}
-	return policies
-}
-
-// judgeLost checks the outcome of a charge without a response.
-func (w *world) judgeLost(c *call, key ratelimit.Key, d ratelimit.Decision, err error) {
-	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or no instance to ask it
-		if err == nil || d.Allowed || d.Remaining() != 0 || d.Degraded != nil {
-			w.fail("without a response the decision is %+v, %v", d, err)
-		}
-		return
-	}
-	if err != nil || d.Degraded == nil || d.Local {
-		w.fail("the decision of the fallback is %+v, %v", d, err)
-	}
-	full := c.inst.fallback.full(key, c.rules)
-	if d.Allowed != (full == nil) {
-		w.fail("the fallback allowed %v with %v full: %+v", d.Allowed, full, d)
-	}
-	if !d.Allowed {
-		w.tally.degradedRefused++
-		w.judgeRefusal(d, key, full)
-		return
-	}
-	w.tally.degradedAllowed++
-	c.inst.fallback.add(key, c.rules)
-	for _, r := range c.rules {
-		if c.inst.fallback[counterID{key, r.name}] > r.limit {
-			w.fail("an instance admitted more than %d of %s by its fallback", r.limit, r.name)
-		}
-	}
-}
-
-// learn takes in a result of the store. An admission that exhausts nothing need
-// not be remembered.
-func (k *knowledge) learn(key ratelimit.Key, c *call) {
-	exhausted := false
-	for i, r := range c.rules {
-		exhausted = exhausted || c.result.Used[i] >= r.limit
-	}
-	if c.result.Admitted && !exhausted || key.Window < k.window {
-		return
-	}
-	if key.Window > k.window {
-		*k = knowledge{window: key.Window, used: make(ledger), refused: make(map[counterID]bool)}
-	}
-	for i, r := range c.rules {
-		id := counterID{key, r.name}
-		k.used[id] = max(k.used[id], c.result.Used[i])
-	}
-	if !c.result.Admitted {
-		k.learnRefusal(key, c.rules)
-	}
-}
-
-// excludes reports whether a counter that was shown has no room for its cost.
-func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
-	return slices.ContainsFunc(rules, func(r rule) bool {
-		used, told := k.used[counterID{key, r.name}]
-		return told && r.cost > 0 && used+r.cost > r.limit
-	})
-}
-
-// learnRefusal takes in that a request was refused.
-func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
-	if key.Window != k.window {
-		return
-	}
-	for _, r := range rules {
-		if k.excludes(key, []rule{r}) {
-			k.refused[counterID{key, r.name}] = true
-		}
-	}
-}
-
-// acknowledge counts a response that reached its client.
-func (w *world) acknowledge(c *call, d ratelimit.Decision) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tally.acknowledged++
-	if d.Degraded != nil {
-		return // it is in the instance's own ledger
-	}
-	c.acked = true
-	key := ratelimit.Key{Address: c.req.Address, Class: c.class, Window: d.Window}
-	w.acked.add(key, c.rules)
-	for _, r := range c.rules {
-		if n := w.acked[counterID{key, r.name}]; n > r.limit {
-			w.fail("%d of %s were admitted in window %d, the limit is %d", n, r.name, key.Window, r.limit)
-		}
-	}
-}
-
-// audit compares the accounts with each other and with the store.
-func (w *world) audit() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	want := make(ledger)
-	for id, n := range w.acked {
-		want[id] = n
-	}
-	for _, c := range w.calls {
-		if c.applied && !c.acked {
-			want.add(c.key, c.rules)
-		}
-	}
-	for id := range want {
-		if want[id] != w.applied[id] {
-			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], w.applied[id])
-		}
-	}
-	for id, n := range w.applied {
-		if want[id] != n {
-			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], n)
-		}
-		w.checkStored(id.key, []rule{{name: id.name}})
-	}
-}
-
-// checkStored compares counters with the ledger: a charge of 0 shows them.
-func (w *world) checkStored(key ratelimit.Key, rules []rule) {
-	costs := make([]ratelimit.Cost, len(rules))
-	for i, r := range rules {
-		costs[i].Rule = ratelimit.Rule{Counter: r.name, Limit: 1}
-	}
-	result, err := w.store.Charge(context.Background(), key, costs)
-	if err != nil {
-		w.fail("%v", err)
-		return
-	}
-	for i, r := range rules {
-		if want := w.applied[counterID{key, r.name}]; result.Used[i] != want {
-			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, result.Used[i], want)
-		}
 	}
 }
 
@@ -737,13 +570,20 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	w.mu.Lock()
-	if c.charged {
-		w.fail("%+v was charged twice", c.req)
+	if c.charged && (!c.refused() || key.Window == c.key.Window) {
+		w.fail("%+v was charged again", c.req)
 	}
-	if k := &c.inst.known; k.window == key.Window && k.excludes(key, c.rules) {
+	if want := w.keyNow(c); key != want {
+		w.fail("%+v is charged as %+v, want %+v", c.req, key, want)
+	}
+	if c.charged {
+		w.tally.repeated++
+	}
+	if k := &c.inst.known; k.window == key.Window && k.excludes(key, c.chargedRules()) {
 		w.fail("the store is called for %+v in %+v, which the instance knows to be refused: %+v", c.req, key, k.used)
 	}
-	c.charged, c.key = true, key
+	c.charged, c.responded, c.key = true, false, key
+	c.attempts++
 	now := time.Now()
 	connected := (now.Before(w.outage.from) || !now.Before(w.outage.to)) && c.rng.Float64() >= w.faults.refuse
 	w.mu.Unlock()
@@ -813,21 +653,26 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 
 // apply charges the real store and checks it against the accounts. w.mu is held.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
-	same := slices.EqualFunc(costs, c.rules, func(got ratelimit.Cost, want rule) bool {
+	rules := c.chargedRules()
+	same := slices.EqualFunc(costs, rules, func(got ratelimit.Cost, want rule) bool {
 		return got == ratelimit.Cost{Rule: ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit}, Amount: want.cost}
 	})
 	if !same {
-		w.fail("charged are %+v, the rules say %+v", costs, c.rules)
+		w.fail("charged are %+v, the rules say %+v", costs, rules)
 		return ratelimit.Result{Used: make([]int64, len(costs))}
 	}
-	full := w.applied.full(key, c.rules)
+	full := w.applied.full(key, rules)
 	result, err := w.store.Charge(context.Background(), key, costs)
 	if err != nil || result.Admitted != (full == nil) {
 		w.fail("%+v, error %v, full are %v: %+v", result, err, full, costs)
 	}
 	if result.Admitted {
 		c.applied = true
-		w.applied.add(key, c.rules)
+		w.applied.add(key, rules)
+		for _, r := range rules {
+			id := counterID{key, r.name}
+			w.highest[id] = max(w.highest[id], r.limit)
+		}
 	}
 	w.checkStored(key, c.rules)
 	return result

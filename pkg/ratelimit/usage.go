@@ -10,13 +10,17 @@ import (
 // Store keeps its counters at least that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
+// FirstUsageWindow returns the first of the UsageWindows windows up to last.
+func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
+
 // UsageStore reads the counters of a Store. Implementations are safe for
 // concurrent use.
 type UsageStore interface {
-	// Used returns the counters of each key by name, in the order of keys; nil
-	// or an empty map for a key without counters. The most recent charges may
-	// be missing, as may windows that ended more than UsageWindows ago.
-	Used(ctx context.Context, keys []Key) ([]map[string]int64, error)
+	// Used returns the counters of an address in all of scopes, by name, for
+	// each of the UsageWindows windows up to and including last, oldest first;
+	// nil or an empty map for a window without counters. Counters of different
+	// scopes have different names. The most recent charges may be missing.
+	Used(ctx context.Context, address string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
 // WindowUsage is what an address has used in one window.
@@ -27,31 +31,23 @@ type WindowUsage struct {
 	Requests map[string]int64 // by route name, such as list-entity; never nil
 }
 
-// Usage returns what address, as ParseAddress returns it, has used in each of
-// the UsageWindows windows up to and including last, oldest first. Refused
-// requests are not included: they cost nothing.
-func Usage(ctx context.Context, store UsageStore, address string, last Window) ([]WindowUsage, error) {
-	classes := []Class{General, Export, Import}
-	usage := make([]WindowUsage, UsageWindows)
-	var keys []Key
-	for i := range usage {
-		w := last - Window(UsageWindows-1-i)
-		usage[i] = WindowUsage{Window: w, Requests: make(map[string]int64)}
-		for _, class := range classes {
-			keys = append(keys, Key{Address: address, Class: class, Window: w})
-		}
-	}
-	used, err := store.Used(ctx, keys)
+// Usage returns what address, as ParseAddress returns it, has used on routes of
+// scopes in each of the UsageWindows windows up to and including last, oldest
+// first. Refused requests are not included: they cost nothing.
+func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope, last Window) ([]WindowUsage, error) {
+	used, err := store.Used(ctx, address, scopes, last)
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
+	usage := make([]WindowUsage, len(used))
 	for i, counters := range used {
-		usage[i/len(classes)].add(counters)
+		usage[i] = WindowUsage{Window: FirstUsageWindow(last) + Window(i), Requests: make(map[string]int64)}
+		usage[i].add(counters)
 	}
 	return usage, nil
 }
 
-// add adds the counters of one class. A counter of 0 belongs to a rule that
+// add adds the counters of a window. A counter of 0 belongs to a rule that
 // applied but cost nothing.
 func (u *WindowUsage) add(counters map[string]int64) {
 	for name, n := range counters {

@@ -33,6 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine says they consumed
+	Empty int     // queries that found nothing: DynamoDB charges each half a unit, DynamoDB Local none
 }
 
 // Proxy counts the calls that go through it. It is safe for concurrent use.
@@ -44,15 +45,16 @@ type Proxy struct {
 	tls     *tls.Config // nil without TLS
 	reverse *httputil.ReverseProxy
 
-	mu       sync.Mutex
-	opened   int // connections, those that have ended included
-	conns    map[net.Conn]http.ConnState
-	changed  chan struct{} // closed when conns changes
-	usage    map[Call]Usage
-	accesses map[Access]bool
-	fault    func(Call) Fault
-	watch    func(call Call, pk string)
-	server   *http.Server // nil while refusing
+	mu         sync.Mutex
+	partitions partitions
+	opened     int // connections, those that have ended included
+	conns      map[net.Conn]http.ConnState
+	changed    chan struct{} // closed when conns changes
+	usage      map[Call]Usage
+	accesses   map[Access]bool
+	fault      func(Call) Fault
+	watch      func(call Call, pk string)
+	server     *http.Server // nil while refusing
 }
 
 // Start starts a proxy in front of endpoint. It ends with the test.
@@ -146,9 +148,13 @@ func (p *Proxy) Opened() int {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call, err := p.count(r)
+	call, pk, err := p.count(r)
 	if err != nil {
 		hangUp(w) // the client gave up
+		return
+	}
+	if p.throttled(call, pk) {
+		Fault{Error: Throttled}.answer(w)
 		return
 	}
 	p.mu.Lock()
@@ -169,26 +175,27 @@ func callOf(r *http.Request, body map[string]any) Call {
 }
 
 // count notes the call and asks the engine what it will consume; a local
-// engine does not mind that the signature no longer fits.
-func (p *Proxy) count(r *http.Request) (Call, error) {
+// engine does not mind that the signature no longer fits. It returns the value
+// of the key attribute pk too, if the call names one.
+func (p *Proxy) count(r *http.Request) (call Call, pk string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return Call{}, err
+		return Call{}, "", err
 	}
-	call := callOf(r, body)
+	call, pk = callOf(r, body), pkOf(body)
 	p.add(call, Usage{Calls: 1})
 	p.note(accesses(call.Operation, body))
 	if watch := p.watcher(); watch != nil {
-		watch(call, pkOf(body))
+		watch(call, pk)
 	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
 	b, err := json.Marshal(body)
 	if err != nil {
-		return call, err
+		return call, pk, err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
-	return call, nil
+	return call, pk, nil
 }
 
 // meter notes what the engine says a call consumed, and lets the answer pass
@@ -199,7 +206,10 @@ func (p *Proxy) meter(resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(b))
-	var body struct{ ConsumedCapacity json.RawMessage }
+	var body struct {
+		ConsumedCapacity json.RawMessage
+		Count            *int // of a Query or a Scan
+	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err
 	}
@@ -214,8 +224,12 @@ func (p *Proxy) meter(resp *http.Response) error {
 			return nil // an error's answer has none
 		}
 	}
+	empty := 0
+	if body.Count != nil && *body.Count == 0 {
+		empty = 1
+	}
 	for _, c := range of {
-		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits})
+		p.add(callOf(resp.Request, map[string]any{"TableName": c.TableName}), Usage{Units: c.CapacityUnits, Empty: empty})
 	}
 	return nil
 }
@@ -253,7 +267,7 @@ func (p *Proxy) add(call Call, u Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sum := p.usage[call]
-	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units}
+	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units, Empty: sum.Empty + u.Empty}
 }
 
 // Usage is what has passed so far.

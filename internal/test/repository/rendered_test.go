@@ -173,9 +173,10 @@ func TestRenderedTemplate(t *testing.T) {
 			stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
 			want("access log", at(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
 			checkAccessLog(t, fmt.Sprint(at(stage, "AccessLogSettings", "Format")))
-			for _, name := range []string{"Rate", "Burst"} {
-				want(name+" of requests", at(stage, "DefaultRouteSettings", "Throttling"+name+"Limit"), r.Parameters["Api"+name+"Limit"])
-			}
+			want("rate of requests", at(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "600")
+			want("burst of requests", at(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "300")
+			want("rate of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingRateLimit"), "180")
+			want("burst of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingBurstLimit"), "200")
 
 			for _, table := range tables {
 				got := r.Resolved.Resources[table.LogicalID]

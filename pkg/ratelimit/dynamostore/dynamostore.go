@@ -1,10 +1,17 @@
 // Package dynamostore keeps rate limit counters in a DynamoDB table that any
 // number of processes share.
 //
-// The partition key of the table is pk (S): address, class and window, as
-// ratelimit.Key.String returns them. Each counter is a number attribute under
-// its own name. expires_at (N, Unix seconds) is the attribute for the table's
-// time to live, which only cleans up: a key is not used after its window.
+// An item holds the counters of one ratelimit.Key:
+//
+//	pk          S  partition key: address#scope#minute; the minute as the Unix time of its beginning
+//	second      N  sort key: the window, as Unix time
+//	records, imports, r_list_entity, …
+//	            N  the counters
+//	expires_at  N  when the item may be deleted, as Unix time: the table's time to live
+//
+// The minute moves an address's writes to another partition from time to time,
+// and one Query reads a scope's whole minute. Nothing depends on the deletion of
+// items, since a key is not used after its window.
 //
 // A charge is one UpdateItem that adds all costs on the condition that all of
 // them fit. DynamoDB applies updates of an item one after the other, each
@@ -96,15 +103,15 @@ func notConnected(err error) aws.Ternary {
 // unit. It refuses an amount above its limit without a call, because the
 // condition lets an absent counter pass.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
-			return result, nil
+			return ratelimit.Result{}, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), options(s.retryer))
+	result := ratelimit.Result{Used: make([]int64, len(costs))}
 	var item map[string]types.AttributeValue
 	var refused *types.ConditionalCheckFailedException
 	switch {
@@ -132,7 +139,7 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 func (s *Store) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
-		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}},
+		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}, "second": number(0)},
 		UpdateExpression:    aws.String("REMOVE expires_at"),
 		ConditionExpression: aws.String("attribute_exists(pk)"),
 	}, options(aws.NopRetryer{}))
@@ -156,8 +163,11 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 		name, amount, room := fmt.Sprintf("#counter%d", i), fmt.Sprintf(":amount%d", i), fmt.Sprintf(":room%d", i)
 		names[name] = c.Rule.Counter
 		values[amount] = number(c.Amount)
-		values[room] = number(c.Rule.Limit - c.Amount)
 		add = append(add, name+" "+amount)
+		if c.Rule.Limit == ratelimit.NoLimit {
+			continue
+		}
+		values[room] = number(c.Rule.Limit - c.Amount)
 		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", name, room))
 	}
 	in := &dynamodb.UpdateItemInput{
@@ -171,6 +181,8 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 	}
 	if len(add) > 0 {
 		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
+	}
+	if len(conditions) > 0 {
 		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
 	}
 	return in
@@ -179,25 +191,50 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 // readCounters returns the counters in item by name.
 func readCounters(item map[string]types.AttributeValue) (map[string]int64, error) {
 	counters := make(map[string]int64, len(item))
-	for name, value := range item {
-		if name == "pk" || name == "expires_at" {
+	for name := range item {
+		if name == "pk" || name == "second" || name == "expires_at" {
 			continue
 		}
-		n, ok := value.(*types.AttributeValueMemberN)
-		if !ok {
-			return nil, fmt.Errorf("read counter %s: it is a %T, not a number", name, value)
-		}
 		var err error
-		if counters[name], err = strconv.ParseInt(n.Value, 10, 64); err != nil {
-			return nil, fmt.Errorf("read counter %s: %w", name, err)
+		if counters[name], err = readNumber(item, name); err != nil {
+			return nil, err
 		}
 	}
 	return counters, nil
 }
 
+// readNumber returns the attribute of item with that name.
+func readNumber(item map[string]types.AttributeValue, name string) (int64, error) {
+	value, ok := item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("read %s: it is a %T, not a number", name, item[name])
+	}
+	n, err := strconv.ParseInt(value.Value, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	return n, nil
+}
+
 // itemKey returns the primary key of the item that holds the counters of key.
 func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.String()}}
+	return map[string]types.AttributeValue{
+		"pk":     partitionKey(key.Address, key.Scope, minuteOf(key.Window)),
+		"second": number(int64(key.Window)),
+	}
+}
+
+// partitionKey returns the partition key of a minute. Those of different
+// addresses, scopes and minutes differ.
+func partitionKey(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
+	return &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", address, scope, minute)}
+}
+
+const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
+
+// minuteOf returns the first window of the minute that contains w.
+func minuteOf(w ratelimit.Window) ratelimit.Window {
+	return w - (w%windowsPerMinute+windowsPerMinute)%windowsPerMinute
 }
 
 func number(n int64) types.AttributeValue {

@@ -54,7 +54,7 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Class: ratelimit.General, Window: 1_800_000_000}
+	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
 	// An address that calls more routes than there are: the item stays within the
 	// 1 KB that one write unit covers.
 	for i := range 20 {

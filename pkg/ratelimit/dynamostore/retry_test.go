@@ -119,7 +119,7 @@ func (s *script) store(t *testing.T) *dynamostore.Store {
 }
 
 func charge(ctx context.Context, s *dynamostore.Store) (ratelimit.Result, error) {
-	return s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000}, one("imports", 200))
+	return s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Scope: "import", Window: 1_800_000_000}, one("imports", 200))
 }
 
 // A charge is repeated, once, only if it cannot have been applied.

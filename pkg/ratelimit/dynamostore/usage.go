@@ -4,87 +4,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
+	"maps"
+	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/ratelimit"
 )
 
-// maxBatch is the largest number of keys of a BatchGetItem.
-const maxBatch = 100
-
-// The pause before keys that DynamoDB left out of a response are read again
-// doubles each time and has jitter.
-const (
-	firstPause   = 25 * time.Millisecond
-	longestPause = 400 * time.Millisecond
-)
-
-// BatchClient is the part of *dynamodb.Client that a UsageStore uses.
-type BatchClient interface {
-	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+// QueryClient is the part of *dynamodb.Client that a UsageStore uses.
+type QueryClient interface {
+	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
+// UsageReaders is the number of calls that UsageStore.Used makes at the same
+// time.
+const UsageReaders = 4
+
 // UsageStore is a ratelimit.UsageStore over the table of a Store. It reads with
-// eventual consistency, for half a read unit per key: charges of less than about
-// a second ago may be missing. It is safe for concurrent use.
+// eventual consistency: charges of less than about a second ago may be missing.
+// It is safe for concurrent use.
 type UsageStore struct {
-	client BatchClient
+	client QueryClient
 	table  string
 }
 
 // NewUsage returns a UsageStore over the table of that name.
-func NewUsage(client BatchClient, table string) (*UsageStore, error) {
+func NewUsage(client QueryClient, table string) (*UsageStore, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
 	}
 	return &UsageStore{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore. It reads again what DynamoDB leaves out,
-// until ctx is done. The keys must differ from each other.
-func (s *UsageStore) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]int64, error) {
-	wanted := make([]map[string]types.AttributeValue, len(keys))
-	for i, key := range keys {
-		wanted[i] = itemKey(key)
+// Used implements ratelimit.UsageStore with one Query for each scope and each
+// minute that contains one of the windows: one or two. A Query takes half a read
+// unit for each 4 KB that it finds, and at least half a unit.
+func (s *UsageStore) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+	used := make([]map[string]int64, ratelimit.UsageWindows)
+	for i := range used {
+		used[i] = make(map[string]int64)
 	}
-	found := make(map[string]map[string]int64, len(keys)) // by partition key
-	for pause := firstPause; len(wanted) > 0; {
-		batch := wanted[:min(maxBatch, len(wanted))]
-		wanted = wanted[len(batch):]
-		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-			RequestItems: map[string]types.KeysAndAttributes{s.table: {Keys: batch}},
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read counters: %w", err)
+	first := ratelimit.FirstUsageWindow(last)
+	var mu sync.Mutex // guards used
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(UsageReaders)
+	for _, scope := range scopes {
+		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
+			group.Go(func() error {
+				items, err := s.query(ctx, partitionKey(address, scope, minute), first, last)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for window, counters := range items {
+					maps.Copy(used[window-first], counters)
+				}
+				return nil
+			})
 		}
-		for _, item := range out.Responses[s.table] {
-			pk, ok := item["pk"].(*types.AttributeValueMemberS)
-			if !ok {
-				return nil, errors.New("read counters: an item has no partition key")
-			}
-			if found[pk.Value], err = readCounters(item); err != nil {
-				return nil, err
-			}
-		}
-		left := out.UnprocessedKeys[s.table].Keys
-		if len(left) == 0 {
-			continue
-		}
-		wanted = append(wanted, left...)
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("read counters: DynamoDB left out %d keys: %w", len(wanted), ctx.Err())
-		}
-		pause = min(2*pause, longestPause)
 	}
-	used := make([]map[string]int64, len(keys))
-	for i, key := range keys {
-		used[i] = found[key.String()]
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return used, nil
+}
+
+// query returns the counters in the items of a partition key, by window. They
+// fit into one page: 60 items of less than 1 KB.
+func (s *UsageStore) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
+	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+		TableName:                &s.table,
+		KeyConditionExpression:   aws.String("pk = :pk AND #second BETWEEN :first AND :last"),
+		ExpressionAttributeNames: map[string]string{"#second": "second"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": pk, ":first": number(int64(first)), ":last": number(int64(last)),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("query counters: %w", err)
+	}
+	found := make(map[ratelimit.Window]map[string]int64, len(out.Items))
+	for _, item := range out.Items {
+		second, err := readNumber(item, "second")
+		if err != nil {
+			return nil, err
+		}
+		if found[ratelimit.Window(second)], err = readCounters(item); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

@@ -31,83 +31,49 @@ func TestUsageStore(t *testing.T) {
 	})
 }
 
-// miser is a BatchClient that returns items for at most atOnce keys of a call,
-// each counting one request, and leaves out the others.
-type miser struct {
-	atOnce int
-	calls  []int // keys of each
-}
+// silentQuery is a QueryClient that never responds.
+type silentQuery struct{}
 
-func (m *miser) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	keys := in.RequestItems["counters"].Keys
-	m.calls = append(m.calls, len(keys))
-	if len(keys) > 100 {
-		return nil, errors.New("too many keys")
-	}
-	n := min(m.atOnce, len(keys))
-	out := &dynamodb.BatchGetItemOutput{Responses: make(map[string][]map[string]types.AttributeValue)}
-	for _, key := range keys[:n] {
-		out.Responses["counters"] = append(out.Responses["counters"], map[string]types.AttributeValue{
-			"pk": key["pk"], "r_not_found": &types.AttributeValueMemberN{Value: "1"}, "expires_at": &types.AttributeValueMemberN{Value: "9"},
-		})
-	}
-	if n < len(keys) {
-		out.UnprocessedKeys = map[string]types.KeysAndAttributes{"counters": {Keys: keys[n:]}}
-	}
-	return out, nil
-}
-
-func minute(t *testing.T, m *miser) ([]ratelimit.WindowUsage, error) {
-	t.Helper()
-	u, err := dynamostore.NewUsage(m, "counters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	return ratelimit.Usage(ctx, u, "192.0.2.1", 1_800_000_000)
-}
-
-func TestUsageIsReadInFullBatchesUntilNothingIsLeftOut(t *testing.T) {
-	for _, tt := range []struct {
-		atOnce, calls int
-	}{
-		{100, 2}, // of 180 keys
-		{99, 2},
-		{60, 3},
-		{37, 5},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			m := &miser{atOnce: tt.atOnce}
-			usage, err := minute(t, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, w := range usage {
-				// Each of the three classes counts under the same name here.
-				if w.Requests["not-found"] != 1 || len(w.Requests) != 1 {
-					t.Errorf("%d keys at once: %+v", tt.atOnce, w)
-				}
-			}
-			if len(m.calls) != tt.calls {
-				t.Errorf("%d keys at once took the calls %v, want %d", tt.atOnce, m.calls, tt.calls)
-			}
-		})
-	}
+func (silentQuery) Query(ctx context.Context, _ *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 func TestUsageGivesUpAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &miser{}
-		if _, err := minute(t, m); !errors.Is(err, context.DeadlineExceeded) {
+		u, err := dynamostore.NewUsage(silentQuery{}, "counters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := ratelimit.Usage(ctx, u, "192.0.2.1", []ratelimit.Scope{"export", "import"}, 1_800_000_000); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		// At least 200 ms lie between later calls: 400 ms less the jitter.
-		if len(m.calls) < 10 || len(m.calls) > 30 {
-			t.Errorf("%d calls in five seconds", len(m.calls))
-		}
 	})
+}
+
+// brokenQuery is a QueryClient that returns an item that cannot be read.
+type brokenQuery map[string]types.AttributeValue
+
+func (item brokenQuery) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{item}}, nil
+}
+
+func TestAnItemThatCannotBeReadIsAnError(t *testing.T) {
+	second := &types.AttributeValueMemberN{Value: "1800000000"}
+	for name, item := range map[string]brokenQuery{
+		"no sort key":          {},
+		"a sort key of text":   {"second": &types.AttributeValueMemberS{Value: "1800000000"}},
+		"a counter of text":    {"second": second, "imports": &types.AttributeValueMemberS{Value: "1"}},
+		"a fractional counter": {"second": second, "imports": &types.AttributeValueMemberN{Value: "1.5"}},
+	} {
+		u, err := dynamostore.NewUsage(item, "counters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.Used(t.Context(), "192.0.2.1", []ratelimit.Scope{"export"}, 1_800_000_000); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
 }

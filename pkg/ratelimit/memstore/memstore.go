@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"sluice/pkg/ratelimit"
 )
@@ -30,8 +31,8 @@ type Store struct {
 	seed   maphash.Seed
 	shards [64]shard
 
-	mu     sync.Mutex
-	newest ratelimit.Window
+	newest  atomic.Int64 // window
+	advance sync.Mutex   // held while newest changes
 }
 
 // shard holds the counters of the addresses with one hash.
@@ -58,39 +59,50 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
 	}
-	s.advance(key.Window)
-	return s.shard(key).charge(key, costs)
+	if !s.current(key.Window) {
+		s.begin(key.Window)
+	}
+	return s.shard(key.Address).charge(key, costs)
 }
 
 // Used implements ratelimit.UsageStore. It fails only if ctx is done.
-func (s *Store) Used(ctx context.Context, keys []ratelimit.Key) ([]map[string]int64, error) {
+func (s *Store) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	used := make([]map[string]int64, len(keys))
-	for i, key := range keys {
-		sh := s.shard(key)
-		sh.mu.Lock()
-		used[i] = maps.Clone(sh.windows[key.Window][key])
-		sh.mu.Unlock()
+	used := make([]map[string]int64, ratelimit.UsageWindows)
+	sh := s.shard(address)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i := range used {
+		used[i] = make(map[string]int64)
+		w := ratelimit.FirstUsageWindow(last) + ratelimit.Window(i)
+		for _, scope := range scopes {
+			maps.Copy(used[i], sh.windows[w][ratelimit.Key{Address: address, Scope: scope, Window: w}])
+		}
 	}
 	return used, nil
 }
 
-// shard returns the shard that holds the counters of key.
-func (s *Store) shard(key ratelimit.Key) *shard {
-	return &s.shards[maphash.String(s.seed, key.Address)%uint64(len(s.shards))]
+// shard returns the shard that holds the counters of an address.
+func (s *Store) shard(address string) *shard {
+	return &s.shards[maphash.String(s.seed, address)%uint64(len(s.shards))]
 }
 
-// advance makes w the newest window if it is later than the newest one or so much
-// earlier that the clock was set back.
-func (s *Store) advance(w ratelimit.Window) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if age := s.newest - w; age >= 0 && age < minute {
+// current reports whether w is the newest window or less than a minute older.
+func (s *Store) current(w ratelimit.Window) bool {
+	age := ratelimit.Window(s.newest.Load()) - w
+	return age >= 0 && age < minute
+}
+
+// begin makes w the newest window, unless another goroutine has made it current.
+func (s *Store) begin(w ratelimit.Window) {
+	s.advance.Lock()
+	defer s.advance.Unlock()
+	if s.current(w) {
 		return
 	}
-	s.newest = w
+	s.newest.Store(int64(w))
 	for i := range s.shards {
 		s.shards[i].drop(w)
 	}

@@ -23,7 +23,7 @@ func TestUsageStore(t *testing.T) {
 
 // keyAt returns the key of an address by its number.
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
-	return ratelimit.Key{Address: fmt.Sprint(address), Class: ratelimit.Import, Window: w}
+	return ratelimit.Key{Address: fmt.Sprint(address), Scope: "import", Window: w}
 }
 
 // counting costs 1 of a counter with the limit 2.
@@ -112,23 +112,21 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			}
 		}
 	}
-	var keys []ratelimit.Key
-	for w := ratelimit.Window(10); w < ratelimit.Window(ratelimit.UsageWindows+10); w++ {
-		keys = append(keys, keyAt(-1, w))
-	}
-	used, err := s.Used(t.Context(), keys)
+	last := keyAt(-1, ratelimit.Window(ratelimit.UsageWindows+9))
+	used, err := s.Used(t.Context(), last.Address, []ratelimit.Scope{last.Scope}, last.Window)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, counters := range used {
-		if keys[i].Window == 30 {
-			if counters != nil {
-				t.Errorf("%v holds %v although its window has more keys than are kept", keys[i], counters)
+		w := i + 10
+		if w == 30 {
+			if len(counters) != 0 {
+				t.Errorf("window %d holds %v although it has more keys than are kept", w, counters)
 			}
 			continue
 		}
 		if counters["a"] != 2 || len(counters) != 1 {
-			t.Errorf("%v holds %v", keys[i], counters)
+			t.Errorf("window %d holds %v", w, counters)
 		}
 	}
 }
@@ -226,8 +224,8 @@ func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
 			}
 		}
 	}
-	used, err := s.Used(t.Context(), []ratelimit.Key{keyAt(1, 100), keyAt(1, 109)})
-	if err != nil || len(used[0]) != names || len(used[1]) != names {
+	used, err := s.Used(t.Context(), keyAt(1, 109).Address, []ratelimit.Scope{keyAt(1, 109).Scope}, 109)
+	if err != nil || len(used[50]) != names || len(used[59]) != names {
 		t.Errorf("%v, error %v", used, err)
 	}
 }

@@ -33,12 +33,12 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 			for step := range rapid.IntRange(1, mostSteps).Draw(rt, "steps") {
 				at := place{
 					address: rapid.IntRange(1, 2).Draw(rt, "address"),
-					class:   rapid.SampledFrom([]ratelimit.Class{ratelimit.Export, ratelimit.Import}).Draw(rt, "class"),
+					scope:   rapid.SampledFrom([]ratelimit.Scope{"export", "usage"}).Draw(rt, "scope"),
 					window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
 				}
 				costs := drawCosts(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
 				want := m.charge(at, costs)
-				key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Class: at.class, Window: at.window}
+				key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Scope: at.scope, Window: at.window}
 				got, err := s.Charge(t.Context(), key, costs)
 				if err != nil {
 					rt.Fatalf("step %d: %v", step, err)
@@ -62,7 +62,7 @@ func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		t.Parallel()
 		s := open(t)
 		rapid.Check(t, func(rt *rapid.T) {
-			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Class: ratelimit.General, Window: here.Window}
+			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Scope: "usage", Window: here.Window}
 			limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
 			charges := make([][]ratelimit.Cost, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
 			for i := range charges {
@@ -125,7 +125,7 @@ func neverFits(c ratelimit.Cost) bool { return c.Amount > c.Rule.Limit }
 // place is a ratelimit.Key whose address is a number.
 type place struct {
 	address int
-	class   ratelimit.Class
+	scope   ratelimit.Scope
 	window  ratelimit.Window
 }
 

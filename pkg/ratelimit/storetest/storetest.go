@@ -26,11 +26,11 @@ type step struct {
 }
 
 var (
-	here = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Export, Window: 1_800_000_000}
+	here = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_000}
 
-	otherAddress = ratelimit.Key{Address: "192.0.2.2", Class: ratelimit.Export, Window: 1_800_000_000}
-	otherClass   = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Import, Window: 1_800_000_000}
-	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Class: ratelimit.Export, Window: 1_800_000_001}
+	otherAddress = ratelimit.Key{Address: "192.0.2.2", Scope: "export", Window: 1_800_000_000}
+	otherScope   = ratelimit.Key{Address: "192.0.2.1", Scope: "import", Window: 1_800_000_000}
+	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
 // Run tests that the stores that open returns keep the contract of
@@ -86,10 +86,10 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 			{here, []ratelimit.Cost{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
 			{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
 		}},
-		{"addresses, classes and windows are counted apart", []step{
+		{"addresses, scopes and windows are counted apart", []step{
 			{here, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 			{otherAddress, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-			{otherClass, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+			{otherScope, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 			{nextWindow, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 			{here, []ratelimit.Cost{cost("a", 1, 1)}, false, []int64{1}},
 		}},
@@ -113,7 +113,7 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 				if err != nil {
 					t.Fatalf("step %d: %v", i, err)
 				}
-				if result.Admitted != st.admitted || len(result.Used) != len(st.costs) {
+				if unknown := result.Used == nil && st.used == nil && !st.admitted; result.Admitted != st.admitted || len(result.Used) != len(st.costs) && !unknown {
 					t.Fatalf("step %d: %+v, want admitted %v", i, result, st.admitted)
 				}
 				if st.used != nil && !slices.Equal(result.Used, st.used) {

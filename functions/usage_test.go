@@ -1,0 +1,82 @@
+package functions_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/dynamostore"
+)
+
+// The most read units that GET /usage may take.
+const (
+	idleUnits = 12 // for an address that made no request
+	busyUnits = 20 // for one that used every route in all 60 seconds
+)
+
+func TestUsageCostsFewReadUnits(t *testing.T) {
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	function := d.start(t, "usage", 1)[0]
+	query := dynamoproxy.Call{Operation: "Query", Table: d.counters}
+	units := func(address string) float64 {
+		t.Helper()
+		before := proxy.Usage()[query]
+		resp := invoke(t, function, lambdatest.Event("GET", "/usage?address="+address, "192.0.2.1", ""), http.StatusOK)
+		if n := strings.Count(resp.Body, `"second":`); n != ratelimit.UsageWindows {
+			t.Errorf("%d seconds: %s", n, resp.Body)
+		}
+		after := proxy.Usage()[query]
+		units := after.Units - before.Units + float64(after.Empty-before.Empty)/2
+		t.Logf("%s: %v units, %d queries, %d of them empty", address, units, after.Calls-before.Calls, after.Empty-before.Empty)
+		return units
+	}
+	if n := units("2001:db8:1111:1111::"); n > idleUnits {
+		t.Errorf("an idle address costs %v read units, want %d at most", n, idleUnits)
+	}
+	busy := "2001:db8:2222:2222::"
+	useEveryRoute(t, d, busy+"/64")
+	if n := units(busy); n > busyUnits {
+		t.Errorf("a busy address costs %v read units, want %d at most", n, busyUnits)
+	}
+}
+
+// useEveryRoute counts 200 requests of each route, and 200 records and imports,
+// in each second of the last minute and of the next ten seconds.
+func useEveryRoute(t *testing.T, d deployment, address string) {
+	t.Helper()
+	store, err := dynamostore.New(dynamolocal.Client(t), d.counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := func(policy, counter string) ratelimit.Cost {
+		return ratelimit.Cost{Rule: ratelimit.Rule{Policy: policy, Counter: counter, Limit: ratelimit.NoLimit}, Amount: 200}
+	}
+	costs := make(map[ratelimit.Scope][]ratelimit.Cost)
+	for _, r := range httpapi.Routes() {
+		scope := ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()
+		if len(costs[scope]) == 0 && r.Class == ratelimit.Export {
+			costs[scope] = append(costs[scope], cost(ratelimit.PolicyRecords, "records"))
+		}
+		if len(costs[scope]) == 0 && r.Class == ratelimit.Import {
+			costs[scope] = append(costs[scope], cost(ratelimit.PolicyImports, "imports"))
+		}
+		if counter := "r_" + strings.ReplaceAll(r.Name, "-", "_"); r.Class != ratelimit.General || len(costs[scope]) == 0 {
+			costs[scope] = append(costs[scope], cost(ratelimit.PolicyRequests, counter))
+		}
+	}
+	now := ratelimit.WindowAt(time.Now())
+	for w := now - ratelimit.Window(ratelimit.UsageWindows); w < now+10; w++ {
+		for scope, costs := range costs {
+			if _, err := store.Charge(t.Context(), ratelimit.Key{Address: address, Scope: scope, Window: w}, costs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

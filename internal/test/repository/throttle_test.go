@@ -1,0 +1,265 @@
+package repository_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/internal/test/templatetest"
+	"sluice/pkg/access"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/dynamostore"
+)
+
+// resourceUnits are capacity units by resource: "EntitiesTable read" or, of an
+// index, "EntitiesTable/by_type read".
+type resourceUnits map[string]float64
+
+// pageUnits is what reading the longest list takes: 200 records of 450 bytes,
+// with eventual consistency (docs/deploy.md, "What it costs").
+const pageUnits = 10.5
+
+// unitsOf returns what a request to each function takes at most, for records of
+// up to 1 KB and one shard of events, besides what every request takes.
+var unitsOf = map[string]resourceUnits{
+	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits},
+	"get-entity":        {"EntitiesTable read": 1},
+	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits},
+	"get-event":         {"EventsTable read": 1},
+	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
+	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
+	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
+	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1},
+	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100},
+	"create-export-job": {"ExportJobsTable write": 1, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},
+	"list-export-job":   {"ExportJobsTable/by_position read": 2 * pageUnits},
+	"get-export-job":    {"ExportJobsTable read": 1},
+	"cancel-export-job": {"ExportJobsTable read": 1, "ExportJobsTable write": 1, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 2},
+	"usage":             {"CountersTable read": 20}, // TestUsageCostsFewReadUnits
+	"dashboard":         {"KeysTable read": 1},
+	"health":            {"EntitiesTable read": 1, "EventsTable read": 1},
+	"openapi":           {},
+	"not-found":         {},
+}
+
+// connects is how many write units of the counters a new instance of a function
+// takes, if not 1.
+var connects = map[string]int{"create-events": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
+
+// The quotas of a new AWS account in a region. Sources: API Gateway Developer
+// Guide, "Amazon API Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
+const (
+	accountRate      = 10_000 // requests a second, over all APIs
+	accountBurst     = 5_000
+	accountInstances = 1_000 // of functions, at the same time
+)
+
+// bucket is a token bucket, as API Gateway throttles with.
+type bucket struct{ rate, burst, tokens float64 }
+
+// take takes up to n tokens and returns how many it took.
+func (b *bucket) take(n float64) float64 {
+	n = min(n, float64(int(b.tokens)))
+	b.tokens -= n
+	return n
+}
+
+// apiRoute is a route of API Gateway.
+type apiRoute struct {
+	key, function string
+	throttle      *bucket
+	units         resourceUnits
+}
+
+// The model goes in steps of a hundredth of a second.
+const steps = 100
+
+// gateway is an API Gateway in front of the functions and their tables.
+type gateway struct {
+	routes  []apiRoute
+	account *bucket
+	used    map[string][]float64 // by resource and step
+	starts  int                  // instances that may still start
+}
+
+// step lets requests of each route arrive in a step, and counts what those take
+// that pass both throttles.
+func (g *gateway) step(n int, demand func(route int) float64) {
+	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
+	use := func(resource string, units float64) {
+		if g.used[resource] == nil {
+			g.used[resource] = make([]float64, 4*steps)
+		}
+		g.used[resource][n] += units
+	}
+	for i, r := range g.routes {
+		r.throttle.tokens = min(r.throttle.burst, r.throttle.tokens+r.throttle.rate/steps)
+		passed := g.account.take(r.throttle.take(demand(i)))
+		use("CountersTable write", passed)
+		for resource, units := range r.units {
+			use(resource, passed*units)
+		}
+		started := min(g.starts, int(passed)) // each request starts an instance
+		g.starts -= started
+		use("CountersTable write", float64(started*max(1, connects[r.function])))
+	}
+}
+
+// busiestSecond returns the most units that a resource was asked for within a
+// second that begins with any step.
+func (g *gateway) busiestSecond(resource string) (most float64) {
+	sum := 0.0
+	for n, units := range g.used[resource] {
+		sum += units
+		if n >= steps {
+			sum -= g.used[resource][n-steps]
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// newGateway returns a gateway with the throttles of a rendered template.
+func newGateway(t *testing.T, r rendered, account bucket) *gateway {
+	t.Helper()
+	stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
+	limit := func(settings any, name string) float64 {
+		n, err := strconv.ParseFloat(fmt.Sprint(at(settings, "Throttling"+name+"Limit")), 64)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return n
+	}
+	guarded := make(map[string]bool) // functions whose routes read a key
+	for _, route := range httpapi.Routes() {
+		guarded[route.Name] = route.Scope != access.Public
+	}
+	g := &gateway{account: &account, used: make(map[string][]float64), starts: accountInstances}
+	g.account.tokens = account.burst
+	for _, f := range templatetest.Functions(t) {
+		for _, route := range f.Routes {
+			units, known := unitsOf[f.Name]
+			if !known {
+				t.Fatalf("unitsOf does not say what a request to %s takes", f.Name)
+			}
+			if guarded[f.Name] {
+				units = resourceUnits{"KeysTable read": 1}
+				for resource, n := range unitsOf[f.Name] {
+					units[resource] += n
+				}
+			}
+			settings := at(stage, "RouteSettings", route.Key())
+			if settings == nil {
+				settings = at(stage, "DefaultRouteSettings")
+			}
+			rate, burst := limit(settings, "Rate"), limit(settings, "Burst")
+			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
+		}
+	}
+	// The functions that take most when they start come first.
+	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
+	return g
+}
+
+// ceiling returns the ceiling of a resource of a rendered template.
+func ceiling(t *testing.T, r rendered, resource string) float64 {
+	t.Helper()
+	name, direction, _ := strings.Cut(resource, " ")
+	table, index, _ := strings.Cut(name, "/")
+	p := any(r.Resolved.Resources[table].Properties)
+	indexes, _ := at(p, "GlobalSecondaryIndexes").([]any)
+	for _, i := range indexes {
+		if at(i, "IndexName") == index {
+			p = i
+		}
+	}
+	n, err := strconv.ParseFloat(fmt.Sprint(at(p, "OnDemandThroughput", "Max"+strings.ToUpper(direction[:1])+direction[1:]+"RequestUnits")), 64)
+	if err != nil {
+		t.Fatalf("%s: %v", resource, err)
+	}
+	return n
+}
+
+// Whatever API Gateway lets through, no table is asked for more than its ceiling,
+// which it would answer by throttling, and the function by 503. This holds for the
+// quotas of a new account and for any higher ones.
+func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
+	t.Parallel()
+	for name, r := range render(t, "dev", "prod") {
+		for quotas, account := range map[string]bucket{
+			"a new account":         {rate: accountRate, burst: accountBurst},
+			"raised without bounds": {rate: 1e9, burst: 1e9},
+		} {
+			t.Run(name+", "+quotas, func(t *testing.T) {
+				most := make(map[string]float64)
+				for seed := range uint64(20) {
+					rng := rand.New(rand.NewPCG(seed, 0))
+					g := newGateway(t, r, account)
+					quiet := rng.IntN(100) // steps before the flood
+					for n := range 4 * steps {
+						g.step(n, func(int) float64 {
+							switch {
+							case n < quiet || seed > 0 && rng.IntN(3) == 0:
+								return 0
+							case seed > 0 && rng.IntN(2) == 0:
+								return float64(rng.IntN(500))
+							default:
+								return 1e9 // everything that passes
+							}
+						})
+					}
+					for resource := range g.used {
+						most[resource] = max(most[resource], g.busiestSecond(resource))
+					}
+				}
+				for resource, n := range most {
+					t.Logf("%-32s %8.0f of %8.0f units", resource, n, ceiling(t, r, resource))
+					if n > ceiling(t, r, resource) {
+						t.Errorf("%s is asked for %.0f units in a second, the ceiling is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the ceiling", resource, n, ceiling(t, r, resource))
+					}
+				}
+			})
+		}
+	}
+}
+
+// docs/deploy.md says how many addresses within their limits fill the quotas.
+func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
+	t.Parallel()
+	r := render(t, "prod")["prod"]
+	requests, imports, counters := 0, ratelimit.DefaultLimit, make(map[string]bool)
+	for _, route := range httpapi.Routes() {
+		if route.Class != ratelimit.Import && !counters[route.Name] {
+			counters[route.Name] = true
+			requests += ratelimit.DefaultLimit
+		}
+	}
+	routes := newGateway(t, r, bucket{}).routes
+	rate := routes[len(routes)-1].throttle.rate // the default
+	doc, err := os.ReadFile("docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(doc)), " ")
+	thousands := func(n int) string {
+		if n < 1000 {
+			return strconv.Itoa(n)
+		}
+		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("%s requests a second", thousands(requests+imports)),
+		fmt.Sprintf("%d routes", len(routes)),
+		fmt.Sprintf("%.1f addresses fill the account's quota", float64(accountRate)/float64(requests+imports)),
+		fmt.Sprintf("%d addresses fill a route's", int(rate)/ratelimit.DefaultLimit),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("docs/deploy.md does not say %q", want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
+)
+
+// chargesPerPartition returns how many charges a second each partition key of
+// the counters can be asked to admit: those of all routes that share its scope,
+// each up to its own limit and all together up to the limit of their class.
+func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
+	charges := make(map[ratelimit.Scope]int64)
+	seen := make(map[string]bool) // routes with one name share a counter
+	for _, r := range httpapi.Routes() {
+		if seen[r.Name] {
+			continue
+		}
+		seen[r.Name] = true
+		scope := ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()
+		charges[scope] += limits.Requests
+		if r.Class == ratelimit.Import {
+			charges[scope] = min(charges[scope], limits.Imports)
+		}
+	}
+	return charges
+}
+
+// An address within the default limits never asks a partition of DynamoDB for
+// more than it takes.
+func TestNoPartitionIsAskedForTooMuch(t *testing.T) {
+	defaults := ratelimit.Limits{Requests: ratelimit.DefaultLimit, Imports: ratelimit.DefaultLimit}
+	for scope, n := range chargesPerPartition(defaults) {
+		t.Logf("%-20s %d charges a second", scope, n)
+		if n > ratelimit.SafePerPartition {
+			t.Errorf("%s: one partition key can be asked to admit %d charges a second, %d at most are safe", scope, n, ratelimit.SafePerPartition)
+		}
+	}
+}
+
+// Check warns of the limits that would.
+func TestCheckKnowsThePartitionOfExports(t *testing.T) {
+	exports := 0
+	for _, r := range httpapi.Routes() {
+		if r.Class == ratelimit.Export {
+			exports++
+		}
+	}
+	for requests := int64(150); requests <= ratelimit.MaxPerPartition; requests += 50 {
+		limits := ratelimit.Limits{Requests: requests, Imports: 200}
+		warning, err := limits.Check(exports)
+		if tooMuch := chargesPerPartition(limits)["export"] > ratelimit.SafePerPartition; (warning != "") != tooMuch || err != nil {
+			t.Errorf("%d requests: warning %q, error %v, more than is safe: %v", requests, warning, err, tooMuch)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// Jumps of a clock, and the time after which a process thaws.
+var jumps = []time.Duration{2 * time.Hour, -60 * time.Second, 10 * time.Second, time.Second, -time.Second}
+
+// jumping is a Store whose charges take a moment, in which the clock may jump.
+type jumping struct {
+	ratelimit.Store
+	clock *clock
+	jump  time.Duration // of the clock during the next charge
+	calls int
+}
+
+func (s *jumping) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	s.calls++
+	result, err := s.Store.Charge(ctx, key, costs)
+	s.clock.t = s.clock.t.Add(s.jump)
+	s.jump = 0
+	return result, err
+}
+
+func newJumping(t *testing.T) (*ratelimit.Limiter, *jumping) {
+	t.Helper()
+	store := &jumping{Store: table{}, clock: &clock{start}}
+	l, err := ratelimit.New(store, ratelimit.Config{Limits: ratelimit.Limits{Imports: 3, Requests: 3}, Now: store.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, store
+}
+
+// table is a Store that, like a table of DynamoDB, forgets no window, however
+// the clock jumps. It is not safe for concurrent use.
+type table map[ratelimit.Key]*memstore.Store
+
+func (t table) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	if t[key] == nil {
+		t[key] = memstore.New()
+	}
+	return t[key].Charge(ctx, key, costs)
+}
+
+// flood charges until a request is refused and returns the number that passed.
+func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
+	t.Helper()
+	for range 100 {
+		d, err := l.Charge(t.Context(), create("create-event"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if current := ratelimit.WindowAt(s.clock.t); d.Window != current {
+			t.Errorf("decided in window %d, the clock shows %d: %+v", d.Window, current, d)
+		}
+		if !d.Allowed {
+			return admitted
+		}
+		admitted++
+	}
+	t.Fatal("nothing was refused")
+	return 0
+}
+
+// A clock that jumps between requests counts in the window that it shows. What
+// that window has room for passes, and its exhaustion is remembered at once.
+func TestAClockThatJumpsBetweenRequests(t *testing.T) {
+	for _, jump := range jumps {
+		t.Run(jump.String(), func(t *testing.T) {
+			l, s := newJumping(t)
+			for i, offset := range []time.Duration{0, jump, -jump, jump} {
+				s.clock.t = s.clock.t.Add(offset)
+				want := 0 // the last two windows are full
+				if i < 2 {
+					want = 3
+				}
+				if n := s.flood(t, l); n != want {
+					t.Errorf("after jump %d: %d passed, want %d", i, n, want)
+				}
+				calls := s.calls
+				if n := s.flood(t, l); n != 0 || s.calls != calls {
+					t.Errorf("after jump %d: %d passed by %d calls, though the window is known to be full", i, n, s.calls-calls)
+				}
+			}
+		})
+	}
+}
+
+// A request that is refused while the clock jumps, or while the process is
+// frozen, is decided again in the window that the clock shows then.
+func TestAClockThatJumpsDuringACharge(t *testing.T) {
+	for _, jump := range jumps {
+		t.Run(jump.String(), func(t *testing.T) {
+			l, s := newJumping(t)
+			other, err := ratelimit.New(s.Store, ratelimit.Config{Limits: ratelimit.Limits{Imports: 3, Requests: 3}, Now: s.clock.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 { // which l does not know of
+				if d, err := other.Charge(t.Context(), create("create-event")); err != nil || !d.Allowed {
+					t.Fatalf("%+v, error %v", d, err)
+				}
+			}
+			s.jump = jump
+			d, err := l.Charge(t.Context(), create("create-event"))
+			if current := ratelimit.WindowAt(s.clock.t); err != nil || !d.Allowed || d.Window != current || d.Remaining() != 2 {
+				t.Errorf("the window %d is empty, the decision is %+v, error %v", current, d, err)
+			}
+			if n := s.flood(t, l); n != 2 {
+				t.Errorf("%d more passed, want 2", n)
+			}
+		})
+	}
+}
+
+// An admission is not decided again. After a jump its window says when the
+// current one ends, since the end of the former one is long past or far away.
+func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
+	for _, jump := range jumps {
+		l, s := newJumping(t)
+		s.jump = jump
+		d, err := l.Charge(t.Context(), create("create-event"))
+		want := ratelimit.WindowAt(s.clock.t)
+		if jump == time.Second { // a slow store rather than a jump
+			want--
+		}
+		if err != nil || !d.Allowed || d.Window != want || s.calls != 1 {
+			t.Errorf("jump of %v: %+v after %d calls, error %v; want the window %d", jump, d, s.calls, err, want)
+		}
+		if n := s.flood(t, l); n != 3 {
+			t.Errorf("jump of %v: %d passed in the current window, want 3", jump, n)
+		}
+	}
+}
+
+// Asking for fewer and fewer records after the budget is spent reads once per
+// window and instance, however much the records that are left.
+func TestOneReadInVainPerWindow(t *testing.T) {
+	for _, left := range []int64{0, 1, 20, 150} {
+		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
+			store := memstore.New()
+			l, c := newLimiter(t, store, ratelimit.Limits{})
+			spender, err := ratelimit.New(store, ratelimit.Config{Now: c.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := &records{}
+			h := ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
+				asked, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
+				return asking("list-entity", asked, 0), err
+			}}.After(next)
+			for window := range 3 {
+				if d, err := spender.Charge(t.Context(), list("list-event", 200-left)); err != nil || !d.Allowed {
+					t.Fatalf("%+v, error %v", d, err)
+				}
+				next.runs = 0
+				passed := 0
+				for n := int64(200); n >= 1; n-- {
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequest("GET", fmt.Sprintf("/?limit=%d", n), nil))
+					if w.Code == http.StatusOK {
+						passed++
+					}
+				}
+				if wantPassed := min(int(left), 1); passed != wantPassed || next.runs != passed+1 {
+					t.Errorf("window %d: %d requests passed, %d were read, want %d and one more", window, passed, next.runs, wantPassed)
+				}
+				c.t = c.t.Add(time.Second)
+			}
+		})
+	}
+}
+
+// A refusal shows what is left of each rule. What the instance has not seen in
+// this window, it leaves out.
+func TestARefusalShowsTheTrueRemainders(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		before  []ratelimit.Request
+		refused ratelimit.Request
+		want    string
+	}{
+		{"by the store", repeat(3, list("list-entity", 60)), list("list-entity", 30), `"records";r=20;t=1, "requests";r=197;t=1`},
+		{"from memory", append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), list("list-entity", 25), `"records";r=20;t=1, "requests";r=197;t=1`},
+		{"from memory, after more passed", append(repeat(3, list("list-entity", 60)), list("list-entity", 30), list("list-entity", 10)), list("list-entity", 25), `"records";r=10;t=1, "requests";r=196;t=1`},
+		{"from memory, on a route that is not known", append(repeat(3, list("list-entity", 60)), list("list-event", 5), list("list-entity", 30)), list("list-event", 25), `"records";r=15;t=1`},
+		{"from memory, full imports of another route", repeat(200, create("create-event")), create("create-entity"), `"imports";r=0;t=1`},
+	} {
+		l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
+		for _, r := range tt.before {
+			if _, err := l.Charge(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := l.Charge(t.Context(), tt.refused)
+		h := make(http.Header)
+		d.SetHeaders(h)
+		if err != nil || d.Allowed || !slices.Equal(h["RateLimit"], []string{tt.want}) {
+			t.Errorf("%s: allowed %v, RateLimit %v, want %s; error %v", tt.name, d.Allowed, h["RateLimit"], tt.want, err)
+		}
+	}
+}
+
+// A store need not say what the counters hold when it refuses a cost above the
+// limit. The refusal then leaves them out, and is remembered.
+func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
+	store := &counting{Store: secretive{}}
+	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})
+	for range 2 {
+		d, err := l.Charge(t.Context(), asking("list-entity", 6, 6))
+		h := make(http.Header)
+		d.SetHeaders(h)
+		if err != nil || d.Allowed || !slices.Equal(d.Violated(), []string{"records"}) || h["RateLimit"] != nil || h["X-RateLimit-Remaining"][0] != "0" {
+			t.Errorf("%+v, error %v, headers %v", d, err, h)
+		}
+	}
+	if _, refused := l.Precheck(asking("list-entity", 6, 0)); !refused || store.calls.Load() != 1 {
+		t.Errorf("refused unread: %v, after %d calls", refused, store.calls.Load())
+	}
+	if _, refused := l.Precheck(asking("list-entity", 5, 0)); refused {
+		t.Error("a page within the limit is refused unread")
+	}
+}
+
+// secretive is a Store that refuses and shows no counters.
+type secretive struct{}
+
+func (secretive) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
+	return ratelimit.Result{}, nil
+}

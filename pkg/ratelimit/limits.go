@@ -1,0 +1,81 @@
+package ratelimit
+
+import (
+	"fmt"
+	"slices"
+)
+
+// DefaultLimit is the limit of each rule unless configured.
+const DefaultLimit = 200
+
+// MaxPerPartition is the highest limit on imports and on requests. Each of them
+// is a write to one partition key, and a DynamoDB partition takes 1,000 writes a
+// second. The rest is for charges that are refused.
+const MaxPerPartition = 900
+
+// SafePerPartition is the number of charges a second that one partition key can
+// admit and still refuse the charges of 200 instances.
+const SafePerPartition = 800
+
+// Action says what happens to the requests of an address.
+type Action string
+
+// The actions.
+const (
+	ActionLimit     Action = "limit"     // refuse requests beyond the limits with 429; the default
+	ActionBlock     Action = "block"     // refuse every request with 403, without calling the store
+	ActionUnlimited Action = "unlimited" // count every request and refuse none
+	ActionObserve   Action = "observe"   // let requests beyond the limits pass, uncounted, and report them
+)
+
+// Limits holds the limit of each rule, per window, and the action. A zero field
+// means its default: DefaultLimit or ActionLimit.
+type Limits struct {
+	Records  int64 // records returned per address, over all export routes
+	Imports  int64 // calls per address, over all import routes; at most MaxPerPartition
+	Requests int64 // requests per address and route; at most MaxPerPartition
+	Action   Action
+}
+
+// Or returns l with the fields of defaults in place of zero fields.
+func (l Limits) Or(defaults Limits) Limits {
+	if l.Records == 0 {
+		l.Records = defaults.Records
+	}
+	if l.Imports == 0 {
+		l.Imports = defaults.Imports
+	}
+	if l.Requests == 0 {
+		l.Requests = defaults.Requests
+	}
+	if l.Action == "" {
+		l.Action = defaults.Action
+	}
+	return l
+}
+
+// Check returns an error if a field is out of its range. It returns a warning if
+// an address that stays within l on every one of that many export routes can
+// cause more charges than its partition key takes.
+func (l Limits) Check(exportRoutes int) (warning string, err error) {
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{{"records", l.Records}, {"imports", l.Imports}, {"requests", l.Requests}} {
+		switch {
+		case limit.value < 0:
+			return "", fmt.Errorf("the limit of %s, %d, is negative; a limit is at least 1, or 0 for the default", limit.name, limit.value)
+		case limit.value > MaxPerPartition && limit.name != PolicyRecords:
+			return "", fmt.Errorf("the limit of %s, %d, is above %d: every call is a write to the same partition of DynamoDB, which takes 1,000 a second",
+				limit.name, limit.value, MaxPerPartition)
+		}
+	}
+	if !slices.Contains([]Action{"", ActionLimit, ActionBlock, ActionUnlimited, ActionObserve}, l.Action) {
+		return "", fmt.Errorf("the action %q is not %s, %s, %s or %s", l.Action, ActionLimit, ActionBlock, ActionUnlimited, ActionObserve)
+	}
+	if sum := l.Requests * int64(exportRoutes); sum > SafePerPartition {
+		warning = fmt.Sprintf("%d requests to each of %d export routes are %d writes to the same partition of DynamoDB, which takes 1,000 a second: "+
+			"an address that makes more than %d of them in a second gets 503 for some", l.Requests, exportRoutes, sum, SafePerPartition)
+	}
+	return warning, nil
+}

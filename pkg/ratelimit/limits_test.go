@@ -1,0 +1,197 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+func TestLimitsCheck(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		limits  ratelimit.Limits
+		routes  int
+		warning string // contained in it; "" for none
+		err     string // contained in it; "" for none
+	}{
+		{"nothing is set", ratelimit.Limits{}, 4, "", ""},
+		{"the largest sum that is safe", ratelimit.Limits{Requests: 200}, 4, "", ""},
+		{"a sum that is too large", ratelimit.Limits{Requests: 201}, 4, "804 writes", ""},
+		{"a large limit without export routes", ratelimit.Limits{Imports: 900, Requests: 900}, 0, "", ""},
+		{"any number of records", ratelimit.Limits{Records: 1 << 40}, 4, "", ""},
+		{"too many imports", ratelimit.Limits{Imports: 901}, 4, "", "imports, 901, is above 900"},
+		{"too many requests", ratelimit.Limits{Requests: 901}, 4, "", "requests, 901, is above 900"},
+		{"a negative limit", ratelimit.Limits{Records: -1}, 4, "", "records, -1, is negative"},
+		{"an action", ratelimit.Limits{Action: ratelimit.ActionObserve}, 4, "", ""},
+		{"an unknown action", ratelimit.Limits{Action: "allow"}, 4, "", `"allow" is not limit, block, unlimited or observe`},
+	} {
+		warning, err := tt.limits.Check(tt.routes)
+		if (warning == "") != (tt.warning == "") || !strings.Contains(warning, tt.warning) {
+			t.Errorf("%s: warning %q, want %q", tt.name, warning, tt.warning)
+		}
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
+		}
+		if _, newErr := ratelimit.New(memstore.New(), ratelimit.Config{Limits: tt.limits}); (newErr == nil) != (err == nil) {
+			t.Errorf("%s: New returns the error %v", tt.name, newErr)
+		}
+	}
+}
+
+// limited returns a limiter with limits that tests change, for 192.0.2.1.
+func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
+	t.Helper()
+	var own ratelimit.Limits
+	l, err := ratelimit.New(store, ratelimit.Config{
+		Limits: ratelimit.Limits{Records: 5, Imports: 5, Requests: 5},
+		LimitsFor: func(address string) ratelimit.Limits {
+			if address == "192.0.2.1" {
+				return own
+			}
+			return ratelimit.Limits{}
+		},
+		Now: (&clock{t: start}).now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, &own
+}
+
+func TestLimitsForReplacesTheLimitsThatItSets(t *testing.T) {
+	l, own := limited(t, memstore.New())
+	*own = ratelimit.Limits{Imports: 9, Action: ratelimit.ActionObserve}
+	if got, want := l.LimitsFor("192.0.2.1"), (ratelimit.Limits{Records: 5, Imports: 9, Requests: 5, Action: ratelimit.ActionObserve}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := l.LimitsFor("192.0.2.2"), (ratelimit.Limits{Records: 5, Imports: 5, Requests: 5, Action: ratelimit.ActionLimit}); got != want {
+		t.Errorf("another address: %+v, want %+v", got, want)
+	}
+}
+
+// A change takes effect on the next request, also in the middle of a window in
+// which requests were refused.
+func TestLimitsThatChangeHoldForTheNextRequest(t *testing.T) {
+	l, own := limited(t, memstore.New())
+	charge := func(wantAllowed bool, wantRemaining int64) {
+		t.Helper()
+		d, err := l.Charge(t.Context(), create("create-event"))
+		if err != nil || d.Allowed != wantAllowed || d.Remaining() != wantRemaining {
+			t.Fatalf("allowed %v, %d remaining, error %v; want %v and %d", d.Allowed, d.Remaining(), err, wantAllowed, wantRemaining)
+		}
+	}
+	for i := range int64(5) {
+		charge(true, 4-i)
+	}
+	charge(false, 0)
+	*own = ratelimit.Limits{Imports: 7, Requests: 7}
+	charge(true, 1)
+	charge(true, 0)
+	charge(false, 0)
+	*own = ratelimit.Limits{Imports: 6, Requests: 6}
+	charge(false, 0)
+	*own = ratelimit.Limits{}
+	charge(false, 0)
+	*own = ratelimit.Limits{Action: ratelimit.ActionBlock}
+	charge(false, 0)
+	*own = ratelimit.Limits{Action: ratelimit.ActionUnlimited}
+	charge(true, 0)
+	charge(true, 0)
+	*own = ratelimit.Limits{Imports: 10, Requests: 10}
+	charge(true, 0) // the tenth: unlimited requests were counted, blocked ones were not
+}
+
+// ask sends n lists of one record to an export route, and as many requests to an
+// import route, and counts the responses by status.
+func ask(m ratelimit.Middleware, n int) (statuses map[int]int) {
+	statuses = make(map[int]int)
+	for range n {
+		for _, h := range []http.Handler{m.After(&records{}), m.Before(&records{})} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/?limit=1", nil))
+			statuses[w.Code]++
+		}
+	}
+	return statuses
+}
+
+func TestActions(t *testing.T) {
+	for _, tt := range []struct {
+		action                                 ratelimit.Action
+		passed, refused, forbidden, observed   int
+		calls                                  int64
+		passedDown, unavailable, forbiddenDown int // while the store fails
+	}{
+		{ratelimit.ActionLimit, 5, 11, 0, 0, 5, 0, 16, 0},
+		{ratelimit.ActionBlock, 0, 0, 16, 0, 0, 0, 0, 16},
+		{ratelimit.ActionUnlimited, 16, 0, 0, 0, 16, 16, 0, 0},
+		{ratelimit.ActionObserve, 16, 0, 0, 11, 5, 16, 0, 0},
+	} {
+		t.Run(string(tt.action), func(t *testing.T) {
+			store := &counting{Store: memstore.New()}
+			l, own := limited(t, store)
+			own.Action = tt.action
+			observed := 0
+			m := ratelimit.Middleware{
+				Limiter: l,
+				Request: func(*http.Request) (ratelimit.Request, error) { return asking("list-entity", 1, 0), nil },
+				Observe: func(_ *http.Request, o ratelimit.Observation) {
+					if o.Decision.Observed {
+						observed++
+						if !slices.Contains(o.Decision.Violated(), "requests") {
+							t.Errorf("observed by %v", o.Decision.Violated())
+						}
+					}
+				},
+			}
+			got := ask(m, 8)
+			if got[200] != tt.passed || got[429] != tt.refused || got[403] != tt.forbidden || observed != tt.observed || store.calls.Load() != tt.calls {
+				t.Errorf("statuses %v, %d observed, %d calls; want %+v", got, observed, store.calls.Load(), tt)
+			}
+
+			store.down.Store(true)
+			l, own = limited(t, store)
+			own.Action = tt.action
+			m.Limiter = l
+			if got := ask(m, 8); got[200] != tt.passedDown || got[503] != tt.unavailable || got[403] != tt.forbiddenDown {
+				t.Errorf("while the store fails: statuses %v, want %+v", got, tt)
+			}
+		})
+	}
+}
+
+func TestABlockedRequestHasHeaders(t *testing.T) {
+	l, own := limited(t, memstore.New())
+	own.Action = ratelimit.ActionBlock
+	d, err := l.Charge(t.Context(), list("list-entity", 1))
+	if err != nil || d.Allowed || !d.Blocked || !d.Local || d.Violated() != nil {
+		t.Fatalf("%+v, error %v", d, err)
+	}
+	h := make(http.Header)
+	d.SetHeaders(h)
+	for name, want := range map[string]string{"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000001",
+		"RateLimit-Policy": `"records";q=5;w=1, "requests";q=5;w=1`, "RateLimit": `"records";r=0;t=1, "requests";r=0;t=1`} {
+		if got := h[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// While the store fails, a fallback counts what unlimited addresses do, and the
+// decision says that the store could not.
+func TestARequestThatPassesUncountedSaysSo(t *testing.T) {
+	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
+		l, own := limited(t, brokenStore{})
+		own.Action = action
+		d, err := l.Charge(t.Context(), list("list-entity", 2))
+		if err != nil || !d.Allowed || !errors.Is(d.Degraded, errUnreachable) || d.Remaining() != 3 {
+			t.Errorf("%s: %+v, error %v", action, d, err)
+		}
+	}
+}

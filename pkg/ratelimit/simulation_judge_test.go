@@ -1,0 +1,321 @@
+package ratelimit_test
+
+import (
+	"context"
+	"slices"
+
+	"sluice/pkg/ratelimit"
+)
+
+// judgePrecheck checks what Precheck said of a request.
+func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := w.keyNow(c)
+	switch c.limits.Action {
+	case ratelimit.ActionBlock:
+		w.judgeBlocked(c, d, nil)
+		if !refused {
+			w.fail("precheck lets a blocked request pass: %+v", d)
+		}
+		return
+	case ratelimit.ActionUnlimited:
+		if refused {
+			w.fail("precheck refuses a request without limits: %+v", d)
+		}
+		return
+	}
+	known := &c.inst.known
+	asDocumented := false
+	if known.window == key.Window {
+		rules := w.rulesOf(c, c.req.Asked)
+		if !known.refused[counterID{key, "records"}] {
+			rules = w.rulesOf(c, 0) // it may find none
+		}
+		asDocumented = known.excludes(key, rules)
+	}
+	if refused != asDocumented {
+		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, key.Window, refused, *known)
+	}
+	if !refused {
+		return
+	}
+	w.tally.prechecked++
+	w.judgeRefusal(c, d, key, w.applied.full(key, w.rulesOf(c, c.req.Asked)))
+	w.judgeLocal(c, d, key)
+}
+
+// judgeRefusal checks a refusal, which ActionObserve turns into a pass; full are
+// the rules without room at that time.
+func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
+	if len(full) == 0 {
+		w.fail("refused although it fits: %+v; counters hold %v", d, w.applied)
+	}
+	observed := c.limits.Action == ratelimit.ActionObserve
+	if d.Allowed != observed || d.Observed != observed || d.Window != key.Window || !observed && d.Remaining() != 0 {
+		w.fail("a refusal in window %d under %s reads %+v", key.Window, c.limits.Action, d)
+	}
+	if observed {
+		w.tally.observed++
+	}
+	violated := d.Violated()
+	if len(violated) == 0 {
+		w.fail("a refusal by no rule: %+v", d)
+	}
+	for _, policy := range violated {
+		if !slices.Contains(full, policy) {
+			w.fail("refused by %s, but full are %v: %+v", policy, full, d)
+		}
+	}
+}
+
+// judgeLocal checks that a decision without a call shows the counters as the
+// instance was told them, and no others.
+func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
+	if !d.Local {
+		w.fail("not a local decision: %+v", d)
+	}
+	for _, count := range d.Counts {
+		used, told := c.inst.known.used[counterID{key, count.Rule.Counter}]
+		if count.Unknown == told || count.Used != used {
+			w.fail("the instance was told %v (%v) of %s, the decision is %+v", used, told, count.Rule.Counter, d)
+		}
+	}
+}
+
+// judgeBlocked checks the refusal of a blocked address.
+func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
+	w.tally.blocked++
+	if c.charged || err != nil || d.Allowed || !d.Blocked || d.Remaining() != 0 || d.Violated() != nil || d.Window != w.keyNow(c).Window {
+		w.fail("%+v is blocked, the decision is %+v, %v", c.req, d, err)
+	}
+}
+
+// judge checks the outcome of a charge at the moment of the decision. began is
+// the window in which it began.
+func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := w.keyNow(c)
+	if c.limits.Action == ratelimit.ActionBlock {
+		w.judgeBlocked(c, d, err)
+		return
+	}
+	if !sameRules(c.rules, d) {
+		w.fail("the rules are %+v, the decision is %+v", c.rules, d)
+		return
+	}
+	if d.Local {
+		w.tally.local++
+		if c.charged && (!c.refused() || c.key.Window == key.Window) || err != nil || d.Degraded != nil {
+			w.fail("a local decision called the store: %+v, %v", d, err)
+		}
+		w.judgeRefusal(c, d, key, w.applied.full(key, c.rules))
+		w.judgeLocal(c, d, key)
+		c.inst.known.learnRefusal(key, c.rules)
+		return
+	}
+	if !c.charged || c.attempts == 1 && c.key.Window != began {
+		w.fail("the request of window %d was charged %d times, last in %+v; the decision is %+v, %v", began, c.attempts, c.key, d, err)
+	}
+	if c.refused() && c.attempts == 1 && key.Window != c.key.Window {
+		w.fail("refused in window %d, although it is %d: %+v", c.key.Window, key.Window, d)
+	}
+	w.judgeWindow(c, d, key.Window)
+	d.Window = c.key.Window
+	switch {
+	case !c.responded:
+		w.judgeLost(c, d, err)
+	case err != nil || d.Degraded != nil:
+		w.fail("the store's result was %+v, the decision is %+v, %v", c.result, d, err)
+	default:
+		w.judgeResponse(c, d)
+		c.inst.known.learn(c, key.Window)
+	}
+}
+
+// judgeWindow checks that the window of a decision is that of its charge, or the
+// current one if the clock says that the other is still to come or long gone.
+func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
+	want := c.key.Window
+	if late := current - want; late < 0 || late > 3 {
+		w.tally.jumped++
+		want = current
+	}
+	if d.Window != want {
+		w.fail("charged in window %d, decided in %d: %+v", c.key.Window, current, d)
+	}
+}
+
+// judgeResponse checks a decision by the store's result.
+func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
+	left := int64(1 << 62)
+	for i, r := range c.rules {
+		if d.Counts[i].Used != c.result.Used[i] || d.Counts[i].Unknown {
+			w.fail("%s holds %d, the decision says %+v", r.name, c.result.Used[i], d)
+		}
+		left = min(left, max(0, r.limit-c.result.Used[i]))
+	}
+	switch {
+	case c.refused():
+		w.tally.refused++
+		w.judgeRefusal(c, d, c.key, violatedBy(c))
+	case !d.Allowed || d.Observed || d.Remaining() != left:
+		w.fail("admitted with %d left, the decision says %+v", left, d)
+	case c.limits.Action == ratelimit.ActionUnlimited:
+		w.tally.unlimited++
+	}
+}
+
+// sameRules reports whether d counts by rules.
+func sameRules(rules []rule, d ratelimit.Decision) bool {
+	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
+		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
+	})
+}
+
+// violatedBy returns the rules that had no room in the store's result.
+func violatedBy(c *call) (policies []string) {
+	for i, r := range c.rules {
+		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
+			policies = append(policies, r.policy)
+		}
+	}
+	return policies
+}
+
+// judgeLost checks the outcome of a charge without a response.
+func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
+	limited := c.limits.Action == ratelimit.ActionLimit
+	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or no instance to ask it
+		if !limited {
+			w.tally.uncounted++
+			if err != nil || !d.Allowed || d.Observed || d.Degraded == nil {
+				w.fail("without a response under %s the decision is %+v, %v", c.limits.Action, d, err)
+			}
+			return
+		}
+		if err == nil || d.Allowed || d.Remaining() != 0 || d.Degraded != nil {
+			w.fail("without a response the decision is %+v, %v", d, err)
+		}
+		return
+	}
+	if err != nil || d.Degraded == nil || d.Local {
+		w.fail("the decision of the fallback is %+v, %v", d, err)
+	}
+	full := c.inst.fallback.full(c.key, c.chargedRules())
+	if (d.Allowed && !d.Observed) != (full == nil) {
+		w.fail("the fallback allowed %v with %v full: %+v", d.Allowed, full, d)
+	}
+	if full != nil {
+		w.tally.degradedRefused++
+		w.judgeRefusal(c, d, c.key, full)
+		return
+	}
+	w.tally.degradedAllowed++
+	c.inst.fallback.add(c.key, c.rules)
+}
+
+// learn takes in a result of the store, if it is of the current window. It need
+// not remember the counters of an admission that exhausts none, unless it
+// remembers them already.
+func (k *knowledge) learn(c *call, current ratelimit.Window) {
+	full := !c.result.Admitted
+	for i, r := range c.rules {
+		full = full || c.result.Used[i] >= r.limit
+	}
+	switch {
+	case c.key.Window != current, !full && k.window != current:
+		return
+	case k.window != current:
+		*k = knowledge{window: current, used: make(ledger), refused: make(map[counterID]bool)}
+	}
+	for i, r := range c.rules {
+		id := counterID{c.key, r.name}
+		if used, told := k.used[id]; told || full {
+			k.used[id] = max(used, c.result.Used[i])
+		}
+	}
+	if !c.result.Admitted {
+		k.learnRefusal(c.key, c.rules)
+	}
+}
+
+// excludes reports whether a counter that was shown has no room for its cost.
+func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		used, told := k.used[counterID{key, r.name}]
+		return told && r.cost > 0 && used+r.cost > r.limit
+	})
+}
+
+// learnRefusal takes in that a request was refused.
+func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
+	for _, r := range rules {
+		if k.excludes(key, []rule{r}) {
+			k.refused[counterID{key, r.name}] = true
+		}
+	}
+}
+
+// acknowledge counts a response that reached its client.
+func (w *world) acknowledge(c *call, d ratelimit.Decision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.acknowledged++
+	if d.Degraded != nil || d.Observed {
+		return // it is in the instance's own ledger, or in none
+	}
+	c.acked = true
+	w.acked.add(c.key, c.rules)
+	for _, r := range c.rules {
+		id := counterID{c.key, r.name}
+		if n := w.acked[id]; n > w.highest[id] {
+			w.fail("%d of %s were admitted in window %d, the highest limit was %d", n, r.name, c.key.Window, w.highest[id])
+		}
+	}
+}
+
+// audit compares the accounts with each other and with the store.
+func (w *world) audit() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := make(ledger)
+	for id, n := range w.acked {
+		want[id] = n
+	}
+	for _, c := range w.calls {
+		if c.applied && !c.acked {
+			want.add(c.key, c.rules)
+		}
+	}
+	for id := range want {
+		if want[id] != w.applied[id] {
+			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], w.applied[id])
+		}
+	}
+	for id, n := range w.applied {
+		if want[id] != n {
+			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], n)
+		}
+		w.checkStored(id.key, []rule{{name: id.name}})
+	}
+}
+
+// checkStored compares counters with the ledger: a charge of 0 shows them.
+func (w *world) checkStored(key ratelimit.Key, rules []rule) {
+	costs := make([]ratelimit.Cost, len(rules))
+	for i, r := range rules {
+		costs[i].Rule = ratelimit.Rule{Counter: r.name, Limit: 1}
+	}
+	result, err := w.store.Charge(context.Background(), key, costs)
+	if err != nil {
+		w.fail("%v", err)
+		return
+	}
+	for i, r := range rules {
+		if want := w.applied[counterID{key, r.name}]; result.Used[i] != want {
+			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, result.Used[i], want)
+		}
+	}
+}
