@@ -1,5 +1,5 @@
 # Tools that are not in go.mod, each at one version.
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
@@ -39,7 +39,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -88,13 +88,20 @@ fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
 fetch-%:
 	@$(MAKE) --no-print-directory $* || $(call without,$(LOST_$*))
 
-check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
-	@unformatted=$$(find . -path './.?*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
-		{ [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
+check: lint ## run the linters, gofmt among them, and look for what go mod tidy would change
 	go mod tidy -diff
-	cd bench && go vet ./... && go mod tidy -diff
+	cd bench && go mod tidy -diff
+
+LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
+lint: $(LINT) ## run the linters of .golangci.yml, vet and staticcheck among them
+	$(LINT) run ./...
+	cd bench && $(CURDIR)/$(LINT) run -c ../.golangci.yml ./...
+
+$(LINT):
+	@echo "Building golangci-lint $(GOLANGCI_LINT) into .cache/golangci-lint"
+	@rm -rf .cache/golangci-lint
+	GOBIN=$(CURDIR)/.cache/golangci-lint GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@mv .cache/golangci-lint/golangci-lint $@
 
 sam: $(SAM_READY)
 

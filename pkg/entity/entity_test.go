@@ -36,8 +36,7 @@ func open(t *testing.T, attributes string) entity.Store {
 }
 
 func kind(err error) record.Kind {
-	var failure *record.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*record.Error](err); ok {
 		return failure.Kind
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
@@ -681,9 +682,7 @@ func (w *world) audit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want := make(ledger)
-	for id, n := range w.acked {
-		want[id] = n
-	}
+	maps.Copy(want, w.acked)
 	for _, c := range w.calls {
 		if c.applied && !c.acked {
 			want.add(c.key, c.rules)
@@ -762,7 +761,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, err
 	}
 	if !connected {
-		sleep(ctx, between(c.rng, 1, time.Millisecond))
+		sleep(ctx, between(c.rng, 1, time.Millisecond)) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.connectionsRefused, errConnection)
 	}
 	if c.rng.Float64() < w.faults.loseBefore {
@@ -770,7 +769,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done() // silence
 			return lost(&w.tally.lostBefore, ctx.Err())
 		}
-		sleep(ctx, there)
+		sleep(ctx, there) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.lostBefore, errBroken)
 	}
 	sent := time.Now()
@@ -785,7 +784,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, ctx.Err()
 	}
 	if c.rng.Float64() < w.faults.fail {
-		sleep(ctx, back)
+		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.failed, errInternal)
 	}
 	w.mu.Lock()
@@ -799,7 +798,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done()
 			return lost(&w.tally.lostAfter, ctx.Err())
 		}
-		sleep(ctx, back)
+		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.lostAfter, errBroken)
 	}
 	if err := sleep(ctx, back); err != nil {

@@ -235,11 +235,11 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// schemes are the colour schemes that Audit looks at.
+// schemes are the color schemes that Audit looks at.
 var schemes = []string{"light", "dark"}
 
 // Audit fails the test if axe-core finds a barrier on the page as it is now, in
-// light or dark colours, or if the page is wider than the window. If the
+// light or dark colors, or if the page is wider than the window. If the
 // environment variable SCREENSHOTS names a directory, it draws the page there
 // as NAME-light.png and NAME-dark.png.
 func (tab *Tab) Audit(name string) {
@@ -318,11 +318,10 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 			named = path
 		}
 	}
-	// A listener must not wait for the browser that calls it, and the page may
-	// have gone on.
+	// A listener must not wait for the browser that calls it.
 	a, ok := tab.answers[named]
 	if !ok {
-		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck
+		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the page may have gone on
 		return
 	}
 	body, err := json.Marshal(a.Body)
@@ -333,7 +332,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	for name, value := range a.Header {
 		headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
 	}
-	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck
+	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the page may have gone on
 }
 
 // DownloadInto lets the tab download files into a directory and returns a

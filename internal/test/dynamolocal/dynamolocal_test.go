@@ -132,7 +132,7 @@ func TestStopAndRestart(t *testing.T) {
 		t.Error("a stopped engine answers")
 	}
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(e.Endpoint, "http://")); err == nil {
-		conn.Close()
+		conn.Close() //nolint:errcheck // unused
 		t.Error("something listens on the port of a stopped engine")
 	}
 
@@ -175,11 +175,13 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // only read
 
 	process.Kill()
 	// The engine never speaks first, so that the read ends only with it.
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the engine still holds its connection: %v", err)
 	}

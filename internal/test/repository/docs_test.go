@@ -51,7 +51,7 @@ func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(read(t, "docs/deploy.md"), "\n## Parameters\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	for _, line := range strings.Split(table, "\n") {
+	for line := range strings.SplitSeq(table, "\n") {
 		if cells := strings.Split(line, "|"); len(cells) > 1 {
 			for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[1], -1) {
 				rows = append(rows, m[1])
