@@ -43,7 +43,7 @@ type api struct {
 
 func newAPI(t testing.TB) api {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package repository_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
+	"sluice/internal/test/child"
 )
 
 func read(t *testing.T, path string) string {
@@ -80,4 +83,44 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 			t.Errorf("no function has the variable %s", name)
 		}
 	}
+}
+
+// docs/configuration.md lists the environment variables that the code reads or the
+// template sets, and no others.
+func TestDocsListEveryEnvironmentVariable(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	collect := func(source, pattern string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(source, -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, path := range tracked(t) {
+		if product := strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "test/") && !strings.HasPrefix(path, "bench/"); product {
+			source := read(t, path)
+			collect(source, `"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"`)
+			collect(source, `[gG]etenv\("([A-Z0-9_]+)"\)`)
+		}
+	}
+	collect(string(sluice.Template), `(?m)^ +([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+): `)
+	for _, table := range parse(t).Tables {
+		used[table.EnvVar()] = true
+	}
+	var rows []string
+	for line := range strings.SplitSeq(read(t, "docs/configuration.md"), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 1 {
+			for _, m := range regexp.MustCompile("`([A-Z0-9_]+)`").FindAllStringSubmatch(cells[1], -1) {
+				rows = append(rows, m[1])
+			}
+		}
+	}
+	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
+}
+
+// tracked returns the paths of the files in the repository.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	child.Require(t, err, "Run the tests in a clone of the repository.")
+	return strings.Fields(string(out))
 }
