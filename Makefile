@@ -49,9 +49,19 @@ run: ## serve the API on this machine
 	@go build -o bin/sluice ./cmd/sluice
 	@[ ! -t 0 ] || set -m; bin/sluice serve
 
+# Package paths, one a line, of all packages or of those whose tests start no
+# engine, browser or other process.
+PACKAGES := go list ./...
+FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
+	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
+
+test-fast: ## run the Go tests that need no engine, no browser and no other process
+	@go test -short $$($(FAST))
+
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
-# The test runner comes last, so that its counts are the last line. Packages
-# whose tests need more demand than the limits share the machine with no others.
+# The test runner comes last, so that its counts are the last line. What needs
+# nothing comes first. Packages whose tests need more demand than the limits share
+# the machine with no others.
 ALONE := sluice/functions|sluice/cmd/sluice
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
@@ -65,11 +75,11 @@ test: ## run everything that must pass: check, template and the Go tests
 		race=; $(call without,the search for data races; it needs a C compiler); \
 	fi && \
 	{ go test $$race -run NONE ./... >/dev/null || true; } && \
-	race=$$race go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
+	fast=$$($(FAST)) && all=$$($(PACKAGES)) && \
+	engines=$$(echo "$$all" | grep -Evx "$(ALONE)" | grep -Fvx "$$fast") && alone=$$(echo "$$all" | grep -Ex "$(ALONE)") && \
+	race=$$race fast=$$fast engines=$$engines alone=$$alone go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
 		run() { go test -json $$race -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		all=$$(go list ./...) || exit 1; \
-		run $$(echo "$$all" | grep -Evx "$(ALONE)"); \
-		run -p 1 $$(echo "$$all" | grep -Ex "$(ALONE)"); \
+		run $$fast; run $$engines; run -p 1 $$alone; \
 		exit $${failed:-0}'
 
 # What is left out without a tool, and what the tool needs.
