@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/internal/test/child"
+	"sluice/pkg/httpapi"
 )
 
 func read(t *testing.T, path string) string {
@@ -117,10 +119,61 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
+// README's tree names every file and folder of the root, and of each folder that it
+// opens every folder; and all that it names is there.
+func TestReadmeShowsTheTree(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")
+	var tree []string
+	for _, m := range regexp.MustCompile(`(?m)^(\S+)  +\S`).FindAllStringSubmatch(section, -1) {
+		tree = append(tree, m[1])
+	}
+	opened := map[string]bool{"": true} // folders whose folders the tree names
+	for _, name := range tree {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+		for dir, _ := path.Split(strings.TrimSuffix(name, "/")); dir != ""; dir, _ = path.Split(strings.TrimSuffix(dir, "/")) {
+			opened[dir] = opened[dir] || !slices.Contains(tree, dir)
+		}
+	}
+	for _, file := range tracked(t) {
+		dir := ""
+		for name := range strings.SplitAfterSeq(file, "/") {
+			if opened[dir] && (dir == "" || strings.HasSuffix(name, "/")) && !opened[dir+name] && !slices.Contains(tree, dir+name) {
+				t.Errorf("README's tree lacks %s", dir+name)
+			}
+			dir += name
+		}
+	}
+}
+
+// README's table of routes names every route.
+func TestReadmeNamesEveryRoute(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Routes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, r := range httpapi.Routes() {
+		if !strings.HasPrefix(r.Path, "/dashboard/") && r.Method != "" && !strings.Contains(section, "`"+r.Key()+"`") {
+			t.Errorf("README lacks %s", r.Key())
+		}
+	}
+}
+
 // tracked returns the paths of the files in the repository.
 func tracked(t *testing.T) []string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files").Output()
 	child.Require(t, err, "Run the tests in a clone of the repository.")
 	return strings.Fields(string(out))
+}
+
+// The newest version in CHANGELOG.md is that of sluice --version.
+func TestTheChangelogNamesTheVersion(t *testing.T) {
+	t.Parallel()
+	version := regexp.MustCompile(`(?m)^var version = "(.*)"$`).FindStringSubmatch(read(t, "cmd/sluice/main.go"))
+	newest := regexp.MustCompile(`(?m)^## (\d\S*)`).FindStringSubmatch(read(t, "CHANGELOG.md"))
+	if version == nil || newest == nil || version[1] != newest[1] {
+		t.Errorf("the program's version is %q, the changelog's is %q", version, newest)
+	}
 }
