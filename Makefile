@@ -39,7 +39,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -49,9 +49,7 @@ run: ## serve the API on this machine
 	@go build -o bin/sluice ./cmd/sluice
 	@[ ! -t 0 ] || set -m; bin/sluice serve
 
-# Package paths, one a line, of all packages or of those whose tests start no
-# engine, browser or other process.
-PACKAGES := go list ./...
+# Lists the packages whose tests start no engine, browser or other process.
 FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
 	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
 
@@ -65,22 +63,24 @@ test-fast: ## run the Go tests that need no engine, no browser and no other proc
 ALONE := sluice/functions|sluice/cmd/sluice
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
-	@if [ -e $(SAM_READY) ]; then $(MAKE) --no-print-directory template; fi
+	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		$(call without,the tests of the dashboard; they need Chromium)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
-	@race=-race; \
-	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null; then \
-		race=; $(call without,the search for data races; it needs a C compiler); \
-	fi && \
-	{ go test $$race -run NONE ./... >/dev/null || true; } && \
-	fast=$$($(FAST)) && all=$$($(PACKAGES)) && \
+	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
+	@fast=$$($(FAST)) && all=$$(go list ./...) && \
 	engines=$$(echo "$$all" | grep -Evx "$(ALONE)" | grep -Fvx "$$fast") && alone=$$(echo "$$all" | grep -Ex "$(ALONE)") && \
-	race=$$race fast=$$fast engines=$$engines alone=$$alone go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
-		run() { go test -json $$race -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
+	fast=$$fast engines=$$engines alone=$$alone go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
+		run() { go test -json $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
 		run $$fast; run $$engines; run -p 1 $$alone; \
 		exit $${failed:-0}'
+
+# Builds the tests; what does not compile is reported by the tests' own run.
+compile:
+	@go test $(RACE) -run NONE ./... >/dev/null || true
+
+RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)
 
 # What is left out without a tool, and what the tool needs.
 LOST_sam            := the checks of template.yaml; they need python3 with venv and its package index

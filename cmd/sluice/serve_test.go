@@ -89,6 +89,24 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *s
 	return &server{Process: p, url: url}
 }
 
+// onEachBackend runs test beside a server with an embedded store and one with
+// fresh tables in DynamoDB Local. env is added to their environment.
+func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, env...)))
+	})
+	t.Run("DynamoDB", func(t *testing.T) {
+		t.Parallel()
+		env := append([]string{"DATA_DIR=" + t.TempDir()}, env...)
+		for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable"} {
+			env = append(env, variable+"="+dynamolocal.Table(t, table))
+		}
+		test(t, startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t)))
+	})
+}
+
 // stop interrupts the server as Ctrl-C does and returns what it printed once it
 // has ended well.
 func (s *server) stop(t *testing.T) string {
