@@ -1,5 +1,5 @@
 # Tools that are not in go.mod, each at one version.
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
@@ -39,7 +39,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -49,28 +49,38 @@ run: ## serve the API on this machine
 	@go build -o bin/sluice ./cmd/sluice
 	@[ ! -t 0 ] || set -m; bin/sluice serve
 
+# Lists the packages whose tests start no engine, browser or other process.
+FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
+	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
+
+test-fast: ## run the Go tests that need no engine, no browser and no other process
+	@go test -short $$($(FAST))
+
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
-# The test runner comes last, so that its counts are the last line. Packages
-# whose tests need more demand than the limits share the machine with no others.
+# The test runner comes last, so that its counts are the last line. What needs
+# nothing comes first. Packages whose tests need more demand than the limits share
+# the machine with no others.
 ALONE := sluice/functions|sluice/cmd/sluice
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
-	@if [ -e $(SAM_READY) ]; then $(MAKE) --no-print-directory template; fi
+	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		$(call without,the tests of the dashboard; they need Chromium)
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
-	@race=-race; \
-	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null; then \
-		race=; $(call without,the search for data races; it needs a C compiler); \
-	fi && \
-	{ go test $$race -run NONE ./... >/dev/null || true; } && \
-	race=$$race go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
-		run() { go test -json $$race -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		all=$$(go list ./...) || exit 1; \
-		run $$(echo "$$all" | grep -Evx "$(ALONE)"); \
-		run -p 1 $$(echo "$$all" | grep -Ex "$(ALONE)"); \
+	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
+	@fast=$$($(FAST)) && all=$$(go list ./...) && \
+	engines=$$(echo "$$all" | grep -Evx "$(ALONE)" | grep -Fvx "$$fast") && alone=$$(echo "$$all" | grep -Ex "$(ALONE)") && \
+	fast=$$fast engines=$$engines alone=$$alone go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
+		run() { go test -json $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
+		run $$fast; run $$engines; run -p 1 $$alone; \
 		exit $${failed:-0}'
+
+# Builds the tests; what does not compile is reported by the tests' own run.
+compile:
+	@go test $(RACE) -run NONE ./... >/dev/null || true
+
+RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)
 
 # What is left out without a tool, and what the tool needs.
 LOST_sam            := the checks of template.yaml; they need python3 with venv and its package index
@@ -88,13 +98,20 @@ fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
 fetch-%:
 	@$(MAKE) --no-print-directory $* || $(call without,$(LOST_$*))
 
-check: ## look for what gofmt, vet, staticcheck and go mod tidy would change
-	@unformatted=$$(find . -path './.?*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
-		{ [ -z "$$unformatted" ] || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
+check: lint ## run the linters, gofmt among them, and look for what go mod tidy would change
 	go mod tidy -diff
-	cd bench && go vet ./... && go mod tidy -diff
+	cd bench && go mod tidy -diff
+
+LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
+lint: $(LINT) ## run the linters of .golangci.yml, vet and staticcheck among them
+	$(LINT) run ./...
+	cd bench && $(CURDIR)/$(LINT) run -c ../.golangci.yml ./...
+
+$(LINT):
+	@echo "Building golangci-lint $(GOLANGCI_LINT) into .cache/golangci-lint"
+	@rm -rf .cache/golangci-lint
+	GOBIN=$(CURDIR)/.cache/golangci-lint GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	@mv .cache/golangci-lint/golangci-lint $@
 
 sam: $(SAM_READY)
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
@@ -266,7 +267,7 @@ func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE=")
 	closed := lambdatest.Start(t, lambdatest.Build(t, "list-entity"), d.env...)
-	if err := closed.Ready(t.Context()); !errors.Is(err, lambdatest.ErrExited) || !strings.Contains(err.Error(), "needs API keys") {
+	if err := closed.Ready(t.Context()); !errors.Is(err, child.ErrExited) || !strings.Contains(err.Error(), "needs API keys") {
 		t.Errorf("without a table of keys: %v", err)
 	}
 	invoke(t, d.start(t, "openapi", 1)[0], lambdatest.Event("GET", "/openapi.yaml", "192.0.2.1", ""), http.StatusOK)

@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/s3local"
@@ -235,7 +236,7 @@ func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjo
 		}
 	}
 	instance.Kill()
-	if err := <-ended; !errors.Is(err, lambdatest.ErrExited) {
+	if err := <-ended; !errors.Is(err, child.ErrExited) {
 		t.Fatalf("the worker was to be killed: %v", err)
 	}
 }

@@ -1,17 +1,17 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/test/child"
 )
 
 // build builds a command of the module in a directory and returns its path.
@@ -28,7 +28,7 @@ func build(b *testing.B, module, command string) string {
 
 // process is a server that listens on address.
 type process struct {
-	*exec.Cmd
+	*child.Process
 	address string
 }
 
@@ -38,46 +38,28 @@ func startSluice(b *testing.B, program string) *process {
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
 }
 
-var listens = regexp.MustCompile(`listens on http://(\S+)`)
-
 // start starts a server that prints its address. It ends with the benchmark.
 func start(b *testing.B, program string, args ...string) *process {
 	b.Helper()
-	p := &process{Cmd: exec.Command(program, args...)}
-	p.Env = append(os.Environ(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900", "AUTH_MODE=none")
-	p.Stderr = os.Stderr
-	stdout, err := p.StdoutPipe()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900", "AUTH_MODE=none")
+	p, err := child.Start(cmd)
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := p.Start(); err != nil {
-		b.Fatal(err)
+	b.Cleanup(p.Kill)
+	address, err := p.ReadyText(b.Context(), `listens on http://(\S+)\n`)
+	if err != nil {
+		b.Fatalf("start %s: %v", program, err)
 	}
-	b.Cleanup(p.stop)
-	lines := bufio.NewReader(stdout)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			b.Fatalf("%s printed no address: %v", program, err)
-		}
-		if m := listens.FindStringSubmatch(line); m != nil {
-			p.address = m[1]
-			return p // what else it prints fits into the pipe
-		}
-	}
-}
-
-// stop ends the process.
-func (p *process) stop() {
-	p.Process.Kill() //nolint:errcheck // it may have ended
-	p.Wait()         //nolint:errcheck // it was killed
+	return &process{Process: p, address: address}
 }
 
 // cpu returns the processor time that the process has used, in steps of 10 ms. It
 // needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -95,7 +77,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 // memory returns a field of /proc/PID/status in MB. It needs Linux.
 func (p *process) memory(b *testing.B, field string) float64 {
 	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func BenchmarkRecords(b *testing.B) {
 				}
 			})
 		}
-		s.stop()
+		s.Kill()
 	}
 }
 

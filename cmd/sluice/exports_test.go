@@ -14,7 +14,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/event"
 	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/record"
@@ -88,56 +87,46 @@ func (c *client) download(t *testing.T, j job) string {
 
 func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string][]string{"embedded": nil, "DynamoDB": {"--dynamodb"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4"}
-			if len(args) > 0 {
-				args = append(args, dynamolocal.Endpoint(t))
-				for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable"} {
-					env = append(env, variable+"="+dynamolocal.Table(t, table))
-				}
+	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
+		c := s.client(t)
+		var lines []string
+		for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
+			r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
+			lines = append(lines, r.body)
+		}
+		entity := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person"}`)
+		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
+		for _, tt := range []struct{ id, order, want string }{
+			{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
+			{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
+			{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
+			{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
+			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
+		} {
+			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
+			j := c.awaitJob(t, tt.id, nil)
+			if got := c.download(t, j); got != tt.want {
+				t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
 			}
-			c := startIn(t, env, args...).client(t)
-			var lines []string
-			for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
-				r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
-				lines = append(lines, r.body)
+			if n := strings.Count(tt.want, `"attributes"`); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
+				t.Errorf("%s: %+v, want %d records", tt.id, j, n)
 			}
-			entity := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person"}`)
-			c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
-			for _, tt := range []struct{ id, order, want string }{
-				{"all", `"resource":"event","format":"ndjson"`, strings.Join(lines, "")},
-				{"some", `"resource":"event","format":"ndjson","filters":{"entity_id":"ada","from":"2026-01-02T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, lines[1]},
-				{"type", `"resource":"entity","format":"ndjson","filters":{"type":"person"}`, entity.body},
-				{"none", `"resource":"entity","format":"ndjson","filters":{"type":"ghost"}`, ""},
-				{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
-			} {
-				c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
-				j := c.awaitJob(t, tt.id, nil)
-				if got := c.download(t, j); got != tt.want {
-					t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
-				}
-				if n := strings.Count(tt.want, `"attributes"`); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
-					t.Errorf("%s: %+v, want %d records", tt.id, j, n)
-				}
+		}
+		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
+		csv := c.download(t, c.awaitJob(t, "csv", nil))
+		for _, want := range []string{
+			`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
+			`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
+			`,,'=1+1,"a` + "\n" + `b,""c""",-2,null,` + "\r\n",
+		} {
+			if !strings.Contains(csv, want) {
+				t.Errorf("the CSV lacks %q:\n%s", want, csv)
 			}
-			c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
-			csv := c.download(t, c.awaitJob(t, "csv", nil))
-			for _, want := range []string{
-				`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
-				`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
-				`,,'=1+1,"a` + "\n" + `b,""c""",-2,null,` + "\r\n",
-			} {
-				if !strings.Contains(csv, want) {
-					t.Errorf("the CSV lacks %q:\n%s", want, csv)
-				}
-			}
-			if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != 6 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
-				t.Errorf("the list is %s", list.body)
-			}
-		})
-	}
+		}
+		if list := c.want(t, http.StatusOK, "GET", "/export_job", ""); strings.Count(list.body, `"succeeded"`) != 6 || !strings.HasPrefix(list.body, `{"data":[{"id":"csv"`) {
+			t.Errorf("the list is %s", list.body)
+		}
+	})
 }
 
 func TestLinksToExportFiles(t *testing.T) {

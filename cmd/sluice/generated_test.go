@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"sluice/internal/test/child"
 )
 
 // openAPITools is where "make openapi-tools" puts its programs.
@@ -28,16 +30,11 @@ func tool(t *testing.T, dir string, program string, args ...string) []byte {
 
 // node returns the path of a program that npm has installed.
 func node(t *testing.T, name string) string {
-	return cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
+	return child.Cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
 }
 
 func openAPIFile(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs("../../openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return filepath.Join(child.ModuleRoot(t), "openapi.yaml")
 }
 
 // The description has no fault that its common linters call an error.
@@ -65,16 +62,16 @@ func TestGeneratedClients(t *testing.T) {
 	}
 	for language, run := range map[string]func(t *testing.T, dir string) []byte{
 		"go": func(t *testing.T, dir string) []byte {
-			tool(t, dir, cached(t, openAPITools+"/oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "api.go", openAPIFile(t))
+			tool(t, dir, child.Cached(t, openAPITools+"/oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "api.go", openAPIFile(t))
 			return tool(t, dir, "go", "run", ".", s.url)
 		},
 		"python": func(t *testing.T, dir string) []byte {
-			python := cached(t, openAPITools+"/python/bin/")
+			python := child.Cached(t, openAPITools+"/python/bin/")
 			tool(t, dir, python+"/openapi-python-client", "generate", "--path", openAPIFile(t), "--meta", "none", "--output-path", "sluice_client")
 			return tool(t, dir, python+"/python", "main.py", s.url)
 		},
 		"typescript": func(t *testing.T, dir string) []byte {
-			if err := os.Symlink(cached(t, openAPITools+"/node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			if err := os.Symlink(child.Cached(t, openAPITools+"/node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 				t.Fatal(err)
 			}
 			tool(t, dir, node(t, "openapi-typescript"), openAPIFile(t), "--output", "api.d.ts")

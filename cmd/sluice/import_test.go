@@ -205,10 +205,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 						case err := <-ended:
 							t.Fatalf("the import ended before the server could be killed for the time number %d: %v, %s", i+1, err, out.String())
 						}
-						if err := s.cmd.Process.Kill(); err != nil {
-							t.Fatal(err)
-						}
-						s.cmd.Wait() //nolint:errcheck // it was killed
+						s.Kill()
 						s = startIn(t, env)
 						g.to(t, s.url)
 						t.Logf("server killed for the time number %d", i+1)

@@ -114,7 +114,7 @@ func TestKeysOfARunningServer(t *testing.T) {
 			want(401, "invalid_key", both, "GET", "/entity/ada", "")
 			want(201, "bob", in, "POST", "/create_entity", `{"id":"bob"}`)
 			s.stop(t)
-			if log := s.stderr.String(); !strings.Contains(log, "access_refused=revoked") || !strings.Contains(log, "key_id="+idOf(both)) {
+			if log := s.Log(); !strings.Contains(log, "access_refused=revoked") || !strings.Contains(log, "key_id="+idOf(both)) {
 				t.Errorf("the log does not tell of the attempt with the revoked key: %s", log)
 			}
 		})
@@ -263,19 +263,11 @@ func TestThePrintedCommandMakesAKey(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
 	s := startIn(t, env)
-	printed := ""
-	for !strings.Contains(printed, "KEY=$(") {
-		line, err := s.stdout.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		printed = line
+	arguments, err := s.ReadyText(t.Context(), `KEY=\$\(sluice keys create (.*)\)`)
+	if err != nil {
+		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`KEY=\$\(sluice keys create (.*)\)`).FindStringSubmatch(printed)
-	if command == nil {
-		t.Fatalf("no command in %q", printed)
-	}
-	key := createKey(t, nil, strings.Fields(command[1])...)
+	key := createKey(t, nil, strings.Fields(arguments)...)
 	c := s.client(t)
 	if r := c.check(t, "POST", "/create_entity", `{"id":"ada"}`, "Authorization", "Bearer "+key); r.status != http.StatusCreated {
 		t.Errorf("%d %s", r.status, r.body)

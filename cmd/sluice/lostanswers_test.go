@@ -14,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"sluice/internal/test/dynamolocal"
 )
 
 // loseAThird stands before a server, hands on every request, and closes the
@@ -71,93 +69,82 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16
-	for name, args := range map[string][]string{"embedded": nil, "DynamoDB": {"--dynamodb"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
-			if len(args) > 0 {
-				args = append(args, dynamolocal.Endpoint(t))
-				for _, table := range []string{"Counters", "Entities", "Events"} {
-					env = append(env, strings.ToUpper(table)+"_TABLE="+dynamolocal.Table(t, table+"Table"))
-				}
-			}
-			s := startIn(t, env, args...)
-			lossy, lost := loseAThird(t, s.url)
+	onEachBackend(t, append([]string{"EVENT_SHARDS=4"}, unlimited...), func(t *testing.T, s *server) {
+		lossy, lost := loseAThird(t, s.url)
 
-			// Each is what one worker does after the other.
-			var jobs [][][2]string // target, body
-			for i := range single {
-				jobs = append(jobs, [][2]string{{"/create_event", fmt.Sprintf(`{"id":"s%04d","name":"single"}`, i)}})
+		// Each is what one worker does after the other.
+		var jobs [][][2]string // target, body
+		for i := range single {
+			jobs = append(jobs, [][2]string{{"/create_event", fmt.Sprintf(`{"id":"s%04d","name":"single"}`, i)}})
+		}
+		for i := range batches {
+			var events []string
+			for j := range batch {
+				events = append(events, fmt.Sprintf(`{"id":"b%02d-%02d","name":"batch"}`, i, j))
 			}
-			for i := range batches {
-				var events []string
-				for j := range batch {
-					events = append(events, fmt.Sprintf(`{"id":"b%02d-%02d","name":"batch"}`, i, j))
-				}
-				jobs = append(jobs, [][2]string{{"/create_events", `{"events":[` + strings.Join(events, ",") + `]}`}})
+			jobs = append(jobs, [][2]string{{"/create_events", `{"events":[` + strings.Join(events, ",") + `]}`}})
+		}
+		for i := range entities {
+			id := fmt.Sprintf("e%02d", i)
+			job := [][2]string{
+				{"/create_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":0,"gone":true}}`, id)},
+				{"/update_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":%d,"gone":null}}`, id, i)},
 			}
-			for i := range entities {
-				id := fmt.Sprintf("e%02d", i)
-				job := [][2]string{
-					{"/create_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":0,"gone":true}}`, id)},
-					{"/update_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":%d,"gone":null}}`, id, i)},
-				}
-				if i%3 == 0 {
-					job = append(job, [2]string{"/delete_entity", fmt.Sprintf(`{"id":%q}`, id)})
-				}
-				jobs = append(jobs, job)
+			if i%3 == 0 {
+				job = append(job, [2]string{"/delete_entity", fmt.Sprintf(`{"id":%q}`, id)})
 			}
-			next := make(chan [][2]string)
-			var wg sync.WaitGroup
-			for range workers {
-				wg.Go(func() {
-					for job := range next {
-						for _, call := range job {
-							status, answer, err := insist(t.Context(), lossy, call[0], call[1])
-							if err != nil || status != http.StatusOK && status != http.StatusCreated && (status != http.StatusMultiStatus || strings.Contains(answer, `"problem"`)) {
-								t.Errorf("%s %s: %d %.300s, error %v", call[0], call[1], status, answer, err)
-							}
+			jobs = append(jobs, job)
+		}
+		next := make(chan [][2]string)
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(func() {
+				for job := range next {
+					for _, call := range job {
+						status, answer, err := insist(t.Context(), lossy, call[0], call[1])
+						if err != nil || status != http.StatusOK && status != http.StatusCreated && (status != http.StatusMultiStatus || strings.Contains(answer, `"problem"`)) {
+							t.Errorf("%s %s: %d %.300s, error %v", call[0], call[1], status, answer, err)
 						}
 					}
-				})
-			}
-			for _, job := range jobs {
-				next <- job
-			}
-			close(next)
-			wg.Wait()
+				}
+			})
+		}
+		for _, job := range jobs {
+			next <- job
+		}
+		close(next)
+		wg.Wait()
 
-			c := s.client(t)
-			events := make(map[string]int)
-			for _, id := range walk(t, c, "/event?limit=200") {
-				events[id]++
+		c := s.client(t)
+		events := make(map[string]int)
+		for _, id := range walk(t, c, "/event?limit=200") {
+			events[id]++
+		}
+		if len(events) != single+batches*batch {
+			t.Errorf("%d events, want %d", len(events), single+batches*batch)
+		}
+		for id, n := range events {
+			if n != 1 {
+				t.Errorf("event %s is there %d times", id, n)
 			}
-			if len(events) != single+batches*batch {
-				t.Errorf("%d events, want %d", len(events), single+batches*batch)
-			}
-			for id, n := range events {
-				if n != 1 {
-					t.Errorf("event %s is there %d times", id, n)
-				}
-			}
-			for i := range entities {
-				r := c.do(t, "GET", fmt.Sprintf("/entity/e%02d", i), "")
-				if i%3 == 0 {
-					if r.status != http.StatusNotFound {
-						t.Errorf("entity %d: %d %s", i, r.status, r.body)
-					}
-					continue
-				}
-				var got struct{ Attributes json.RawMessage }
-				if err := json.Unmarshal([]byte(r.body), &got); err != nil || string(got.Attributes) != fmt.Sprintf(`{"n":%d}`, i) {
+		}
+		for i := range entities {
+			r := c.do(t, "GET", fmt.Sprintf("/entity/e%02d", i), "")
+			if i%3 == 0 {
+				if r.status != http.StatusNotFound {
 					t.Errorf("entity %d: %d %s", i, r.status, r.body)
 				}
+				continue
 			}
-			calls := int64(single + batches + entities*2 + entities/3)
-			t.Logf("%d calls lost %d answers", calls, lost.Load())
-			if lost.Load() < calls/4 {
-				t.Errorf("only %d answers to %d calls were lost", lost.Load(), calls)
+			var got struct{ Attributes json.RawMessage }
+			if err := json.Unmarshal([]byte(r.body), &got); err != nil || string(got.Attributes) != fmt.Sprintf(`{"n":%d}`, i) {
+				t.Errorf("entity %d: %d %s", i, r.status, r.body)
 			}
-		})
-	}
+		}
+		calls := int64(single + batches + entities*2 + entities/3)
+		t.Logf("%d calls lost %d answers", calls, lost.Load())
+		if lost.Load() < calls/4 {
+			t.Errorf("only %d answers to %d calls were lost", lost.Load(), calls)
+		}
+	})
 }

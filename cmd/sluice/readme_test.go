@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/test/child"
 )
 
 // need skips the test where a program that it runs is missing, but fails it
@@ -18,29 +20,7 @@ import (
 func need(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
-	needed(t, err, help)
-}
-
-// needed is need for what err says is missing.
-func needed(t *testing.T, err error, help string) {
-	t.Helper()
-	if err == nil {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%v; %s", err, help)
-	}
-	t.Skipf("%v, SO THIS TEST DID NOT RUN; %s", err, help)
-}
-
-// cached is a path of what the Makefile fetches.
-func cached(t *testing.T, path string) string {
-	t.Helper()
-	abs, err := filepath.Abs(filepath.Join("../../.cache", path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return abs
+	child.Require(t, err, help)
 }
 
 // Each client of the README, as it stands there, is refused at first, does not
@@ -57,10 +37,6 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
 		examples[block[1]] = block[2]
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dataDir := "DATA_DIR=" + t.TempDir()
 	s := startIn(t, []string{dataDir, "AUTH_MODE=api-key"})
 	key := createKey(t, []string{dataDir}, "--scope", "import,export")
@@ -72,9 +48,9 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 		modules string
 	}{
 		"sh":     {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl"},
-		"python": {file: "example.py", command: []string{cached(t, "requests/bin/python")}, help: "run: make requests"},
-		"js":     {file: "example.mjs", command: []string{"node"}, modules: cached(t, "ky/node_modules"), help: "install Node.js and run: make ky"},
-		"go":     {file: "main.go", command: []string{"go", "run"}, dir: root},
+		"python": {file: "example.py", command: []string{child.Cached(t, "requests/bin/python")}, help: "run: make requests"},
+		"js":     {file: "example.mjs", command: []string{"node"}, modules: child.Cached(t, "ky/node_modules"), help: "install Node.js and run: make ky"},
+		"go":     {file: "main.go", command: []string{"go", "run"}, dir: child.ModuleRoot(t)},
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +66,7 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 			file := write(t, tt.file, source)
 			if tt.modules != "" {
 				_, err := os.Stat(tt.modules)
-				needed(t, err, tt.help)
+				child.Require(t, err, tt.help)
 				if err := os.Symlink(tt.modules, filepath.Join(filepath.Dir(file), "node_modules")); err != nil {
 					t.Fatal(err)
 				}

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"sluice/internal/test/dynamolocal"
 )
 
 // Every route of the README answers as it says, on either kind of store.
@@ -47,27 +45,17 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
-	for name, args := range map[string][]string{"embedded": nil, "DynamoDB": {"--dynamodb"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := []string{"DATA_DIR=" + t.TempDir(), "EVENT_SHARDS=4"}
-			if len(args) > 0 {
-				args = append(args, dynamolocal.Endpoint(t))
-				for _, table := range []string{"Counters", "Entities", "Events"} {
-					env = append(env, strings.ToUpper(table)+"_TABLE="+dynamolocal.Table(t, table+"Table"))
-				}
+	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
+		c := s.client(t)
+		for _, step := range steps {
+			r := c.do(t, step.method, step.target, step.body)
+			if r.status != step.status || !strings.Contains(r.body, step.want) {
+				t.Errorf("%s %s %s: %d %s, want %d with %s", step.method, step.target, step.body, r.status, r.body, step.status, step.want)
 			}
-			c := startIn(t, env, args...).client(t)
-			for _, step := range steps {
-				r := c.do(t, step.method, step.target, step.body)
-				if r.status != step.status || !strings.Contains(r.body, step.want) {
-					t.Errorf("%s %s %s: %d %s, want %d with %s", step.method, step.target, step.body, r.status, r.body, step.status, step.want)
-				}
-				if wantProblem := step.status >= http.StatusBadRequest; wantProblem != (r.header.Get("Content-Type") == "application/problem+json") {
-					t.Errorf("%s %s: Content-Type %s", step.method, step.target, r.header.Get("Content-Type"))
-				}
-				checkLimitHeaders(t, r)
+			if wantProblem := step.status >= http.StatusBadRequest; wantProblem != (r.header.Get("Content-Type") == "application/problem+json") {
+				t.Errorf("%s %s: Content-Type %s", step.method, step.target, r.header.Get("Content-Type"))
 			}
-		})
-	}
+			checkLimitHeaders(t, r)
+		}
+	})
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"os/exec"
 	"testing"
+
+	"sluice/internal/test/child"
 )
 
 // A tester that makes its requests out of openapi.yaml gets no server error and
@@ -12,7 +14,7 @@ import (
 // bad ones.
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
-	tester := cached(t, "schemathesis/bin/schemathesis")
+	tester := child.Cached(t, "schemathesis/bin/schemathesis")
 	need(t, tester, "run: make schemathesis")
 	dir := t.TempDir()
 	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"})

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/openapitest"
 	"sluice/internal/test/secrettest"
@@ -56,10 +55,8 @@ func buildAndRun(m *testing.M) int {
 
 // server is a running `sluice serve`.
 type server struct {
-	url    string
-	cmd    *exec.Cmd
-	stdout *bufio.Reader
-	stderr bytes.Buffer
+	*child.Process
+	url string
 }
 
 // start runs `sluice serve` on a free port and waits until it listens.
@@ -77,43 +74,50 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 // startProgram is startIn for another build of the program.
 func startProgram(t *testing.T, program string, env []string, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: exec.Command(program, append([]string{"serve"}, args...)...)}
-	s.cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
-	s.cmd.Stderr = io.MultiWriter(&s.stderr, secrettest.Writer("sluice serve"))
-	stdout, err := s.cmd.StdoutPipe()
+	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
+	cmd.Stdout = secrettest.Writer("sluice serve")
+	p, err := child.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	t.Cleanup(p.Kill)
+	url, err := p.ReadyText(t.Context(), `Sluice listens on (\S+)\n`)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.cmd.Process.Kill() }) //nolint:errcheck // it may have been stopped
-	s.stdout = bufio.NewReader(io.TeeReader(stdout, secrettest.Writer("sluice serve")))
-	line, err := s.stdout.ReadString('\n')
-	var ok bool
-	if s.url, ok = strings.CutPrefix(strings.TrimSpace(line), "Sluice listens on "); !ok {
-		s.cmd.Process.Kill() //nolint:errcheck // it has failed
-		s.cmd.Wait()         //nolint:errcheck // likewise
-		t.Fatalf("serve printed %q (%v): %s", line, err, s.stderr.String())
-	}
-	return s
+	return &server{Process: p, url: url}
 }
 
-// stop interrupts the server as Ctrl-C does and returns the rest of what it
-// printed once it has ended well.
+// onEachBackend runs test beside a server with an embedded store and one with
+// fresh tables in DynamoDB Local. env is added to their environment.
+func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, env...)))
+	})
+	t.Run("DynamoDB", func(t *testing.T) {
+		t.Parallel()
+		env := append([]string{"DATA_DIR=" + t.TempDir()}, env...)
+		for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable"} {
+			env = append(env, variable+"="+dynamolocal.Table(t, table))
+		}
+		test(t, startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t)))
+	})
+}
+
+// stop interrupts the server as Ctrl-C does and returns what it printed once it
+// has ended well.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if err := s.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(s.stdout)
-	if err != nil {
-		t.Fatal(err)
+	if err := s.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, s.Log())
 	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, s.stderr.String())
-	}
-	return string(rest)
+	return s.Log()
 }
 
 var lastAddress atomic.Int32

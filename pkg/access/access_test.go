@@ -101,7 +101,7 @@ func FuzzParseToken(f *testing.F) {
 // Whatever prints a token or a key, its secret does not get out.
 func TestATokenPrintsWithoutItsSecret(t *testing.T) {
 	k, token := newKey(t)
-	marshalled, err := json.Marshal(struct {
+	marshaled, err := json.Marshal(struct {
 		Token access.Token
 		Key   access.Key
 	}{token, k})
@@ -114,7 +114,7 @@ func TestATokenPrintsWithoutItsSecret(t *testing.T) {
 	nested := struct{ Token access.Token }{token}
 	for _, text := range []string{
 		token.String(), fmt.Sprint(token), fmt.Sprintf("%v %+v %#v %s %q", token, token, token, token, token),
-		fmt.Sprintf("%v %+v %#v", &token, []access.Token{token}, nested), string(marshalled), log.String(),
+		fmt.Sprintf("%v %+v %#v", &token, []access.Token{token}, nested), string(marshaled), log.String(),
 	} {
 		if _, secret, _ := strings.Cut(strings.TrimPrefix(token.Reveal(), "slc_"), "_"); strings.Contains(text, secret) {
 			t.Errorf("the secret is in %s", strings.ReplaceAll(text, secret, "<SECRET>"))

@@ -47,7 +47,7 @@ func copyOfJobs() template.Table {
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "dynamotable-" + rand.Text()
 	t.Cleanup(func() {
-		client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) // there may be none
+		client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) //nolint:errcheck // the table may not exist
 	})
 	return name
 }

@@ -19,7 +19,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // open is a store with the entity "ada", created at noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,7 @@ func open(t *testing.T, attributes string) entity.Store {
 }
 
 func kind(err error) record.Kind {
-	var failure *record.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*record.Error](err); ok {
 		return failure.Kind
 	}
 	return 0

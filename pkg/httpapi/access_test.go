@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -308,7 +309,7 @@ func TestTheSessionCookie(t *testing.T) {
 		{"a write of the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
 		{"a write that the user typed", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
 		{"a write of another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
-		{"a write of a neighbour", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
+		{"a write of a neighbor", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
 		{"a write of an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
 		{"a write of an old browser, elsewhere", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
 		{"a write of a sandbox", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
@@ -320,9 +321,7 @@ func TestTheSessionCookie(t *testing.T) {
 			key := strings.TrimPrefix(g.key(t, "default", access.Import, access.Export), "Bearer ")
 			text := map[string]string{"key": key, "bad": wrong(key), "empty": ""}
 			ev := sample(t, tt.route)
-			for name, value := range tt.header {
-				ev.Headers[name] = value
-			}
+			maps.Copy(ev.Headers, tt.header)
 			if tt.cookie != "" {
 				ev.Cookies = []string{"theme=dark", "__Host-sluice_session=" + text[tt.cookie]}
 			}

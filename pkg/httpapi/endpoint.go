@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -150,9 +151,7 @@ func (l *logEntry) write(w http.ResponseWriter, out response) {
 	if len(out.raw) > 0 {
 		header.Set("Content-Type", "application/json")
 	}
-	for name, values := range out.header {
-		header[name] = values
-	}
+	maps.Copy(header, out.header)
 	if out.status != http.StatusNoContent && out.status != http.StatusNotModified {
 		header.Set("Content-Length", strconv.Itoa(len(out.raw)))
 	}

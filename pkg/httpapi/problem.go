@@ -88,12 +88,10 @@ var kinds = map[record.Kind]apiError{
 // asAPIError returns the response to an error. An unknown error is a fault of
 // the service: 500, without its cause.
 func asAPIError(err error) *apiError {
-	var known *apiError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
 	}
-	var re *record.Error
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*record.Error](err); ok {
 		if e, ok := kinds[re.Kind]; ok {
 			e.detail, e.fields, e.cause = re.Detail, re.Fields, re.Err
 			if len(re.Fields) > 0 {

@@ -21,7 +21,7 @@ type Route struct {
 	Scope  access.Scope // that an API key must have
 
 	action action
-	needs  func(Stores) bool // reports whether the stores that the action uses are there
+	needs  func(Stores) bool // reports whether the stores that the action uses are there; nil if it uses none
 }
 
 // Keys returns API Gateway's names of the route, such as "GET /entity". A GET
@@ -55,17 +55,14 @@ func (r Route) check(stores Stores, opts Options) error {
 		return fmt.Errorf("httpapi: the route %s declares no scope", r.Name)
 	case r.Scope != access.Public && opts.Access == nil && !opts.AccessOff:
 		return fmt.Errorf("httpapi: the route %s needs API keys, but there is no table of keys", r.Name)
-	case !r.needs(stores):
+	case r.needs != nil && !r.needs(stores):
 		return fmt.Errorf("httpapi: the route %s lacks a store", r.Name)
 	}
 	return nil
 }
 
 // defaultRoute takes the requests that no other route matches.
-var defaultRoute = Route{
-	Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public,
-	needs: func(Stores) bool { return true },
-}
+var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public}
 
 // Routes returns the route table: the routes that template.yaml deploys.
 func Routes() []Route {

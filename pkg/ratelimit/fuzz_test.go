@@ -146,7 +146,7 @@ func fieldList(t *testing.T, h http.Header, name string) (items []fieldItem) {
 	if len(h[name]) != 1 {
 		t.Fatalf("%s: %q", name, h[name])
 	}
-	for _, member := range strings.Split(h[name][0], ", ") {
+	for member := range strings.SplitSeq(h[name][0], ", ") {
 		m := fieldMember.FindStringSubmatch(member)
 		if m == nil {
 			t.Fatalf("%s: %q is no string with integer parameters", name, member)

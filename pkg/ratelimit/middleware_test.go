@@ -242,7 +242,7 @@ func exchange(t *testing.T, server *httptest.Server, raw string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close()               //nolint:errcheck // read to its end
 	io.WriteString(conn, raw)        //nolint:errcheck // the response shows it
 	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // the response shows it
 	response, err := io.ReadAll(conn)

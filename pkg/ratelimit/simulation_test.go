@@ -602,7 +602,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, err
 	}
 	if !connected {
-		sleep(ctx, between(c.rng, 1, time.Millisecond))
+		sleep(ctx, between(c.rng, 1, time.Millisecond)) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.connectionsRefused, errConnection)
 	}
 	if c.rng.Float64() < w.faults.loseBefore {
@@ -610,7 +610,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done() // silence
 			return lost(&w.tally.lostBefore, ctx.Err())
 		}
-		sleep(ctx, there)
+		sleep(ctx, there) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.lostBefore, errBroken)
 	}
 	sent := time.Now()
@@ -625,7 +625,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, ctx.Err()
 	}
 	if c.rng.Float64() < w.faults.fail {
-		sleep(ctx, back)
+		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.failed, errInternal)
 	}
 	w.mu.Lock()
@@ -639,7 +639,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done()
 			return lost(&w.tally.lostAfter, ctx.Err())
 		}
-		sleep(ctx, back)
+		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
 		return lost(&w.tally.lostAfter, errBroken)
 	}
 	if err := sleep(ctx, back); err != nil {

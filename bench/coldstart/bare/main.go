@@ -24,7 +24,7 @@ func main() {
 		log.Fatal(err)
 	}
 	client := dynamodb.NewFromConfig(sdk)
-	calls, _ := strconv.Atoi(os.Getenv("CALLS")) //nolint:errcheck // none by default
+	calls, _ := strconv.Atoi(os.Getenv("CALLS"))
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {

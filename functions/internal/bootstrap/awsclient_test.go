@@ -82,17 +82,17 @@ func TestClosedByPeer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer listener.Close()
+			defer listener.Close() //nolint:errcheck // a test of its state
 			client, err := net.Dial("tcp", listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer client.Close()
+			defer client.Close() //nolint:errcheck // a test of its state
 			server, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer server.Close()
+			defer server.Close() //nolint:errcheck // a test of its state
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,6 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -28,6 +27,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"sluice/internal/test/child"
 )
 
 // patience bounds each wait for something on a page.
@@ -44,15 +45,11 @@ type Browser struct {
 // it skips the test, or fails it where CI is set.
 func Start(t *testing.T) *Browser {
 	t.Helper()
-	program, axe, err := find()
-	if err != nil {
-		const help = "A browser test lacks something, SO IT DID NOT RUN: %v.\n" +
-			"Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
-		if os.Getenv("CI") != "" {
-			t.Fatalf(help, err)
-		}
-		t.Skipf(help, err)
-	}
+	const help = "Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
+	program, err := findChromium()
+	child.Require(t, err, help)
+	axe, err := os.ReadFile(child.Cached(t, "axe-core/axe.min.js"))
+	child.Require(t, err, help)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program),
 		chromedp.Flag("disable-dev-shm-usage", true),
@@ -71,28 +68,16 @@ func Start(t *testing.T) *Browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return &Browser{ctx: ctx, axe: axe}
+	return &Browser{ctx: ctx, axe: string(axe)}
 }
 
-// find looks for Chromium and reads axe-core.
-func find() (program, axe string, err error) {
+func findChromium() (path string, err error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if program, err = exec.LookPath(name); err == nil {
-			break
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
 		}
 	}
-	if program == "" {
-		return "", "", errors.New("chromium is not installed")
-	}
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("find the module: %w", err)
-	}
-	b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), ".cache", "axe-core", "axe.min.js"))
-	if err != nil {
-		return "", "", fmt.Errorf("axe-core: %w", err)
-	}
-	return program, string(b), nil
+	return "", err
 }
 
 // Tab is a tab of a Browser. It must be used by one goroutine.
@@ -250,11 +235,11 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// schemes are the colour schemes that Audit looks at.
+// schemes are the color schemes that Audit looks at.
 var schemes = []string{"light", "dark"}
 
 // Audit fails the test if axe-core finds a barrier on the page as it is now, in
-// light or dark colours, or if the page is wider than the window. If the
+// light or dark colors, or if the page is wider than the window. If the
 // environment variable SCREENSHOTS names a directory, it draws the page there
 // as NAME-light.png and NAME-dark.png.
 func (tab *Tab) Audit(name string) {
@@ -333,11 +318,10 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 			named = path
 		}
 	}
-	// A listener must not wait for the browser that calls it, and the page may
-	// have gone on.
+	// A listener must not wait for the browser that calls it.
 	a, ok := tab.answers[named]
 	if !ok {
-		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck
+		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the page may have gone on
 		return
 	}
 	body, err := json.Marshal(a.Body)
@@ -348,7 +332,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	for name, value := range a.Header {
 		headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
 	}
-	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck
+	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the page may have gone on
 }
 
 // DownloadInto lets the tab download files into a directory and returns a

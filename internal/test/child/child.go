@@ -1,49 +1,44 @@
-// Package child runs programs of others as servers for tests: on a port that no
-// other test takes, and no longer than the test process lives.
+// Package child runs programs as child processes of tests: it finds them, starts
+// them, waits until they are ready, and ends them.
 package child
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync"
+	"time"
 )
 
-// script runs a program, its arguments, until its standard input ends. The
-// other end of that is a pipe that only the test process holds, so the program
-// ends with that process, however that ends.
-const script = `
-exec 3<&0
-"$@" </dev/null 3<&- &
-program=$!
-{ cat <&3; kill -9 "$program"; } >/dev/null 2>&1 &
-exec 3<&-
-wait "$program"
-`
+// ErrExited says that a process has ended.
+var ErrExited = errors.New("the process has exited")
 
 // Process is a running program. Its methods may be called by several goroutines.
 type Process struct {
-	stdin  io.Closer
-	log    tail
-	exited chan struct{}
-	err    error
+	cmd    *exec.Cmd
+	kill   func()
+	log    lockedBuffer
+	exited chan struct{} // closed when the program has ended
+	err    error         // of cmd.Wait; may be read once exited is closed
 }
 
-// Start runs a program. It needs sh.
-func Start(program string, args ...string) (*Process, error) {
-	cmd := exec.Command("sh", append([]string{"-c", script, filepath.Base(program), program}, args...)...)
-	p := &Process{exited: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+// Start starts cmd and collects what it prints. If cmd.Stdout is set, that
+// writer gets everything, too.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, exited: make(chan struct{})}
+	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // it may have ended
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.log
+	} else {
+		cmd.Stdout = io.MultiWriter(&p.log, cmd.Stdout)
 	}
-	p.stdin = stdin
+	cmd.Stderr = cmd.Stdout
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -54,87 +49,114 @@ func Start(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Exited is closed when the program has ended.
+// tied runs a program, its arguments, until its standard input ends. The other
+// end of that is a pipe that only the test process holds, so the program ends
+// with that process, however that ends.
+const tied = `
+exec 3<&0
+"$@" </dev/null 3<&- &
+program=$!
+{ cat <&3; kill -9 "$program"; } >/dev/null 2>&1 &
+exec 3<&-
+wait "$program"
+`
+
+// StartTied starts a program that ends with the test process, even if that is
+// killed. It needs sh, whose process PID returns.
+func StartTied(program string, args ...string) (*Process, error) {
+	cmd := exec.Command("sh", append([]string{"-c", tied, filepath.Base(program), program}, args...)...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p, err := Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p.kill = func() { stdin.Close() } //nolint:errcheck // it may have been closed
+	return p, nil
+}
+
+// Ready waits until the program is ready, which it is when ready returns nil. It
+// calls ready again and again until then. It fails with ErrExited if the program
+// has ended, or after timeout.
+func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%w: %w; it printed:\n%s", ErrExited, p.err, p.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("not ready within %v: %w; it printed:\n%s", timeout, err, p.Log())
+		case <-again.C:
+		}
+	}
+}
+
+// printTimeout is how long a program may take to print what a test waits for.
+const printTimeout = time.Minute
+
+// ReadyText waits as Ready does until the program has printed text that matches
+// the pattern, and returns the submatch.
+func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch string, err error) {
+	expression := regexp.MustCompile(pattern)
+	err = p.Ready(ctx, printTimeout, func(context.Context) error {
+		match := expression.FindStringSubmatch(p.Log())
+		if match == nil {
+			return fmt.Errorf("it has not printed %s", pattern)
+		}
+		submatch = match[1]
+		return nil
+	})
+	return submatch, err
+}
+
+// PID returns the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Exited returns a channel that is closed when the program has ended and Log
+// holds all that it printed.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err is why the program ended, once it has.
-func (p *Process) Err() error { return p.err }
+// Wait waits until the program has ended and returns the error of exec.Cmd.Wait.
+func (p *Process) Wait() error {
+	<-p.exited
+	return p.err
+}
 
-// Log is the end of what the program has printed.
-func (p *Process) Log() string { return p.log.String() }
-
-// Stop ends the program as a crash would. When it returns, the program is gone.
-func (p *Process) Stop() {
-	_ = p.stdin.Close() // it is enough that it is closed
+// Kill ends the program as a crash would. When it returns, the program is gone.
+func (p *Process) Kill() {
+	p.kill()
 	<-p.exited
 }
 
-// tail keeps the end of what is written to it.
-type tail struct {
+// Log returns what the program has printed so far.
+func (p *Process) Log() string { return p.log.String() }
+
+// lockedBuffer is a bytes.Buffer that is safe for concurrent use.
+type lockedBuffer struct {
 	mu sync.Mutex
-	b  []byte
+	b  bytes.Buffer
 }
 
-const tailBytes = 16 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if n := len(t.b) - tailBytes; n > 0 {
-		t.b = append(t.b[:0], t.b[n:]...)
-	}
-	return len(p), nil
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
-}
-
-// Port finds a free port. It is below those that operating systems give to
-// outgoing connections: one of these could take it while the program starts or
-// is stopped. The port above it stays open until the reservation is closed, so
-// that another test process that draws the same port draws again instead of
-// talking to this program.
-func Port() (port int, reservation io.Closer, err error) {
-	const low, high, tries = 20000, 30000, 100
-	var last error
-	for range tries {
-		port := low + 2*rand.IntN((high-low)/2)
-		reservation, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err != nil {
-			last = err
-			continue
-		}
-		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // every address: some programs listen there
-		if err != nil {
-			last = err
-			_ = reservation.Close()
-			continue
-		}
-		_ = probe.Close()
-		return port, reservation, nil
-	}
-	return 0, nil, fmt.Errorf("no free port found: %w", last)
-}
-
-// ModuleRoot is the directory of go.mod. Tests run in the directory of their
-// package.
-func ModuleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod in the working directory or above it")
-		}
-		dir = parent
-	}
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -1,6 +1,7 @@
 package cloudwatch_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,7 @@ func alarm(expression string, changes map[string]any) map[string]any {
 		"Metrics":            []any{map[string]any{"Id": "result", "Expression": expression}, query("e", errorsMetric), query("c", countMetric)},
 		"ComparisonOperator": "GreaterThanThreshold", "Threshold": "1", "EvaluationPeriods": 1.0, "TreatMissingData": "missing",
 	}
-	for name, v := range changes {
-		properties[name] = v
-	}
+	maps.Copy(properties, changes)
 	return properties
 }
 

@@ -1,7 +1,6 @@
 package dynamolocal_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 )
 
@@ -132,7 +132,7 @@ func TestStopAndRestart(t *testing.T) {
 		t.Error("a stopped engine answers")
 	}
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(e.Endpoint, "http://")); err == nil {
-		conn.Close()
+		conn.Close() //nolint:errcheck // unused
 		t.Error("something listens on the port of a stopped engine")
 	}
 
@@ -160,37 +160,28 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	t.Parallel()
 	dynamolocal.Endpoint(t) // skips where there is none
 
-	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
-	child.Env = append(os.Environ(), childVariable+"=1")
-	out, err := child.StdoutPipe()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	process, err := child.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
+	t.Cleanup(process.Kill)
+	address, err := process.ReadyText(t.Context(), `endpoint http://(\S+)\n`)
+	if err != nil {
 		t.Fatal(err)
-	}
-	var address string
-	for lines := bufio.NewScanner(out); address == "" && lines.Scan(); {
-		address, _ = strings.CutPrefix(lines.Text(), "endpoint http://")
-		if address == lines.Text() {
-			address = ""
-		}
-	}
-	if address == "" {
-		t.Fatalf("the process named no endpoint: %v", child.Wait())
 	}
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // only read
 
-	if err := child.Process.Kill(); err != nil {
+	process.Kill()
+	// The engine never speaks first, so that the read ends only with it.
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	child.Wait() // killed, as just said
-	// The engine never speaks first, so that the read ends only with it.
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the engine still holds its connection: %v", err)
 	}
@@ -203,9 +194,9 @@ func TestMissingEngineSkipsButFailsInCI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			child := exec.Command(os.Args[0], "-test.run=^TestEngineIsShared$", "-test.v")
-			child.Env = append(os.Environ(), "CI="+c.ci, "DYNAMODB_LOCAL="+t.TempDir())
-			out, _ := child.CombinedOutput() // the exit code says no more than the output
+			cmd := exec.Command(os.Args[0], "-test.run=^TestEngineIsShared$", "-test.v")
+			cmd.Env = append(os.Environ(), "CI="+c.ci, "DYNAMODB_LOCAL="+t.TempDir())
+			out, _ := cmd.CombinedOutput() // the exit code says no more than the output
 			if !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "make dynamodb-local") {
 				t.Errorf("got %s\nwant %s and the command that helps", out, c.want)
 			}

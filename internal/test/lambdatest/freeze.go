@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
+
+	"sluice/internal/test/child"
 )
 
 // Freeze stops the process as Lambda freezes an instance between invocations:
@@ -21,32 +22,29 @@ func (i *Instance) Freeze(ctx context.Context) error {
 	select {
 	case i.freezes <- result:
 		return <-result
-	case <-i.exited:
-		return fmt.Errorf("%w: %s", ErrExited, i.Log())
+	case <-i.Exited():
+		return fmt.Errorf("%w: %s", child.ErrExited, i.Log())
 	case <-ctx.Done():
 		return fmt.Errorf("the function does not poll for an event: %w: %s", ctx.Err(), i.Log())
 	}
 }
 
-// stopProcess sends SIGSTOP to a process and waits until it has stopped.
-func stopProcess(p *os.Process) error {
-	if err := p.Signal(syscall.SIGSTOP); err != nil {
+// suspend sends SIGSTOP to the process and waits until it has stopped.
+func (i *Instance) suspend() error {
+	if err := i.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	for {
 		var status syscall.WaitStatus
-		_, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil)
+		_, err := syscall.Wait4(i.PID(), &status, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return fmt.Errorf("wait for SIGSTOP: %w", err)
 		case !status.Stopped():
-			return ErrExited
+			return child.ErrExited
 		default:
 			return nil
 		}
 	}
 }
-
-// continueProcess undoes stopProcess.
-func continueProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -4,7 +4,6 @@
 package lambdatest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,10 +37,7 @@ const Timeout = 10 * time.Second
 // linked anew.
 func Build(t testing.TB, function string) string {
 	t.Helper()
-	root, err := child.ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := child.ModuleRoot(t)
 	path := filepath.Join(root, "bin", "functions", function)
 	building.Lock()
 	defer building.Unlock()
@@ -65,15 +62,13 @@ func Compile(t testing.TB, dir, pkg, goarch, path string) {
 
 // Instance is a running function instance.
 type Instance struct {
+	*child.Process
 	mu      sync.Mutex // one event at a time
-	process *os.Process
 	events  chan invocation
 	answers chan answer
 	freezes chan chan error // see Freeze
 	polled  chan struct{}   // closed when the process first asks for an event
-	exited  chan struct{}
-	stop    func()
-	log     lockedBuffer
+	api     *httptest.Server
 }
 
 type invocation struct {
@@ -100,34 +95,28 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 // Run starts a binary with the environment env ("NAME=value") and nothing else
 // of this process's own but credentials of no worth.
 func Run(binary string, env ...string) (*Instance, error) {
-	i := &Instance{events: make(chan invocation), answers: make(chan answer), freezes: make(chan chan error), polled: make(chan struct{}), exited: make(chan struct{})}
-	api := httptest.NewServer(i.runtimeAPI())
+	i := &Instance{events: make(chan invocation), answers: make(chan answer), freezes: make(chan chan error), polled: make(chan struct{})}
+	i.api = httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
-		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(api.URL, "http://"),
+		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(i.api.URL, "http://"),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
 	}, env...)
-	log := io.MultiWriter(&i.log, secrettest.Writer("a function's log"))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		api.Close()
+	cmd.Stdout = secrettest.Writer("a function's log")
+	var err error
+	if i.Process, err = child.Start(cmd); err != nil {
+		i.api.Close()
 		return nil, err
-	}
-	i.process = cmd.Process
-	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed at the end
-		close(i.exited)
-	}()
-	i.stop = func() {
-		i.Kill()
-		api.CloseClientConnections()
-		api.Close()
 	}
 	return i, nil
 }
 
-// Stop kills the process.
-func (i *Instance) Stop() { i.stop() }
+// Stop kills the process and closes its Runtime API.
+func (i *Instance) Stop() {
+	i.Kill()
+	i.api.CloseClientConnections()
+	i.api.Close()
+}
 
 // runtimeAPI is the part of the Lambda Runtime API (version 2018-06-01) that
 // a function uses.
@@ -143,13 +132,13 @@ func (i *Instance) runtimeAPI() http.Handler {
 			case result := <-i.freezes:
 				var err error
 				if !frozen {
-					err = stopProcess(i.process)
+					err = i.suspend()
 					frozen = err == nil
 				}
 				result <- err
 			case ev := <-i.events:
 				if frozen {
-					continueProcess(i.process) //nolint:errcheck // it may have been killed
+					i.Signal(syscall.SIGCONT) //nolint:errcheck // it may have been killed
 				}
 				invocations++
 				w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))
@@ -183,21 +172,18 @@ func (i *Instance) runtimeAPI() http.Handler {
 // ErrFailed says that the function reported an error in place of a response.
 var ErrFailed = errors.New("the function failed")
 
-// ErrExited says that the process has ended.
-var ErrExited = errors.New("the function has exited")
-
-// Ready waits until the init phase is over: the process asks for its first event.
+// Ready waits until the init phase is over: the process polls for its first
+// event. It fails with child.ErrExited, or when Timeout has passed.
 func (i *Instance) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	defer cancel()
-	select {
-	case <-i.polled:
-		return nil
-	case <-i.exited:
-		return fmt.Errorf("%w: %s", ErrExited, i.Log())
-	case <-ctx.Done():
-		return fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
-	}
+	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
+		select {
+		case <-i.polled:
+			return nil
+		case <-i.Exited():
+		case <-ctx.Done():
+		}
+		return errors.New("the function does not poll for an event")
+	})
 }
 
 // Invoke hands the event of a request to the instance and waits for its
@@ -211,7 +197,7 @@ func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 }
 
 // Handle hands any event to the instance, which has that long for it, and waits
-// for its response. It fails with ErrFailed, with ErrExited, or when the
+// for its response. It fails with ErrFailed, with child.ErrExited, or when the
 // function exceeds its timeout.
 func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (response []byte, err error) {
 	payload, err := json.Marshal(ev)
@@ -224,8 +210,8 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	defer cancel()
 	select {
 	case i.events <- invocation{payload: payload, timeout: timeout}:
-	case <-i.exited:
-		return nil, fmt.Errorf("%w: %s", ErrExited, i.Log())
+	case <-i.Exited():
+		return nil, fmt.Errorf("%w: %s", child.ErrExited, i.Log())
 	case <-ctx.Done():
 		return nil, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
 	}
@@ -235,24 +221,17 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 			return nil, fmt.Errorf("%w: %s", ErrFailed, a.body)
 		}
 		return a.body, nil
-	case <-i.exited:
-		return nil, fmt.Errorf("%w: %s", ErrExited, i.Log())
+	case <-i.Exited():
+		return nil, fmt.Errorf("%w: %s", child.ErrExited, i.Log())
 	case <-ctx.Done():
 		return nil, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
 	}
 }
 
-// Kill ends the process at once, as Lambda does when a function has used up its
-// time or its memory (SIGKILL), and waits for its end.
-func (i *Instance) Kill() {
-	i.process.Kill() //nolint:errcheck // it may have ended
-	<-i.exited
-}
-
 // PeakMemory is the most memory in bytes that the process has had in use so far,
 // while it runs. It needs Linux.
 func (i *Instance) PeakMemory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.PID()))
 	if err != nil {
 		return 0, err
 	}
@@ -263,9 +242,6 @@ func (i *Instance) PeakMemory() (int64, error) {
 	}
 	return kilobytes << 10, nil
 }
-
-// Log is what the process has written so far.
-func (i *Instance) Log() string { return i.log.String() }
 
 // Event is the event of a request as API Gateway would send it. target is the
 // path with its query; body, if not empty, is sent as JSON.
@@ -283,22 +259,4 @@ func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest
 		ev.Headers["content-type"] = "application/json"
 	}
 	return ev
-}
-
-// lockedBuffer is a bytes.Buffer for one writer and other readers.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -2,7 +2,10 @@ package repository_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
+	"sluice/internal/test/child"
+	"sluice/pkg/httpapi"
 )
 
 func read(t *testing.T, path string) string {
@@ -51,7 +56,7 @@ func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(read(t, "docs/deploy.md"), "\n## Parameters\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	for _, line := range strings.Split(table, "\n") {
+	for line := range strings.SplitSeq(table, "\n") {
 		if cells := strings.Split(line, "|"); len(cells) > 1 {
 			for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cells[1], -1) {
 				rows = append(rows, m[1])
@@ -79,5 +84,96 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 		if !slices.ContainsFunc(variables, func(m []string) bool { return m[1] == name }) {
 			t.Errorf("no function has the variable %s", name)
 		}
+	}
+}
+
+// docs/configuration.md lists the environment variables that the code reads or the
+// template sets, and no others.
+func TestDocsListEveryEnvironmentVariable(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	collect := func(source, pattern string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(source, -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, path := range tracked(t) {
+		if product := strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "test/") && !strings.HasPrefix(path, "bench/"); product {
+			source := read(t, path)
+			collect(source, `"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"`)
+			collect(source, `[gG]etenv\("([A-Z0-9_]+)"\)`)
+		}
+	}
+	collect(string(sluice.Template), `(?m)^ +([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+): `)
+	for _, table := range parse(t) {
+		used[table.EnvVar()] = true
+	}
+	var rows []string
+	for line := range strings.SplitSeq(read(t, "docs/configuration.md"), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 1 {
+			for _, m := range regexp.MustCompile("`([A-Z0-9_]+)`").FindAllStringSubmatch(cells[1], -1) {
+				rows = append(rows, m[1])
+			}
+		}
+	}
+	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
+}
+
+// README's tree names every file and folder of the root, and of each folder that it
+// opens every folder; and all that it names is there.
+func TestReadmeShowsTheTree(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")
+	var tree []string
+	for _, m := range regexp.MustCompile(`(?m)^(\S+)  +\S`).FindAllStringSubmatch(section, -1) {
+		tree = append(tree, m[1])
+	}
+	opened := map[string]bool{"": true} // folders whose folders the tree names
+	for _, name := range tree {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+		for dir, _ := path.Split(strings.TrimSuffix(name, "/")); dir != ""; dir, _ = path.Split(strings.TrimSuffix(dir, "/")) {
+			opened[dir] = opened[dir] || !slices.Contains(tree, dir)
+		}
+	}
+	for _, file := range tracked(t) {
+		dir := ""
+		for name := range strings.SplitAfterSeq(file, "/") {
+			if opened[dir] && (dir == "" || strings.HasSuffix(name, "/")) && !opened[dir+name] && !slices.Contains(tree, dir+name) {
+				t.Errorf("README's tree lacks %s", dir+name)
+			}
+			dir += name
+		}
+	}
+}
+
+// README's table of routes names every route.
+func TestReadmeNamesEveryRoute(t *testing.T) {
+	t.Parallel()
+	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Routes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, r := range httpapi.Routes() {
+		if !strings.HasPrefix(r.Path, "/dashboard/") && r.Method != "" && r.Path != "/" && !strings.Contains(section, "`"+r.Keys()[0]+"`") {
+			t.Errorf("README lacks %s", r.Keys()[0])
+		}
+	}
+}
+
+// tracked returns the paths of the files in the repository.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files").Output()
+	child.Require(t, err, "Run the tests in a clone of the repository.")
+	return strings.Fields(string(out))
+}
+
+// The newest version in CHANGELOG.md is that of sluice --version.
+func TestTheChangelogNamesTheVersion(t *testing.T) {
+	t.Parallel()
+	version := regexp.MustCompile(`(?m)^var version = "(.*)"$`).FindStringSubmatch(read(t, "cmd/sluice/main.go"))
+	newest := regexp.MustCompile(`(?m)^## (\d\S*)`).FindStringSubmatch(read(t, "CHANGELOG.md"))
+	if version == nil || newest == nil || version[1] != newest[1] {
+		t.Errorf("the program's version is %q, the changelog's is %q", version, newest)
 	}
 }

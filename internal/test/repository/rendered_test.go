@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
+	"sluice/internal/test/child"
 	"sluice/internal/test/templatetest"
 	"sluice/pkg/template"
 )
@@ -61,13 +62,8 @@ func (r rendered) ofType(typ string) map[string]resource {
 func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	interpreter := ".cache/" + venv + "/bin/python"
-	if _, err := os.Stat(interpreter); err != nil {
-		const help = "%v, SO THIS TEST DID NOT RUN.\nRun: make %s"
-		if os.Getenv("CI") != "" {
-			t.Fatalf(help, err, target)
-		}
-		t.Skipf(help, err, target)
-	}
+	_, err := os.Stat(interpreter)
+	child.Require(t, err, "Run: make "+target)
 	cmd := exec.CommandContext(t.Context(), interpreter, args...)
 	var out, diagnostics bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &diagnostics

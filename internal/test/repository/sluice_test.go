@@ -211,7 +211,7 @@ func TestOnlyTheExportWorkerLinksTheWorker(t *testing.T) {
 // Who imports whom: mains import everything below, stores import their parent,
 // and the domain imports nothing but the standard library and package record.
 func TestImportsPointDownwards(t *testing.T) {
-	for _, line := range strings.Split(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
 		from, to, _ := strings.Cut(line, ">")
 		if !mayImport(from, to) {
 			t.Errorf("%s imports %s", from, to)

@@ -10,12 +10,10 @@ package s3local
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +32,7 @@ const (
 	SecretAccessKey = "test"
 )
 
-// startTimeout is how long a server may take until it answers. It takes a
+// startTimeout is how long a server may take until it is ready. It takes a
 // fraction of a second.
 const startTimeout = 30 * time.Second
 
@@ -47,58 +45,47 @@ type Server struct {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	program := locate(t)
-	var errs []error
-	for range 5 {
-		port, reservation, err := child.Port()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := start(t, program, port)
-		if err == nil {
-			t.Cleanup(func() { _ = reservation.Close() })
-			return s
-		}
-		_ = reservation.Close()
-		errs = append(errs, err) // perhaps something else took the port meanwhile
+	var p *child.Process
+	var s *Server
+	reservation, err := child.OnFreePort(func(port int) (err error) {
+		s = &Server{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port)}
+		p, err = s.run(t, program)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("start versitygw: %v", err)
 	}
-	t.Fatalf("start versitygw: %v", errors.Join(errs...))
-	return nil
+	t.Cleanup(func() {
+		p.Kill()
+		reservation.Close() //nolint:errcheck // nothing was sent
+	})
+	return s
 }
 
-// start starts a server on a port and waits until it answers.
-func start(t testing.TB, program string, port int) (*Server, error) {
+// run starts the program and waits until it lists its buckets.
+func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
+	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"buckets", "metadata"} { // not every file system keeps metadata with its files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
 	}
-	address := "127.0.0.1:" + strconv.Itoa(port)
-	p, err := child.Start(program, "--access", AccessKeyID, "--secret", SecretAccessKey, "--region", Region, "--port", address, "--quiet",
+	p, err := child.StartTied(program, "--access", AccessKeyID, "--secret", SecretAccessKey, "--region", Region,
+		"--port", strings.TrimPrefix(s.Endpoint, "http://"), "--quiet",
 		"posix", "--sidecar", filepath.Join(dir, "metadata"), filepath.Join(dir, "buckets"))
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(p.Stop)
-	s := &Server{Endpoint: "http://" + address}
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
 	client := s.Client(func(o *s3.Options) { o.Retryer = aws.NopRetryer{} })
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
+	err = p.Ready(t.Context(), startTimeout, func(ctx context.Context) error {
 		_, err := client.ListBuckets(ctx, &s3.ListBucketsInput{})
-		if err == nil {
-			return s, nil
-		}
-		select {
-		case <-p.Exited():
-			return nil, fmt.Errorf("it ended: %w\n%s", p.Err(), p.Log())
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no answer within %v: %w\n%s", startTimeout, err, p.Log())
-		case <-again.C:
-		}
+		return err
+	})
+	if err != nil {
+		p.Kill()
 	}
+	return p, err
 }
 
 // Client is a client of the server. It has the defaults of the SDK, changed by
@@ -147,18 +134,9 @@ func locate(t testing.TB) string {
 	t.Helper()
 	program := os.Getenv("VERSITYGW")
 	if program == "" {
-		root, err := child.ModuleRoot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		program = filepath.Join(root, ".cache", "versitygw", "versitygw")
+		program = child.Cached(t, "versitygw/versitygw")
 	}
-	if _, err := os.Stat(program); err != nil {
-		const help = "Versity S3 Gateway is missing, SO THIS TEST DID NOT RUN: %v.\nRun: make versitygw"
-		if os.Getenv("CI") != "" {
-			t.Fatalf(help, err)
-		}
-		t.Skipf(help, err)
-	}
+	_, err := os.Stat(program)
+	child.Require(t, err, "Run: make versitygw")
 	return program
 }

@@ -21,7 +21,7 @@ func Walk(t *testing.T, s entity.Store) {
 	var entities []entity.Entity
 	for i := range WalkCount {
 		h := fnv.New64a()
-		fmt.Fprintf(h, "entity %d", i) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(h, "entity %d", i)
 		n := h.Sum64()
 		e := plain(fmt.Sprintf("%x", n))
 		e.Type = fmt.Sprintf("type-%d", n>>24%10)

@@ -13,7 +13,7 @@ import (
 
 func openDB(t *testing.T) *bbolt.DB {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // The layout of a database must not change unnoticed: files of earlier builds are
 // opened by later ones.
 func TestADatabaseOfAnEarlierBuildShowsItsEvents(t *testing.T) {
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func manyEvents() []event.Event {
 	events := make([]event.Event, WalkCount)
 	for i := range events {
 		h := fnv.New64a()
-		fmt.Fprintf(h, "event %d", i) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(h, "event %d", i)
 		n := h.Sum64()
 		e := plain(fmt.Sprintf("evt-%016x", n), later(time.Duration(n>>8%3_600)*time.Second))
 		e.EntityID = event.OptionalID(fmt.Sprintf("entity-%d", n>>24%25))

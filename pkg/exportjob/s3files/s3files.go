@@ -140,8 +140,7 @@ func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
 // errorOf returns err with ErrUpload if it means that the upload is not what the
 // job remembers of it.
 func errorOf(op string, err error) error {
-	var apiError smithy.APIError
-	if errors.As(err, &apiError) {
+	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {
 		case "NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall":
 			return fmt.Errorf("%s: %w: %w", op, exportjob.ErrUpload, err)

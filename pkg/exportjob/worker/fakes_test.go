@@ -106,7 +106,7 @@ func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n 
 	return w
 }
 
-// insert adds record number i, with an attribute of the name. Neighbours of all
+// insert adds record number i, with an attribute of the name. Neighbors of all
 // numbers stand apart in the order of records, and some events occur at once.
 func (w *world) insert(resource exportjob.Resource, i int, at record.Time, name string) {
 	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))

@@ -52,7 +52,7 @@ func resets(w http.ResponseWriter, _ *http.Request) {
 		panic(err)
 	}
 	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // then it is a dropped response
-	conn.Close()
+	conn.Close()                     //nolint:errcheck // that is the fault
 }
 
 // cutsShort closes the connection in the middle of its response.

@@ -1,0 +1,102 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Require skips the test if err, which says that a program is missing, is not
+// nil; where the environment variable CI is set it fails the test. help says how
+// to install the program.
+func Require(t testing.TB, err error, help string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%v\n%s", err, help)
+	}
+	t.Skipf("%v, SO THIS TEST DID NOT RUN.\n%s", err, help)
+}
+
+// Cached returns the path of something that the Makefile fetches into .cache.
+func Cached(t testing.TB, path string) string {
+	t.Helper()
+	return filepath.Join(ModuleRoot(t), ".cache", path)
+}
+
+// ModuleRoot returns the directory of go.mod. Tests run in the directory of
+// their package.
+func ModuleRoot(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod in the working directory or above it")
+		}
+		dir = parent
+	}
+}
+
+// OnFreePort calls start with a free port. If start fails with ErrExited, another
+// program may have taken the port meanwhile, and OnFreePort tries again with
+// another port, up to five times. The reservation keeps other test processes
+// from using the port until it is closed.
+func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
+	var errs []error
+	for range 5 {
+		port, reservation, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		err = start(port)
+		if err == nil {
+			return reservation, nil
+		}
+		reservation.Close() //nolint:errcheck // nothing was sent
+		if errs = append(errs, err); !errors.Is(err, ErrExited) {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// freePort finds a free port. It is below those that operating systems give to
+// outgoing connections: one of these could take it while the program starts or
+// is stopped. The port above it stays open until the reservation is closed, so
+// that another test process that draws the same port draws again instead of
+// talking to this program.
+func freePort() (port int, reservation io.Closer, err error) {
+	const low, high, tries = 20000, 30000, 100
+	var last error
+	for range tries {
+		port := low + 2*rand.IntN((high-low)/2)
+		reservation, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
+		if err != nil {
+			last = err
+			continue
+		}
+		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // every address: some programs listen there
+		if err != nil {
+			last = err
+			_ = reservation.Close()
+			continue
+		}
+		_ = probe.Close()
+		return port, reservation, nil
+	}
+	return 0, nil, fmt.Errorf("no free port found: %w", last)
+}
