@@ -258,12 +258,12 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 			instances := d.start(t, tt.function, processes)
 			var mu sync.Mutex
 			charges, reads := make(map[ratelimit.Window]int), 0
-			proxy.Observe(func(call dynamoproxy.Call, key string) {
+			proxy.Observe(func(call dynamoproxy.Call, key map[string]string) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
 				case call.Table == d.counters:
-					charges[windowOf(t, key)]++
+					charges[windowOf(t, key["second"])]++
 				case call.Operation == "Query":
 					reads++
 				}
@@ -291,11 +291,11 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	}
 }
 
-// windowOf is the window in a counter's key.
-func windowOf(t *testing.T, key string) ratelimit.Window {
-	n, err := strconv.ParseInt(key[strings.LastIndexByte(key, '#')+1:], 10, 64)
+// windowOf is the window in the sort key of a counter's item.
+func windowOf(t *testing.T, second string) ratelimit.Window {
+	n, err := strconv.ParseInt(second, 10, 64)
 	if err != nil {
-		t.Errorf("the key %q has no window", key)
+		t.Errorf("the sort key %q is no window", second)
 	}
 	return ratelimit.Window(n)
 }

@@ -53,7 +53,7 @@ type Proxy struct {
 	usage      map[Call]Usage
 	accesses   map[Access]bool
 	fault      func(Call) Fault
-	watch      func(call Call, pk string)
+	watch      func(call Call, key map[string]string)
 	server     *http.Server // nil while refusing
 }
 
@@ -148,12 +148,12 @@ func (p *Proxy) Opened() int {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call, pk, err := p.count(r)
+	call, key, err := p.count(r)
 	if err != nil {
 		hangUp(w) // the client gave up
 		return
 	}
-	if p.throttled(call, pk) {
+	if p.throttled(call, key["pk"]) {
 		Fault{Error: Throttled}.answer(w)
 		return
 	}
@@ -175,27 +175,27 @@ func callOf(r *http.Request, body map[string]any) Call {
 }
 
 // count notes the call and asks the engine what it will consume; a local
-// engine does not mind that the signature no longer fits. It returns the value
-// of the key attribute pk too, if the call names one.
-func (p *Proxy) count(r *http.Request) (call Call, pk string, err error) {
+// engine does not mind that the signature no longer fits. It returns the item's
+// primary key too, if the call names one.
+func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		return Call{}, "", err
+		return Call{}, nil, err
 	}
-	call, pk = callOf(r, body), pkOf(body)
+	call, key = callOf(r, body), keyOf(body)
 	p.add(call, Usage{Calls: 1})
 	p.note(accesses(call.Operation, body))
 	if watch := p.watcher(); watch != nil {
-		watch(call, pk)
+		watch(call, key)
 	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
 	b, err := json.Marshal(body)
 	if err != nil {
-		return call, pk, err
+		return call, key, err
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 	r.Header.Set("Content-Length", strconv.Itoa(len(b)))
-	return call, pk, nil
+	return call, key, nil
 }
 
 // meter notes what the engine says a call consumed, and lets the answer pass
@@ -234,25 +234,34 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe has watch told of each call, with the value of the key attribute pk
+// Observe has watch told of each call, with the attributes of the primary key
 // if it names one. It may be called by several goroutines at once.
-func (p *Proxy) Observe(watch func(call Call, pk string)) {
+func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watch = watch
 }
 
-func (p *Proxy) watcher() func(Call, string) {
+func (p *Proxy) watcher() func(Call, map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.watch
 }
 
-func pkOf(body map[string]any) string {
-	key, _ := body["Key"].(map[string]any)
-	pk, _ := key["pk"].(map[string]any)
-	s, _ := pk["S"].(string)
-	return s
+// keyOf returns the text and the numbers in the primary key that a call names, by
+// attribute.
+func keyOf(body map[string]any) map[string]string {
+	key := make(map[string]string)
+	attributes, _ := body["Key"].(map[string]any)
+	for name, attribute := range attributes {
+		value, _ := attribute.(map[string]any)
+		for _, typ := range []string{"S", "N"} {
+			if text, ok := value[typ].(string); ok {
+				key[name] = text
+			}
+		}
+	}
+	return key
 }
 
 func (p *Proxy) note(accesses []Access) {
