@@ -25,7 +25,8 @@ type resourceUnits map[string]float64
 const pageUnits = 10.5
 
 // unitsOf returns what a request to each function takes at most, for records of
-// up to 1 KB and one shard of events, besides what every request takes.
+// up to 1 KB and one shard of events, besides what every request takes. A write in
+// a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -36,10 +37,10 @@ var unitsOf = map[string]resourceUnits{
 	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100},
-	"create-export-job": {"ExportJobsTable write": 1, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},
+	"create-export-job": {"ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},
 	"list-export-job":   {"ExportJobsTable/by_position read": 2 * pageUnits},
 	"get-export-job":    {"ExportJobsTable read": 1},
-	"cancel-export-job": {"ExportJobsTable read": 1, "ExportJobsTable write": 1, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 2},
+	"cancel-export-job": {"ExportJobsTable read": 1, "ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 2},
 	"usage":             {"CountersTable read": 20}, // TestUsageCostsFewReadUnits
 	"dashboard":         {"KeysTable read": 1},
 	"health":            {"EntitiesTable read": 1, "EventsTable read": 1},
