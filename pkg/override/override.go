@@ -36,17 +36,20 @@ var ErrFull = fmt.Errorf("there are %d rows already, which is the most; remove s
 
 // Row overrides the limits of the addresses in a block. Each address in the block
 // still counts by itself. If several blocks contain an address, only the row of
-// the longest prefix applies. Times are in UTC, in whole milliseconds.
+// the longest prefix applies. Times are in UTC, in whole seconds.
 type Row struct {
-	CIDR      netip.Prefix     `json:"cidr"` // without host bits; unique among the rows
-	Action    ratelimit.Action `json:"action"`
-	Records   int64            `json:"records,omitzero"`  // 1 to 1,000,000 a second; 0: the default
-	Imports   int64            `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition a second; 0: the default
-	Requests  int64            `json:"requests,omitzero"` // like Imports
-	Note      string           `json:"note,omitzero"`     // for people; at most 128 characters, may be empty
-	UpdatedAt time.Time        `json:"updated_at"`
-	ExpiresAt time.Time        `json:"expires_at,omitzero"` // from then on the row does not apply; zero: it does not expire
+	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
+	Action    Action       `json:"action"`
+	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 a second; 0: the default
+	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition a second; 0: the default
+	Requests  int64        `json:"requests,omitzero"` // like Imports
+	Note      string       `json:"note,omitzero"`     // for people; at most 128 characters, may be empty
+	UpdatedAt time.Time    `json:"updated_at"`
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // from then on the row does not apply; zero: it does not expire
 }
+
+// Action says what happens to the requests of an address.
+type Action = ratelimit.Action
 
 // New returns r as it may be stored at the time now. It returns an error if a
 // field of r is not valid.
@@ -54,9 +57,9 @@ func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
 	}
-	r.UpdatedAt = now.UTC().Truncate(time.Millisecond)
+	r.UpdatedAt = now.UTC().Truncate(time.Second)
 	if !r.ExpiresAt.IsZero() {
-		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Millisecond)
+		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Second)
 		if !r.ExpiresAt.After(r.UpdatedAt) {
 			return Row{}, errors.New("the row would have expired already")
 		}

@@ -1,10 +1,10 @@
 // Package dynamostore keeps the rows of limits in a DynamoDB table.
 //
 // The table's partition key is cidr (S), such as 192.0.2.0/24. The other
-// attributes are action and updated_at, the text of a record.Time, both S, and, if
-// they are set, records, imports and requests (N), note (S), and expires_at: the
-// time in Unix seconds with three decimals (N), by which DynamoDB removes the row
-// some time after it has expired.
+// attributes are action (S), updated_at (N, Unix seconds) and, where they are set,
+// records, imports and requests (N), note (S) and expires_at (N, Unix seconds), the
+// attribute for the table's time to live: DynamoDB removes a row some time after
+// it has expired.
 package dynamostore
 
 import (
@@ -21,7 +21,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/override"
-	"sluice/pkg/record"
 	"sluice/pkg/record/dynamorecord"
 )
 
@@ -98,23 +97,52 @@ func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
 	return nil
 }
 
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
 func toItem(r override.Row) dynamorecord.Item {
 	item := dynamorecord.Item{
 		"cidr":       dynamorecord.Text(r.CIDR.String()),
 		"action":     dynamorecord.Text(string(r.Action)),
-		"updated_at": dynamorecord.Text(record.TimeOf(r.UpdatedAt).String()),
+		"updated_at": number(r.UpdatedAt.Unix()),
 	}
 	for name, limit := range map[string]int64{"records": r.Records, "imports": r.Imports, "requests": r.Requests} {
 		if limit != 0 {
-			item[name] = &types.AttributeValueMemberN{Value: strconv.FormatInt(limit, 10)}
+			item[name] = number(limit)
 		}
 	}
 	if r.Note != "" {
 		item["note"] = dynamorecord.Text(r.Note)
 	}
 	if !r.ExpiresAt.IsZero() {
-		ms := r.ExpiresAt.UnixMilli()
-		item["expires_at"] = &types.AttributeValueMemberN{Value: fmt.Sprintf("%d.%03d", ms/1000, ms%1000)}
+		item["expires_at"] = number(r.ExpiresAt.Unix())
 	}
 	return item
+}
+
+func fromItem(item dynamorecord.Item) (r override.Row, err error) {
+	read := dynamorecord.Read(item)
+	cidr := read.Text("cidr")
+	r.Action, r.Note = override.Action(read.Text("action")), read.OptionalText("note")
+	r.UpdatedAt, r.ExpiresAt = unixTime(read.OptionalInt("updated_at")), unixTime(read.OptionalInt("expires_at"))
+	r.Records, r.Imports, r.Requests = read.OptionalInt("records"), read.OptionalInt("imports"), read.OptionalInt("requests")
+	if err = read.Err(); err == nil {
+		r.CIDR, err = netip.ParsePrefix(cidr)
+	}
+	if err == nil {
+		err = r.Validate()
+	}
+	if err != nil {
+		return override.Row{}, fmt.Errorf("row %q: %w", cidr, err)
+	}
+	return r, nil
+}
+
+// unixTime returns the time of Unix seconds, the zero Time for 0.
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
 }
