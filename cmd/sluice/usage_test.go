@@ -30,17 +30,17 @@ func usageServer(t *testing.T) (url string, asked chan string) {
 	return server.URL, asked
 }
 
-func TestLimitsOnce(t *testing.T) {
+func TestUsageOnce(t *testing.T) {
 	t.Parallel()
 	url, asked := usageServer(t)
-	out, stderr, code := run(t, sluiceCommand(t, url, "limits", "--once", "--address", "2001:db8::1"))
+	out, stderr, code := run(t, sluiceCommand(t, url, "usage", "--once", "--address", "2001:db8::1"))
 	if code != 0 || !strings.HasPrefix(out, "192.0.2.1, the last 59 seconds\n\nrecords ") || strings.Contains(out, "\x1b") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	if got := <-asked; got != "/usage?address=2001%3Adb8%3A%3A1" {
 		t.Errorf("asked for %s", got)
 	}
-	out, stderr, code = run(t, sluiceCommand(t, url, "limits", "--once", "--json"))
+	out, stderr, code = run(t, sluiceCommand(t, url, "usage", "--once", "--json"))
 	var u api.Usage
 	if err := json.Unmarshal([]byte(out), &u); err != nil || code != 0 || len(u.Seconds) != 60 {
 		t.Errorf("exit code %d, %s%s, %v", code, out, stderr, err)
@@ -51,13 +51,13 @@ func TestLimitsOnce(t *testing.T) {
 }
 
 // A terminal looks after the command as it did before, however it is stopped.
-func TestLimitsLeavesTheTerminalAsItWas(t *testing.T) {
+func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
 	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		url, asked := usageServer(t)
 		// The shell tells its process id and becomes the command.
-		cmd := exec.CommandContext(t.Context(), "script", "-qec", "echo $$; exec "+program+" limits", os.DevNull)
+		cmd := exec.CommandContext(t.Context(), "script", "-qec", "echo $$; exec "+program+" usage", os.DevNull)
 		cmd.Env = sluiceCommand(t, url).Env
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
