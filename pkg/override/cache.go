@@ -86,18 +86,18 @@ func (c *Cache) Limits(address string) ratelimit.Limits {
 // failed. It returns nil if the rows are not too old, otherwise why: ErrUnread if
 // there are none.
 func (c *Cache) Refresh(ctx context.Context) error {
-	if s, now := c.state(), c.wallClock(); within(c.maxAge*3/4, s.readAt, now) {
-		return nil
-	}
-	// A second read is needed if the first one began before the process was frozen.
+	// A read that began before the process was frozen is followed by another one.
 	for range 2 {
 		s, now := c.state(), c.wallClock()
+		if within(c.maxAge*3/4, s.readAt, now) {
+			return nil
+		}
 		if within(retryAfter, s.failedAt, now) {
 			break
 		}
 		reading := c.reads.DoChan("", func() (any, error) { return nil, c.read(context.WithoutCancel(ctx)) })
 		if within(c.maxAge, s.readAt, now) {
-			break
+			return nil
 		}
 		select {
 		case <-reading:

@@ -99,21 +99,6 @@ func (r Row) Limits() ratelimit.Limits {
 // Expired reports whether r has expired at the time now.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// CheckRoom returns ErrFull if r cannot be stored beside rows: MaxRows of them
-// have another block and have not expired at r.UpdatedAt.
-func CheckRoom(rows []Row, r Row) error {
-	others := 0
-	for _, other := range rows {
-		if other.CIDR != r.CIDR && !other.Expired(r.UpdatedAt) {
-			others++
-		}
-	}
-	if others >= MaxRows {
-		return ErrFull
-	}
-	return nil
-}
-
 // ParseCIDR parses a CIDR block, or an address as the block of only this address.
 // An IPv6 block must not be longer than ipv6Prefix, the number of leading bits
 // that tell IPv6 clients apart: it would never apply. The errors name the block
@@ -157,8 +142,9 @@ type Manager interface {
 	Store
 
 	// Put adds a row, which must be valid. It replaces the row of the same
-	// block. If CheckRoom fails, it returns ErrFull and changes nothing;
-	// concurrent calls may still exceed MaxRows by a few.
+	// block. If MaxRows other blocks have rows that have not expired at
+	// r.UpdatedAt, it returns ErrFull and changes nothing; concurrent calls may
+	// exceed MaxRows by a few.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block

@@ -67,15 +67,20 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 		if err != nil {
 			return err
 		}
-		if err := override.CheckRoom(rows, r); err != nil {
-			return err
-		}
+		others := 0
 		for _, other := range rows {
-			if other.Expired(r.UpdatedAt) {
+			switch {
+			case other.CIDR == r.CIDR:
+			case !other.Expired(r.UpdatedAt):
+				others++
+			default:
 				if err := b.Delete([]byte(other.CIDR.String())); err != nil {
 					return err
 				}
 			}
+		}
+		if others >= override.MaxRows {
+			return override.ErrFull
 		}
 		return boltrecord.Put(b, r.CIDR.String(), r)
 	})

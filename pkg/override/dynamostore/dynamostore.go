@@ -66,19 +66,41 @@ func (s *Store) List(ctx context.Context) ([]override.Row, error) {
 	return rows, nil
 }
 
-// Put implements override.Manager with a List and a PutItem.
+// Put implements override.Manager with a Scan and a PutItem.
 func (s *Store) Put(ctx context.Context, r override.Row) error {
-	rows, err := s.List(ctx)
-	if err == nil {
-		err = override.CheckRoom(rows, r)
-	}
+	others, err := s.countOthers(ctx, r)
 	if err != nil {
-		return err
+		return fmt.Errorf("count limits: %w", err)
+	}
+	if others >= override.MaxRows {
+		return override.ErrFull
 	}
 	if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: toItem(r)}); err != nil {
 		return fmt.Errorf("put limits: %w", err)
 	}
 	return nil
+}
+
+// countOthers returns the number of rows of other blocks than r's that have not
+// expired at r.UpdatedAt.
+func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName:        &s.table,
+		ConsistentRead:   aws.Bool(true),
+		Select:           types.SelectCount,
+		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
+		ExpressionAttributeValues: dynamorecord.Item{
+			":cidr": dynamorecord.Text(r.CIDR.String()), ":now": number(r.UpdatedAt.Unix()),
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n += int(page.Count)
+	}
+	return n, nil
 }
 
 // Remove implements override.Manager with one DeleteItem. If the SDK retries a
