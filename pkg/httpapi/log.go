@@ -118,7 +118,7 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 		optional("charge_error", d.Degraded.Error())
 	}
 	if d.Observed {
-		optional("observed", strings.Join(d.Violated(), ","))
+		optional("would_refuse", strings.Join(d.Violated(), ","))
 	}
 	if l.limitsErr != nil {
 		optional("limits_error", l.limitsErr.Error())
