@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,9 +163,12 @@ func TestUnlimitedPassesWithoutCounters(t *testing.T) {
 }
 
 func TestUsageShowsTheLimitsInForce(t *testing.T) {
-	a := withRows(t, memstore.New(), append(rowsOf(ratelimit.Limits{Action: ratelimit.ActionObserve, Records: 500, Imports: 7}, "192.0.2.0/24"),
-		rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "198.51.100.7/32")...))
+	a := withRows(t, memstore.New(), slices.Concat(
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionObserve, Records: 500, Imports: 7}, "192.0.2.0/24"),
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionUnlimited, Requests: 9}, "192.0.2.1/32"),
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "198.51.100.7/32")))
 	for address, want := range map[string]string{
+		"192.0.2.1":    "unlimited 9 200 200 9",
 		"192.0.2.9":    "observe 7 500 7 200",
 		"198.51.100.7": "block 200 200 200 200",
 		"203.0.113.1":  "limit 200 200 200 200",
