@@ -63,7 +63,7 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	begin := time.Now()
 	i, err := lambdatest.Run(program, append([]string{
 		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint, "EXPORT_FILE_DAYS=1", "EXPORT_JOBS_BUCKET=bucket",
-		"COUNTERS_TABLE=counters", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs"}, env...)...)
+		"COUNTERS_TABLE=counters", "LIMITS_TABLE=limits", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs"}, env...)...)
 	if err != nil {
 		b.Fatal(err)
 	}

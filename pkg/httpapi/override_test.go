@@ -71,11 +71,11 @@ func TestABlockedAddressGets403OnEveryRoute(t *testing.T) {
 			ev.RequestContext.HTTP.SourceIP = address
 			resp := a.invoke(t, r.Name, ev)
 			if resp.StatusCode != http.StatusForbidden || !strings.Contains(resp.Body, `"code":"address_blocked"`) {
-				t.Errorf("%s: %d %s", r.Key(), resp.StatusCode, resp.Body)
+				t.Errorf("%s: %d %s", r.Name, resp.StatusCode, resp.Body)
 			}
 			if h := resp.Headers; h["X-RateLimit-Limit"] != "200" || h["X-RateLimit-Remaining"] != "0" || h["X-RateLimit-Reset"] == "" || h["Retry-After"] != "" ||
 				!strings.Contains(h["RateLimit"], `"requests";r=0;t=1`) {
-				t.Errorf("%s: headers %v", r.Key(), h)
+				t.Errorf("%s: headers %v", r.Name, h)
 			}
 		}
 	}
