@@ -67,7 +67,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 		rows  int
 		calls int
 		most  float64 // read units
-	}{{0, 1, 1}, {20, 1, 1}, {override.MaxRows, 1, 40}} {
+	}{{0, 1, 1}, {20, 1, 1}, {override.MaxRows, 1, 30}} {
 		for ; count < tt.rows; count++ {
 			item := dynamorecord.Item{
 				"cidr":   dynamorecord.Text(fmt.Sprintf("2001:db8:%x::/48", count)),
