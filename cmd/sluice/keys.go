@@ -39,6 +39,8 @@ requires. Only a hash of a key is stored: the key is shown once, when it is
 created.
 
 ` + o.help(),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o.addFlags(cmd)
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")

@@ -40,9 +40,11 @@ contain an address, only the one of the longest prefix applies; what it leaves o
 is the service's default.
 
 IPv6 clients are counted by their /64, or by CLIENT_IPV6_PREFIX; set that variable
-as the service has it.
+as the service has it. "sluice usage" shows what an address uses of its limits.
 
 ` + o.help(),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o.addFlags(cmd)
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")
