@@ -163,7 +163,7 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	t.Helper()
 	server := s3local.Start(t)
 	table, bucket := engine.Table(t, "ExportJobsTable"), server.Bucket(t)
-	d := deployTables(engine.Endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
+	d := deployOn(t, engine, engine.Endpoint)
 	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
 		"EXPORT_JOBS_BUCKET="+bucket, "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
 	jobs, err := jobdynamo.New(engine.Client(), table)

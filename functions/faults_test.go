@@ -200,12 +200,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// deployOn is deploy on an engine of the test's own.
-func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
-	t.Helper()
-	return deployTables(endpoint, engine.Table(t, "CountersTable"), engine.Table(t, "EntitiesTable"), engine.Table(t, "EventsTable"))
-}
-
 func seedEntities(t *testing.T, d deployment, n int) {
 	t.Helper()
 	create := d.start(t, "create-entity", 1)[0]

@@ -30,23 +30,27 @@ import (
 
 // deployment is a set of fresh tables and the environment that names them.
 type deployment struct {
-	counters, entities, events string
-	env                        []string
+	counters, limits, entities, events string
+	env                                []string
 }
 
 func deploy(t *testing.T, endpoint string) deployment {
 	t.Helper()
-	return deployTables(endpoint, dynamolocal.Table(t, "CountersTable"), dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EventsTable"))
+	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-func deployTables(endpoint, counters, entities, events string) deployment {
-	return deployment{
-		counters: counters, entities: entities, events: events,
-		env: []string{
-			"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
-			"COUNTERS_TABLE=" + counters, "ENTITIES_TABLE=" + entities, "EVENTS_TABLE=" + events,
-		},
+// deployOn is deploy on an engine of the test's own.
+func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
+	t.Helper()
+	d := deployment{
+		counters: engine.Table(t, "CountersTable"), limits: engine.Table(t, "LimitsTable"),
+		entities: engine.Table(t, "EntitiesTable"), events: engine.Table(t, "EventsTable"),
 	}
+	d.env = []string{
+		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint,
+		"COUNTERS_TABLE=" + d.counters, "LIMITS_TABLE=" + d.limits, "ENTITIES_TABLE=" + d.entities, "EVENTS_TABLE=" + d.events,
+	}
+	return d
 }
 
 // start starts n instances of a function and waits until their init phase is
@@ -256,11 +260,13 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // costs no call per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
+	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
 	update := dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}
-	if usage := proxy.Usage(); usage[update] != (dynamoproxy.Usage{Calls: 2, Units: usage[update].Units}) || usage[update].Units > 2 || len(usage) != 1 {
-		t.Errorf("the init phases of two instances made the calls %v, want one update each", usage)
+	if usage := proxy.Usage(); usage[update] != (dynamoproxy.Usage{Calls: 2, Units: usage[update].Units}) || usage[update].Units > 2 || usage[scan].Calls != 2 || len(usage) != 2 {
+		t.Errorf("the init phases of two instances made the calls %v, want one update and one scan each", usage)
 	}
 	before := proxy.Usage()[update]
 	for n := range calls {
@@ -278,7 +284,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	if n := usage[dynamoproxy.Call{Operation: "Query", Table: d.events}].Calls; n != calls {
 		t.Errorf("%d lists were read in %d calls", calls, n)
 	}
-	if len(usage) != 3 {
+	if usage[scan].Calls != 2 || len(usage) != 4 {
 		t.Errorf("the functions made other calls as well: %v", usage)
 	}
 }

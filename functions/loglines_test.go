@@ -83,9 +83,9 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}{
 		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
-		"counters out of reach":    {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "Requests", "ServerErrors"}},
+		"counters out of reach":    {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		// Then the instance counts, and the records are out of reach.
-		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "Requests", "ServerErrors"}},
+		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

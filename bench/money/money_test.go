@@ -176,7 +176,7 @@ func deploy(b *testing.B) deployment {
 	b.Helper()
 	client := dynamolocal.Client(b)
 	table := make(map[string]string)
-	for _, id := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable"} {
+	for _, id := range []string{"CountersTable", "LimitsTable", "EntitiesTable", "EventsTable", "KeysTable"} {
 		table[id] = dynamolocal.Table(b, id)
 	}
 	check := func(err error) {
@@ -205,7 +205,7 @@ func deploy(b *testing.B) deployment {
 	return deployment{
 		proxy: dynamoproxy.Start(b, dynamolocal.Endpoint(b)),
 		env: []string{
-			"COUNTERS_TABLE=" + table["CountersTable"], "ENTITIES_TABLE=" + table["EntitiesTable"],
+			"COUNTERS_TABLE=" + table["CountersTable"], "LIMITS_TABLE=" + table["LimitsTable"], "ENTITIES_TABLE=" + table["EntitiesTable"],
 			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "SERVICE_NAME=sluice",
 		},
 		key: token.Reveal(),

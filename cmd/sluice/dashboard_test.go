@@ -67,7 +67,7 @@ func busyMinute() browsertest.Answer {
 			"requests": map[string]int{"list-event": 1 + reads/50, "get-entity": 1 + wave(7, 0, 70), "create-event": 1 + imports*3/4, "create-events": 1 + imports/4}})
 	}
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{
-		"address": "203.0.113.7", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
+		"address": "203.0.113.7", "action": "limit", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
 	}}
 }
 
@@ -227,7 +227,11 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 }
 
 func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
-	s := start(t, t.TempDir())
+	dir := t.TempDir()
+	if _, stderr, code := limits(t, []string{"DATA_DIR=" + dir}, "set", "127.99.99.98", "--action", "observe", "--records", "50"); code != 0 {
+		t.Fatal(stderr)
+	}
+	s := start(t, dir)
 	seed(t, s, 3)
 	c := s.client(t)
 	for range 3 {
@@ -254,6 +258,9 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	show("127.99.99.99")
 	tab.Wait(visible("usage-empty"))
 	tab.Audit("idle-address")
+	show("127.99.99.98")
+	tab.Wait(`document.querySelector('#usage-action')?.textContent.includes('observed') && document.querySelector('#usage-charts').textContent.includes('limit 50')`)
+	tab.Audit("observed-address")
 	tab.Click("#usage-own")
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('dashboard') && document.getElementById('address').value === '127.0.0.1'`)
 }

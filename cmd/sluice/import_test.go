@@ -436,7 +436,11 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
 		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "events", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
 		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},
-		{"limits", "now"}, {"keys", "create", "--scope", "all"}, {"keys", "create", "--scope", "import", "--expires-in", "0d"}, {"keys", "revoke"}, {"keys", "list", "--data-dir", "d", "--table", "t"},
+		{"usage", "now"}, {"limits", "now"}, {"limits", "--once"}, {"limits", "set"}, {"limits", "set", "192.0.2.1/24"}, {"limits", "set", "2001:db8::1"},
+		{"limits", "set", "192.0.2.1", "--records", "0"}, {"limits", "set", "192.0.2.1", "--imports", "901"}, {"limits", "set", "192.0.2.1", "--requests", "x"},
+		{"limits", "set", "192.0.2.1", "--action", "allow"}, {"limits", "set", "192.0.2.1", "--action", "block", "--records", "1"}, {"limits", "set", "192.0.2.1", "--expires-in", "0d"},
+		{"limits", "set", "192.0.2.1", "--note", "a\nb"}, {"limits", "remove"}, {"limits", "remove", "here"}, {"limits", "check", "192.0.2.0/24"}, {"limits", "list", "all"},
+		{"limits", "list", "--data-dir", "d", "--table", "t"}, {"keys", "now"}, {"keys", "create", "--scope", "all"}, {"keys", "create", "--scope", "import", "--expires-in", "0d"}, {"keys", "revoke"}, {"keys", "list", "--data-dir", "d", "--table", "t"},
 	} {
 		if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", args...)); code != exitUsage || stderr == "" || out != "" {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
@@ -461,7 +465,7 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 	s := start(t, t.TempDir())
 	for _, args := range [][]string{
 		{"--help"}, {"import", "--help"}, {"import", "events", file, "--url", "x"}, {"import", "events", file, "--url", "http://127.0.0.1\x7f"}, {"import", "events", file},
-		{"export", "event", "-o", "-"}, {"limits", "--once"}, {"completion", "bash"},
+		{"export", "event", "-o", "-"}, {"usage", "--once"}, {"limits", "list"}, {"completion", "bash"},
 	} {
 		cmd := sluiceCommand(t, s.url, args...)
 		cmd.Env = append(cmd.Env, "SLUICE_API_KEY=slc_0123_hidden")

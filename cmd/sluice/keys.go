@@ -1,18 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
@@ -23,15 +20,17 @@ import (
 
 // keysOptions are the flags of all keys commands.
 type keysOptions struct {
-	getenv   func(string) string
-	dataDir  string
-	dynamodb string
-	table    string
-	json     bool
+	storage[access.Manager]
+	json bool
 }
 
 func keysCommand(getenv func(string) string) *cobra.Command {
-	o := &keysOptions{getenv: getenv}
+	o := &keysOptions{storage: storage[access.Manager]{
+		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable", openDir: localserver.OpenKeys,
+		openTable: func(client *dynamodb.Client, name string) (access.Manager, error) {
+			return accessdynamo.New(client, name)
+		},
+	}}
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Create, list and revoke API keys",
@@ -39,48 +38,14 @@ func keysCommand(getenv func(string) string) *cobra.Command {
 requires. Only a hash of a key is stored: the key is shown once, when it is
 created.
 
-Where the keys are:
-
-  with --table, or KEYS_TABLE      in the DynamoDB table of that name, found by the
-                                   AWS configuration of this machine; the stack's
-                                   output KeysTableName names a deployment's
-  with --dynamodb URL              in a table at that endpoint, as "sluice serve
-                                   --dynamodb URL" uses it
-  otherwise                        in the data directory of "sluice serve", which
-                                   may be running
-
-A change takes effect within 60 seconds everywhere.`,
+` + o.help(),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&o.table, "table", getenv("KEYS_TABLE"), "DynamoDB table of the keys (env KEYS_TABLE)")
-	cmd.PersistentFlags().StringVar(&o.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint, such as DynamoDB Local")
-	cmd.PersistentFlags().StringVar(&o.dataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), defaultDataDir), "data directory of sluice serve (env DATA_DIR)")
+	o.addFlags(cmd)
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")
 	cmd.AddCommand(createKeyCommand(o), listKeysCommand(o), revokeKeyCommand(o))
 	return cmd
-}
-
-// open returns the store of the keys, and where it is, for people.
-func (o *keysOptions) open(cmd *cobra.Command) (s access.Manager, where string, err error) {
-	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
-	switch {
-	case inDir && (o.dynamodb != "" || cmd.Flags().Changed("table")):
-		return nil, "", usageError("keys are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table")
-	case o.dynamodb != "":
-		s, table, err := localserver.OpenKeysTable(ctx, o.getenv, o.dynamodb, o.table)
-		return s, fmt.Sprintf("the table %s at %s", table, o.dynamodb), err
-	case o.table != "" && !inDir:
-		sdk, err := config.LoadDefaultConfig(ctx)
-		if err != nil {
-			return nil, "", fmt.Errorf("load AWS configuration: %w", err)
-		}
-		if sdk.Region == "" {
-			return nil, "", errors.New("no AWS region is set; set AWS_REGION to that of the table, or AWS_PROFILE to a profile that has one")
-		}
-		s, err := accessdynamo.New(dynamodb.NewFromConfig(sdk), o.table)
-		return s, fmt.Sprintf("the table %s in %s", o.table, sdk.Region), err
-	}
-	s, err = localserver.OpenKeys(o.dataDir)
-	return s, o.dataDir, err
 }
 
 func createKeyCommand(o *keysOptions) *cobra.Command {
@@ -132,10 +97,8 @@ func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time
 	if err != nil {
 		return err
 	}
-	if where == o.dataDir {
-		if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
-			return fmt.Errorf("create the data directory: %w", err)
-		}
+	if err := o.createDir(where); err != nil {
+		return err
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
 		return fmt.Errorf("the key was not created in %s: %w", where, err)

@@ -1,90 +1,322 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"io"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"text/tabwriter"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
-	"sluice/internal/progress"
-	"sluice/internal/usageview"
-	api "sluice/pkg/client"
+	"sluice/internal/localserver"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
+	overridedynamo "sluice/pkg/override/dynamostore"
+	"sluice/pkg/ratelimit"
 )
 
-// limitsOptions are the flags of limits.
+// limitsOptions are the flags of all limits commands.
 type limitsOptions struct {
-	connection
-	address string
-	once    bool
-	json    bool
+	storage[override.Manager]
+	json bool
 }
 
 func limitsCommand(getenv func(string) string) *cobra.Command {
-	o := limitsOptions{connection: connection{getenv: getenv}}
+	o := &limitsOptions{storage: storage[override.Manager]{
+		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable", openDir: localserver.OpenLimits,
+		openTable: func(client *dynamodb.Client, name string) (override.Manager, error) {
+			return overridedynamo.New(client, name)
+		},
+	}}
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Watch what an address uses of its limits",
-		Long: `Watch what an address uses of its limits: a bar for each of the last 60 seconds
-and each rule. A bar of full height is a window that was full. It asks once a
-second, which costs one request of the route usage; Ctrl-C ends it.
+		Short: "Set the limits of single addresses, block or observe them",
+		Long: `Set the limits of single addresses and of CIDR blocks, in rows that override the
+limits of the service. Each address in a block counts by itself. If several rows
+contain an address, only the one of the longest prefix applies; what it leaves out
+is the service's default.
 
-Output that is not a terminal gets a line for each second, two seconds later, and
-with --json the service's responses, one a line.
+IPv6 clients are counted by their /64, or by CLIENT_IPV6_PREFIX; set that variable
+as the service has it. "sluice usage" shows what an address uses of its limits.
 
-The key needs the scope dashboard.
-
-` + connectionHelp + "\n\n" + exitCodesHelp,
-		Example: `  sluice limits
-  sluice limits --address 192.0.2.1 --once
-  sluice limits --json | jq '.seconds[-2].imports'`,
+` + o.help(),
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return watchLimits(cmd.Context(), o, cmd.OutOrStdout())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.address, "address", "", "address to watch (default this machine's, as the service sees it)")
-	cmd.Flags().BoolVar(&o.once, "once", false, "show it once and end")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print the service's responses as JSON")
+	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")
+	cmd.AddCommand(setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 	return cmd
 }
 
-// watchLimits shows the usage every second until ctx is done.
-func watchLimits(ctx context.Context, o limitsOptions, stdout io.Writer) error {
-	client, err := o.client(api.Config{})
+// ipv6Prefix returns CLIENT_IPV6_PREFIX, as the service reads it.
+func (o *limitsOptions) ipv6Prefix() (int, error) {
+	const variable = "CLIENT_IPV6_PREFIX"
+	cfg, err := httpapi.LoadConfig(func(name string) string {
+		if name == variable {
+			return o.getenv(variable)
+		}
+		return ""
+	})
+	if err != nil {
+		return 0, usageError("%w", err)
+	}
+	return cfg.IPv6Prefix, nil
+}
+
+// oneArg returns a check of the arguments of a command that takes one.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("give one " + what)
+		}
+		return nil
+	}
+}
+
+func setLimitsCommand(o *limitsOptions) *cobra.Command {
+	var r override.Row
+	var action, expiresIn string
+	cmd := &cobra.Command{
+		Use:   "set CIDR [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
+		Short: "Set the row of a block, in place of the one that it has",
+		Long: `Set the row of a CIDR block or of an address, in place of the one that it has.
+
+Actions:
+
+  limit      refuse requests beyond the limits with 429
+  block      refuse every request with 403
+  unlimited  count every request and refuse none
+  observe    refuse none, and count in the log and in the metric Observed those that
+             the limits would have refused
+
+Limits that are left out are the service's defaults.`,
+		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
+  sluice limits set 198.51.100.7 --action block --expires-in 12h
+  sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
+		Args: oneArg("CIDR block or address"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"records", "imports", "requests"} {
+				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
+					return usageError("--%s %d must be at least 1; leave it out for the default, or give --action block", name, n)
+				}
+			}
+			now := time.Now()
+			if expiresIn != "" {
+				lifetime, err := parseLifetime(expiresIn)
+				if err != nil {
+					return usageError("%w", err)
+				}
+				r.ExpiresAt = now.Add(lifetime)
+			}
+			r.Action = ratelimit.Action(action)
+			return setLimits(cmd, o, args[0], r, now)
+		},
+	}
+	cmd.Flags().Int64Var(&r.Records, "records", 0, "records a second, over all export routes")
+	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls a second, over all import routes")
+	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests a second to each route")
+	cmd.Flags().StringVar(&action, "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
+	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default until it is removed)")
+	cmd.Flags().StringVar(&r.Note, "note", "", "what the row is for, for people")
+	return cmd
+}
+
+// setLimits stores r as the row of a block.
+func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Row, now time.Time) error {
+	ipv6Prefix, err := o.ipv6Prefix()
 	if err != nil {
 		return err
 	}
-	show := usageview.Lines(stdout)
+	if r.CIDR, err = override.ParseCIDR(block, ipv6Prefix); err != nil {
+		return usageError("%w", err)
+	}
+	if r, err = override.New(r, now); err != nil {
+		return usageError("%w", err)
+	}
+	warning, err := r.Limits().Check(exportRoutes())
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if warning != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning+".")
+	}
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	if err := o.createDir(where); err != nil {
+		return err
+	}
+	if err := s.Put(cmd.Context(), r); err != nil {
+		return fmt.Errorf("the row %s was not set in %s: %w", r.CIDR, where, err)
+	}
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), r)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s. It is in force everywhere within %d seconds.\n", describeRow(r), override.MaxAge/time.Second)
+	return nil
+}
+
+// exportRoutes returns the number of routes that get data out.
+func exportRoutes() (n int) {
+	for _, r := range httpapi.Routes() {
+		if r.Class == ratelimit.Export {
+			n++
+		}
+	}
+	return n
+}
+
+func listLimitsCommand(o *limitsOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the rows in the order of their blocks",
+		Example: `  sluice limits list --json | jq -r '.[] | select(.action == "block") | .cidr'`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listLimits(cmd, o) },
+	}
+}
+
+func listLimits(cmd *cobra.Command, o *limitsOptions) error {
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	rows, err := s.List(cmd.Context())
 	switch {
+	case err != nil:
+		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
 	case o.json:
-		show = func(u api.Usage) error { return json.NewEncoder(stdout).Encode(u) }
-	case o.once:
-		show = func(u api.Usage) error { return usageview.Bars(stdout, u) }
-	case progress.IsTerminal(stdout):
-		var leave func()
-		show, leave = usageview.Screen(stdout)
-		defer leave()
+		return printJSON(cmd.OutOrStdout(), append([]override.Row{}, rows...))
+	case len(rows) == 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are no rows in %s: the defaults apply to every address.\n", where)
+		return nil
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		u, err := client.Usage(ctx, o.address)
-		if err == nil {
-			err = show(u)
+	now := time.Now()
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CIDR\tACTION\tRECORDS\tIMPORTS\tREQUESTS\tUPDATED\tEXPIRES\tNOTE")
+	for _, r := range rows {
+		expires := rowExpires(r)
+		if r.Expired(now) {
+			expires = "expired"
 		}
-		if ctx.Err() != nil && !o.once {
-			return nil // that is how it ends
-		}
-		if err != nil || o.once {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests),
+			r.UpdatedAt.Format(time.RFC3339), expires, r.Note)
 	}
+	return w.Flush()
+}
+
+func removeLimitsCommand(o *limitsOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove CIDR",
+		Short:   "Remove the row of a block",
+		Example: `  sluice limits remove 192.0.2.0/24`,
+		Args:    oneArg("CIDR block or address, as \"sluice limits list\" shows it"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return removeLimits(cmd, o, args[0]) },
+	}
+}
+
+func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
+	const longest = 128 // the row may be from before CLIENT_IPV6_PREFIX was changed
+	block, err := override.ParseCIDR(text, longest)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	err = s.Remove(cmd.Context(), block)
+	if errors.Is(err, override.ErrNotFound) {
+		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows them", block, where)
+	}
+	if err != nil {
+		return fmt.Errorf("the row %s in %s may still apply: %w", block, where, err)
+	}
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), struct {
+			CIDR netip.Prefix `json:"cidr"`
+		}{block})
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It is without effect everywhere within %d seconds.\n", block, override.MaxAge/time.Second)
+	return nil
+}
+
+func checkLimitsCommand(o *limitsOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:     "check ADDRESS",
+		Short:   "Show which row applies to an address",
+		Example: `  sluice limits check 192.0.2.17`,
+		Args:    oneArg("address"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return checkLimits(cmd, o, args[0]) },
+	}
+}
+
+func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
+	ipv6Prefix, err := o.ipv6Prefix()
+	if err != nil {
+		return err
+	}
+	address, err := ratelimit.ParseAddress(text, ipv6Prefix)
+	if err != nil {
+		return usageError("%q is not an IPv4 or IPv6 address", text)
+	}
+	s, where, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	rows, err := s.List(cmd.Context())
+	if err != nil {
+		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
+	}
+	table, err := override.NewTable(rows)
+	if err != nil {
+		return fmt.Errorf("the rows in %s: %w", where, err)
+	}
+	r, found := table.Find(address, time.Now())
+	if o.json {
+		shown := checkJSON{Address: address}
+		if found {
+			shown.Row = &r
+		}
+		return printJSON(cmd.OutOrStdout(), shown)
+	}
+	if !found {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies, so the defaults do\n", address)
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))
+	return nil
+}
+
+// checkJSON is what check prints.
+type checkJSON struct {
+	Address string        `json:"address"` // as it is counted
+	Row     *override.Row `json:"row"`     // null: the defaults apply
+}
+
+// describeRow returns a row's effect in a line.
+func describeRow(r override.Row) string {
+	if r.Action == ratelimit.ActionBlock {
+		return fmt.Sprintf("%s: block", r.CIDR)
+	}
+	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
+}
+
+func rowExpires(r override.Row) string {
+	if r.ExpiresAt.IsZero() {
+		return "never"
+	}
+	return r.ExpiresAt.Format(time.RFC3339)
+}
+
+func orDefault(limit int64) string {
+	if limit == 0 {
+		return "default"
+	}
+	return strconv.FormatInt(limit, 10)
 }

@@ -1,6 +1,6 @@
 // Command sluice is the service's command-line program. Its serve command runs
-// the whole service on one machine, keys manages API keys, and the others are
-// clients of a service.
+// the whole service on one machine, keys and limits manage API keys and the limits of
+// single addresses, and the others are clients of a service.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), limitsCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,6 +28,9 @@ import (
 	jobbolt "sluice/pkg/exportjob/boltstore"
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
+	overridebolt "sluice/pkg/override/boltstore"
+	overridedynamo "sluice/pkg/override/dynamostore"
 	"sluice/pkg/ratelimit"
 	counterdynamo "sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
@@ -41,6 +43,7 @@ type backend struct {
 	stores     httpapi.Stores
 	jobs       jobStore // of export jobs
 	keys       access.Store
+	limits     override.Store
 	records    string // where records are, for people
 	countersIn string // where counters are, for people
 	keyFlags   string // flags of "sluice keys" for the same keys
@@ -73,11 +76,12 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
-	var errs [4]error
+	var errs [5]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
 	b.stores.Events, errs[2] = eventbolt.New(db)
 	b.jobs, errs[3] = jobbolt.New(db)
+	b.limits, errs[4] = OpenLimits(dir)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -92,7 +96,7 @@ func OpenKeys(dir string) (access.Manager, error) {
 
 // openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
 func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*backend, error) {
-	t, err := openTables(ctx, getenv, endpoint)
+	t, err := openTables(ctx, getenv, endpoint, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,31 +105,33 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 		return nil, err
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
-	var errs [6]error
+	var errs [7]error
 	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
 	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"])
 	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], shards)
 	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])
+	b.limits, errs[6] = overridedynamo.New(t.client, t.names["LimitsTable"])
 	return b, errors.Join(errs[:]...)
 }
 
-// OpenKeysTable returns the store of the API keys in a table at a DynamoDB
-// endpoint, and the table's name. It creates the table if needed. Without a name it
-// is the table that a server with this endpoint uses.
-func OpenKeysTable(ctx context.Context, getenv func(string) string, endpoint, name string) (access.Manager, string, error) {
-	t, err := openTables(ctx, func(variable string) string {
-		if variable == "KEYS_TABLE" {
-			return name
-		}
-		return getenv(variable)
-	}, endpoint, "KeysTable")
+// OpenLimits returns the store of the rows that override limits in the data
+// directory dir, which a server may be using. It creates nothing until a row is
+// stored.
+func OpenLimits(dir string) (override.Manager, error) {
+	return overridebolt.New(filepath.Join(dir, "limits.db"))
+}
+
+// OpenTable returns a client of a DynamoDB endpoint and the name of the table with
+// a logical id of the template, which it creates if needed. Without a name it is
+// the table that a server with this endpoint uses.
+func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
+	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
 	if err != nil {
 		return nil, "", err
 	}
-	s, err := accessdynamo.New(t.client, t.names["KeysTable"])
-	return s, t.names["KeysTable"], err
+	return t.client, t.names[logicalID], nil
 }
 
 // tables are the tables of the template at a DynamoDB endpoint.
@@ -134,12 +140,12 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns the template's tables with the logical ids, or all of them
-// without ids, at a DynamoDB endpoint and creates those that are missing. Their
-// names are those of a deployment's environment variables, or "sluice-" and the
-// logical id. The variables of the AWS SDK apply; region and credentials have
-// defaults, because a local engine accepts any.
-func openTables(ctx context.Context, getenv func(string) string, endpoint string, ids ...string) (tables, error) {
+// openTables returns the template's tables whose logical ids only has, or all of
+// them if it is nil, at a DynamoDB endpoint and creates those that are missing. Their
+// names are those in only, those of a deployment's environment variables, or
+// "sluice-" and the logical id. The variables of the AWS SDK apply; region and
+// credentials have defaults, because a local engine accepts any.
+func openTables(ctx context.Context, getenv func(string) string, endpoint string, only map[string]string) (tables, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
 		opts = append(opts, config.WithRegion("us-east-1"))
@@ -160,10 +166,11 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 		names:  make(map[string]string),
 	}
 	for _, table := range defined {
-		if len(ids) > 0 && !slices.Contains(ids, table.LogicalID) {
+		name, wanted := only[table.LogicalID]
+		if only != nil && !wanted {
 			continue
 		}
-		name := cmp.Or(getenv(table.EnvVar()), "sluice-"+table.LogicalID)
+		name = cmp.Or(name, getenv(table.EnvVar()), "sluice-"+table.LogicalID)
 		if err := dynamotable.Create(ctx, t.client, table, name); err != nil {
 			return tables{}, fmt.Errorf("use %s: %w", endpoint, err)
 		}

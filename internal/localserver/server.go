@@ -19,6 +19,7 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
 	"sluice/pkg/ratelimit/memstore"
 )
 
@@ -128,7 +129,11 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // host names: a web page whose own name was rebound to that address could read
 // everything otherwise.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
-	limiter, err := cfg.Limiter(b.counters, memstore.New())
+	rows, err := override.NewCache(b.limits, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := cfg.Limiter(b.counters, memstore.New(), rows)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +144,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	stores := b.stores
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
 	return httpapi.New(limiter, stores, httpapi.Options{
-		Access: keys, AccessOff: cfg.AccessOff,
+		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows,
 		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
 		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, Logger: logger,
 	})

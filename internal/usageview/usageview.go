@@ -89,7 +89,11 @@ const (
 // enough for a few bars.
 func bars(u client.Usage, width int) []string {
 	seconds := u.Seconds[max(0, len(u.Seconds)-max(width-nameWidth-numberWidth, 5)):]
-	lines := []string{fmt.Sprintf("%s, the last %d seconds", u.Address, len(seconds)), ""}
+	title := fmt.Sprintf("%s, the last %d seconds", u.Address, len(seconds))
+	if u.Action != "" && u.Action != "limit" {
+		title += ", action " + u.Action
+	}
+	lines := []string{title, ""}
 	for _, m := range meters(u.Limits, u.Seconds...) {
 		var line strings.Builder
 		var most, now int64

@@ -46,6 +46,17 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 	}
 }
 
+func TestBarsShowAnotherActionThanLimit(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[string]string{"": "", "limit": "", "block": ", action block", "observe": ", action observe"} {
+		u := used()
+		u.Action = action
+		if got := bars(u, 200)[0]; got != "192.0.2.1, the last 60 seconds"+want {
+			t.Errorf("%q: %s", action, got)
+		}
+	}
+}
+
 // Both ends of every height.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()

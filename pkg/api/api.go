@@ -51,6 +51,7 @@ type Deleted struct {
 // Usage is what an address has used of its limits in the last minute.
 type Usage struct {
 	Address string        `json:"address"` // as it is counted: an IPv6 address by its network
+	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe": what happens to its requests
 	Limit   int64         `json:"limit"`   // the lowest of Limits
 	Limits  UsageLimits   `json:"limits"`
 	Seconds []UsageSecond `json:"seconds"` // 60 windows, oldest first; the last one is still growing

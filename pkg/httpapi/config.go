@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 )
 
@@ -20,6 +22,7 @@ type Config struct {
 	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
 	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
 	ExportJobs     int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
+	LimitsMaxAge   time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
@@ -59,6 +62,9 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {
 		return Config{}, err
 	}
+	if c.LimitsMaxAge, err = limitsMaxAge(getenv("LIMITS_MAX_AGE")); err != nil {
+		return Config{}, err
+	}
 	switch mode := getenv("FAILURE_MODE"); mode {
 	case "", "closed":
 	case "open":
@@ -74,6 +80,18 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 		return Config{}, fmt.Errorf("AUTH_MODE=%q must be api-key or none", mode)
 	}
 	return c, nil
+}
+
+// limitsMaxAge returns the duration in text.
+func limitsMaxAge(text string) (time.Duration, error) {
+	if text == "" {
+		return override.MaxAge, nil
+	}
+	age, err := time.ParseDuration(text)
+	if err != nil || age < time.Second || age > override.MaxAge {
+		return 0, fmt.Errorf("LIMITS_MAX_AGE=%q must be a duration from 1s to %v", text, override.MaxAge)
+	}
+	return age, nil
 }
 
 // minOriginSecret is the fewest characters of an origin secret.
@@ -96,10 +114,11 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter makes the limiter of an instance over store. fallback is the count
-// of the instance's own that decides in its place where FailOpen says so.
-func (c Config) Limiter(store, fallback ratelimit.Store) (*ratelimit.Limiter, error) {
-	cfg := ratelimit.Config{Limits: c.Limits}
+// Limiter returns the limiter of an instance over store, with the limits that
+// rows set. fallback holds the instance's own counters, which decide when store
+// fails if FailOpen is set.
+func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
+	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {
 		cfg.Fallback = fallback
 	}

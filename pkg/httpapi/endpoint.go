@@ -94,26 +94,32 @@ func release(b *bytes.Buffer) {
 
 // charge implements ratelimit.Middleware.Request.
 func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
-	c := ratelimit.Request{Route: e.route.limited()}
-	if e.route.Class == ratelimit.Export {
-		c.Asked = e.asked(r)
-	}
 	log := logEntryOf(r)
 	log.route, log.address = e.route.Name, e.clientAddress(r)
+	if e.Overrides != nil {
+		log.limitsErr = e.Overrides.Refresh(context.WithoutCancel(r.Context()))
+	}
+	c := ratelimit.Request{Route: e.route.limited()}
 	var err error
-	c.Address, err = ratelimit.ParseAddress(log.address, e.IPv6Prefix)
-	return c, err
+	if c.Address, err = ratelimit.ParseAddress(log.address, e.IPv6Prefix); err != nil {
+		return c, err
+	}
+	log.counted = c.Address
+	if e.route.Class == ratelimit.Export {
+		c.Asked = e.asked(r, c.Address)
+	}
+	return c, nil
 }
 
 // asked returns the most records that the response to an export can hold: one
 // for a record by id, the page length for a list, 0 if that cannot be read.
-func (e *endpoint) asked(r *http.Request) int64 {
+func (e *endpoint) asked(r *http.Request, address string) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
 	}
 	values, _ := url.ParseQuery(r.URL.RawQuery) // the action reports what is wrong with it
 	p := parameters{values: values}
-	return int64(p.limit(e.maxPage()))
+	return int64(p.limit(e.maxPage(address)))
 }
 
 // refuse implements ratelimit.Middleware.Refuse.
@@ -121,6 +127,8 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.De
 	switch status {
 	case http.StatusTooManyRequests:
 		err = tooManyRequests(d)
+	case http.StatusForbidden:
+		err = addressBlocked()
 	case http.StatusServiceUnavailable:
 		err = countersUnavailable(err)
 	default:

@@ -10,7 +10,7 @@ import (
 
 func listEntity(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type")
-	q := entity.Query{Limit: p.limit(s.maxPage()), Type: p.filter("type", record.CheckName)}
+	q := entity.Query{Limit: p.limit(s.maxPage(r.log.counted)), Type: p.filter("type", record.CheckName)}
 	q.AfterID = p.cursor(r, false).ID
 	if err := p.err(); err != nil {
 		return response{}, err

@@ -10,7 +10,7 @@ import (
 func listEvent(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order")
 	q := event.Query{
-		Limit:     p.limit(s.maxPage()),
+		Limit:     p.limit(s.maxPage(r.log.counted)),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
 		From:      p.instant("from"),
 		To:        p.instant("to"),

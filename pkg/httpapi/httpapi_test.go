@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
+	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
@@ -25,6 +27,7 @@ import (
 	"sluice/pkg/exportjob"
 	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/record"
@@ -40,6 +43,7 @@ func requestID(*http.Request) string { return "test-request" }
 type api struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
+	rows    *override.Cache // nil if there is none
 }
 
 func newAPI(t testing.TB) api {
@@ -76,7 +80,9 @@ func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
 
 func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	resp := serve(t, newFunction(t, route, a, options), ev)
+	opts := options
+	opts.Overrides = a.rows
+	resp := serve(t, newFunction(t, route, a, opts), ev)
 	checkDescribed(t, ev, resp)
 	return resp
 }
@@ -249,7 +255,7 @@ func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
 func TestLoadConfig(t *testing.T) {
 	env := map[string]string{}
 	get := func(name string) string { return env[name] }
-	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 200, Imports: 200, Requests: 200}) || c.IPv6Prefix != 64 || c.ExportJobs != 10 {
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 200, Imports: 200, Requests: 200}) || c.IPv6Prefix != 64 || c.ExportJobs != 10 || c.LimitsMaxAge != time.Minute {
 		t.Errorf("defaults %+v, %v", c, err)
 	}
 	for name, values := range map[string][]string{
@@ -258,6 +264,7 @@ func TestLoadConfig(t *testing.T) {
 		"LIMIT_REQUESTS":            {"0", "901"},
 		"CLIENT_IPV6_PREFIX":        {"0", "129"},
 		"EXPORT_JOBS_PER_WORKSPACE": {"0", "101", "ten"},
+		"LIMITS_MAX_AGE":            {"0", "60", "999ms", "61s", "-1s", "x"},
 	} {
 		for _, v := range values {
 			env = map[string]string{name: v}
@@ -266,8 +273,8 @@ func TestLoadConfig(t *testing.T) {
 			}
 		}
 	}
-	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "900", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100"}
-	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 900, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 {
+	env = map[string]string{"LIMIT_RECORDS": "1", "LIMIT_IMPORTS": "900", "LIMIT_REQUESTS": "7", "CLIENT_IPV6_PREFIX": "128", "EXPORT_JOBS_PER_WORKSPACE": "100", "LIMITS_MAX_AGE": "2.5s"}
+	if c, err := httpapi.LoadConfig(get); err != nil || c.Limits != (ratelimit.Limits{Records: 1, Imports: 900, Requests: 7}) || c.IPv6Prefix != 128 || c.ExportJobs != 100 || c.LimitsMaxAge != 2500*time.Millisecond {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -275,15 +282,28 @@ func TestLoadConfig(t *testing.T) {
 // A page is never longer than the records rule admits, or it could never pass.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
-	var err error
-	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
-		t.Fatal(err)
-	}
-	ev := sample(t, "list-entity")
-	for query, status := range map[string]int{"": 200, "limit=10": 200, "limit=11": 400} {
+	a.createEntities(t, 11)
+	for query, want := range map[string]struct{ status, records int }{"": {200, 10}, "limit=9": {200, 9}, "limit=10": {200, 10}, "limit=11": {200, 10}, "limit=200": {200, 10}, "limit=201": {400, 0}} {
+		var err error
+		if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
+			t.Fatal(err)
+		}
+		ev := sample(t, "list-entity")
 		ev.RawQueryString, ev.QueryStringParameters = query, nil
-		if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != status {
+		resp := a.invoke(t, "list-entity", ev)
+		if n := strings.Count(resp.Body, `"id":`); resp.StatusCode != want.status || n != want.records || (n > 0) != strings.Contains(resp.Body, `"next_cursor":"`) {
 			t.Errorf("%q: %d %s", query, resp.StatusCode, resp.Body)
+		}
+	}
+}
+
+// createEntities creates n entities, from an address of their own.
+func (a api) createEntities(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		ev := lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%03d"}`, i))
+		if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 201 {
+			t.Fatalf("%d %s", resp.StatusCode, resp.Body)
 		}
 	}
 }

@@ -108,6 +108,7 @@ func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (rat
 // line is a log line of a request.
 type line struct {
 	Level, Route, Error, FailureMode string
+	WouldRefuse, LimitsError         string
 	Status                           int
 	Metrics                          map[string]float64
 }
@@ -117,6 +118,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 	t.Helper()
 	var log bytes.Buffer
 	opts := options
+	opts.Overrides = a.rows
 	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(io.MultiWriter(&log, secrettest.Writer("the handlers' log")), nil)), "sluice-test"
 	resp := serve(t, newFunction(t, route, a, opts), ev)
 	if n := bytes.Count(log.Bytes(), []byte("\n")); n != 1 {
@@ -128,6 +130,8 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 		Level, Error string
 		Status       int
 		Mode         string `json:"failure_mode"`
+		WouldRefuse  string `json:"would_refuse"`
+		LimitsError  string `json:"limits_error"`
 		AWS          struct {
 			Timestamp         int64
 			CloudWatchMetrics []struct {
@@ -141,6 +145,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 		t.Fatal(err)
 	}
 	l.Level, l.Error, l.Status, l.FailureMode = directive.Level, directive.Error, directive.Status, directive.Mode
+	l.WouldRefuse, l.LimitsError = directive.WouldRefuse, directive.LimitsError
 	if len(directive.AWS.CloudWatchMetrics) != 1 || directive.AWS.Timestamp != now().Unix()*1000 {
 		t.Fatalf("no metric directive, or another time: %s", &log)
 	}

@@ -2,12 +2,15 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
+	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 )
 
@@ -17,6 +20,8 @@ type logEntry struct {
 	requestID string
 	route     string // name of the route
 	address   string // of the client, as the connection or the trusted header has it
+	counted   string // the address that the request is counted under; "" if it is not valid
+	limitsErr error  // why current rows of limits were missing; nil if they were not
 	workspace string // of the caller; "" on public routes
 	keyID     string // of the caller's API key, valid or not; no secret
 	refused   string // why the caller was rejected; "" otherwise
@@ -64,13 +69,15 @@ const metricsNamespace = "Sluice"
 // metrics from it, without a call. Each metric has the dimension Service, which
 // alarms watch, and once more Service and Route.
 //
-//	Allowed, Refused                  requests, by the decision
+//	Allowed, Refused, Blocked         requests, by the decision
+//	Observed                          those of Allowed that a limiter in force would have refused
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by the rule that had no room; a refusal may have several
 //	LocalRefusals                     refusals without a call to the counters
 //	ChargeLatency                     milliseconds that the counters took, if they were called
 //	ChargeFailures                    charges that the counters did not decide
-//	FailedOpen                        requests that the instance's own count decided instead
+//	FailedOpen                        requests that passed or were decided without the counters instead
+//	LimitsUnread, LimitsStale         requests decided before the rows of limits were read, or by old ones
 //	AccessRefusals                    requests without an API key that opens the route
 //
 // Only the log has the cause of a 5xx.
@@ -83,7 +90,7 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 	switch {
 	case failed:
 		level = slog.LevelError
-	case l.refused != "" || d.Degraded != nil:
+	case l.refused != "" || d.Degraded != nil || l.limitsErr != nil:
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
@@ -109,6 +116,12 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 	if d.Degraded != nil {
 		optional("failure_mode", "open")
 		optional("charge_error", d.Degraded.Error())
+	}
+	if d.Observed {
+		optional("would_refuse", strings.Join(d.Violated(), ","))
+	}
+	if l.limitsErr != nil {
+		optional("limits_error", l.limitsErr.Error())
 	}
 	if s.Service != "" {
 		attrs = append(attrs, metrics(s.Service, l)...)
@@ -147,13 +160,18 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	switch {
 	case d.Allowed:
 		count("Allowed")
+	case d.Blocked:
+		count("Blocked")
 	case !failed:
 		count("Refused")
 		for _, policy := range d.Violated() {
 			count(refusedBy[policy])
 		}
 	}
-	if d.Local {
+	if d.Observed {
+		count("Observed")
+	}
+	if d.Local && !d.Allowed && !d.Blocked {
 		count("LocalRefusals")
 	}
 	if l.limit.Charged {
@@ -167,6 +185,12 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	}
 	if l.refused != "" {
 		count("AccessRefusals")
+	}
+	switch {
+	case errors.Is(l.limitsErr, override.ErrUnread):
+		count("LimitsUnread")
+	case l.limitsErr != nil:
+		count("LimitsStale")
 	}
 	return append(attrs, slog.Attr{Key: "_aws", Value: slog.GroupValue(
 		slog.Int64("Timestamp", int64(d.Window)*1000),

@@ -68,6 +68,13 @@ func tooManyRequests(d ratelimit.Decision) error {
 	}
 }
 
+func addressBlocked() error {
+	return &apiError{
+		status: http.StatusForbidden, code: "address_blocked",
+		detail: "the operator has blocked your address, so nothing was done; do not repeat the request",
+	}
+}
+
 func countersUnavailable(cause error) error {
 	return &apiError{
 		status: http.StatusServiceUnavailable, code: "rate_limiter_unavailable", retryAfter: true, cause: cause,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
 
@@ -49,23 +50,28 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns the length of the longest page. A longer one could never pass
-// the records rule.
-func (s *service) maxPage() int {
-	return int(min(maxPageLength, s.limiter.Limits().Records))
+// maxPage returns the length of the longest page for an address. A longer one
+// could never pass the records rule.
+func (s *service) maxPage(address string) int {
+	limits := s.limiter.LimitsFor(address)
+	if limits.Action == ratelimit.ActionUnlimited {
+		return maxPageLength
+	}
+	return int(min(maxPageLength, limits.Records))
 }
 
-// limit reads the page length, from 1 to most.
+// limit reads the page length, from 1 to maxPageLength, and returns it or, if it
+// is larger, most.
 func (p *parameters) limit(most int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, most)
 	}
 	n, err := strconv.ParseUint(p.values.Get("limit"), 10, 32)
-	if err != nil || n < 1 || n > uint64(most) {
-		p.wrong.Add("limit", fmt.Sprintf("must be a whole number from 1 to %d", most))
+	if err != nil || n < 1 || n > maxPageLength {
+		p.wrong.Add("limit", fmt.Sprintf("must be a whole number from 1 to %d", maxPageLength))
 		return 0
 	}
-	return int(n)
+	return min(int(n), most)
 }
 
 // filter reads a parameter that chooses records, "" if it is absent. check

@@ -31,9 +31,10 @@ func getUsage(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, record.UnavailableError("usage", err)
 	}
-	limits := s.limiter.Limits()
+	limits := s.limiter.LimitsFor(address)
 	body := api.Usage{
 		Address: address,
+		Action:  string(limits.Action),
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
 		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
 		Seconds: make([]api.UsageSecond, len(windows)),

@@ -16,6 +16,7 @@ import (
 // usage is the JSON of GET /usage.
 type usage struct {
 	Address string
+	Action  string
 	Limit   int64
 	Limits  struct{ Records, Imports, Requests int64 }
 	Seconds []struct {

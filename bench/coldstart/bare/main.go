@@ -1,6 +1,7 @@
 // Command bare is the smallest function with a DynamoDB client, configured by
-// the SDK's LoadDefaultConfig. With CALLS=n it makes n calls at the same time
-// during init, as Sluice's functions do to open their connections.
+// the SDK's LoadDefaultConfig. With CALLS=n it scans a table during init and then makes
+// n calls at the same time, as Sluice's functions do to read the rows of limits and to
+// open their connections.
 package main
 
 import (
@@ -24,7 +25,10 @@ func main() {
 		log.Fatal(err)
 	}
 	client := dynamodb.NewFromConfig(sdk)
-	calls, _ := strconv.Atoi(os.Getenv("CALLS"))
+	calls, _ := strconv.Atoi(os.Getenv("CALLS")) //nolint:errcheck // none by default
+	if calls > 0 {
+		client.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits"), ConsistentRead: aws.Bool(true)}) //nolint:errcheck // nobody needs the rows
+	}
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {

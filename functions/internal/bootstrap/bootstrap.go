@@ -1,6 +1,6 @@
 // Package bootstrap runs the functions of the routes on AWS Lambda: it reads the
-// configuration, opens the counters and the table of API keys, and adapts API
-// Gateway events to the handlers of package httpapi.
+// configuration, opens the counters, the rows of limits and the table of API keys,
+// and adapts API Gateway events to the handlers of package httpapi.
 package bootstrap
 
 import (
@@ -19,6 +19,8 @@ import (
 	"sluice/pkg/access"
 	accessdynamo "sluice/pkg/access/dynamostore"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
+	overridedynamo "sluice/pkg/override/dynamostore"
 	"sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
 )
@@ -61,7 +63,11 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
-	limiter, err := cfg.Limiter(counters, memstore.New())
+	rows, err := overrides(cfg, clients.DynamoDB, getenv("LIMITS_TABLE"))
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := cfg.Limiter(counters, memstore.New(), rows)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +83,15 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
-		Access: keys, AccessOff: cfg.AccessOff, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
+		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
 		ExportJobs: cfg.ExportJobs, RequestID: requestID, Logger: logger, Service: cfg.Service,
 	})
 	if err != nil {
 		return nil, err
+	}
+	// One after the other: connect uses the connection that Refresh has opened.
+	if err := rows.Refresh(ctx); err != nil {
+		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
 	if err := connect(ctx, counters, connections[name]); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
@@ -103,6 +113,15 @@ func connect(ctx context.Context, counters *dynamostore.Store, count int) error 
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}
 	return calls.Wait()
+}
+
+// overrides returns the cache of the rows in a table.
+func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*override.Cache, error) {
+	store, err := overridedynamo.New(client, table)
+	if err != nil {
+		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
+	}
+	return override.NewCache(store, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
 // authenticator returns the check of API keys, or nil if keys are off or the

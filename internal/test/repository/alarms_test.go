@@ -143,7 +143,7 @@ func namespaces(properties any) (all []string) {
 // notInBudget are tables and indexes that no request writes, or reads, and those
 // of which that is a call every five minutes.
 var notInBudget = map[string][]string{
-	"Write": {"TableName=KeysTable"},
+	"Write": {"TableName=KeysTable", "TableName=LimitsTable"},
 	"Read":  {"GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable"},
 }
 

@@ -77,6 +77,24 @@ func scenarios() map[string][]scenario {
 			{name: "four a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(503, "ChargeFailures")) }},
 			{name: "for a minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(503, "ChargeFailures")) }},
 		}, hostile...),
+		"LimitsUnreadAlarm": append([]scenario{
+			{name: "the rows were never read", fires: true, feed: func(w *world) {
+				w.functions(span{20, 30}, 5, request(200, "Allowed", "LimitsUnread"))
+			}},
+			{name: "rows are old", fires: true, feed: func(w *world) {
+				w.functions(span{20, 22}, 5, request(200, "Allowed", "LimitsStale"))
+			}},
+			{name: "some instances have old rows, others none", fires: true, feed: func(w *world) {
+				w.functions(span{20, 30}, 3, request(200, "Allowed", "LimitsStale"))
+				w.functions(span{20, 30}, 2, request(429, "Refused", "LimitsUnread"))
+			}},
+			{name: "four a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(200, "Allowed", "LimitsStale")) }},
+			{name: "for a minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(200, "Allowed", "LimitsUnread")) }},
+			{name: "rows that block and observe", feed: func(w *world) {
+				w.functions(span{0, 60}, 1000, request(403, "Blocked"))
+				w.functions(span{0, 60}, 1000, request(200, "Allowed", "Observed"))
+			}},
+		}, hostile...),
 		"GatewayErrorsAlarm": {
 			{name: "Lambda throttles", fires: true, feed: func(w *world) { w.gateway(span{20, 30}, 50, 503, unavailable) }},
 			{name: "Lambda throttles while functions fail", fires: true, feed: func(w *world) {
@@ -222,7 +240,7 @@ func scenarios() map[string][]scenario {
 		"WriteUnitsAlarm": unitScenarios("Write", 5_000_000),
 		"ReadUnitsAlarm":  unitScenarios("Read", 20_000_000),
 	}
-	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "ExportJobsTable"} {
+	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "LimitsTable", "ExportJobsTable"} {
 		all[strings.TrimSuffix(table, "Table")+"ThrottledAlarm"] = throttleScenarios(table)
 	}
 	return all

@@ -47,8 +47,10 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 		variables[table.EnvVar()] = table.LogicalID
 	}
 	for _, f := range templatetest.Functions(t) {
-		if len(f.Routes) > 0 && f.Tables["COUNTERS_TABLE"] == "" {
-			t.Errorf("%s has no COUNTERS_TABLE", f.LogicalID)
+		for _, variable := range []string{"COUNTERS_TABLE", "LIMITS_TABLE"} {
+			if len(f.Routes) > 0 && f.Tables[variable] == "" {
+				t.Errorf("%s has no %s", f.LogicalID, variable)
+			}
 		}
 		for variable, table := range f.Tables {
 			if variables[variable] != table {
@@ -247,6 +249,9 @@ func mayImport(from, to string) bool {
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
 	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")
+	case from == "sluice/pkg/override":
+		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/ratelimit") ||
+			slices.Contains([]string{"github.com/gaissmai/bart", "golang.org/x/sync/singleflight"}, to)
 	case from == "sluice/pkg/recordfile":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record") || to == "github.com/go-json-experiment/json/jsontext"
 	case from == "sluice/pkg/exportjob":

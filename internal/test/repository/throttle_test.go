@@ -52,6 +52,10 @@ var unitsOf = map[string]resourceUnits{
 // takes, if not 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
+// rowsUnits is what reading the rows of a full LimitsTable takes, once per instance
+// and minute (TestReadUnitsOfAList of its store).
+const rowsUnits = 30
+
 // The quotas of a new AWS account in a region. Sources: API Gateway Developer
 // Guide, "Amazon API Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
 const (
@@ -108,6 +112,7 @@ func (g *gateway) step(n int, demand func(route int) float64) {
 		started := min(g.starts, int(passed)) // each request starts an instance
 		g.starts -= started
 		use("CountersTable write", float64(started*max(1, connects[r.function])))
+		use("LimitsTable read", float64(started*rowsUnits))
 	}
 }
 

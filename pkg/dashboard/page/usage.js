@@ -6,6 +6,13 @@ import { Poller } from './poll.js';
 
 const interval = 2000;
 
+/** What is said of an address whose requests are not simply limited. */
+const actions = {
+  block: 'This address is blocked: every request gets 403.',
+  unlimited: 'This address is not limited: what goes beyond the lines passes, too.',
+  observe: 'This address is observed: requests beyond the lines pass, and are not counted here.',
+};
+
 /** The charts of an address's last 60 seconds. */
 export class Usage {
   #poller; #onDenied; #address = ''; #own = ''; #last; #main; #routes = new Map();
@@ -75,7 +82,9 @@ export class Usage {
 
   #draw(usage) {
     this.#last = usage;
-    const { seconds, limits } = usage;
+    const { seconds, limits, action } = usage;
+    $('usage-action').hidden = !(action in actions);
+    say($('usage-action'), actions[action] ?? '');
     const series = (value) => seconds.map((s) => [s.second, value(s)]);
     if (!this.#main) {
       this.#main = { records: new Chart('Records read', seconds.length), imports: new Chart('Import calls', seconds.length) };

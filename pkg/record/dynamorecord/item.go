@@ -2,6 +2,7 @@ package dynamorecord
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -57,6 +58,23 @@ func (r *Reader) OptionalText(name string) string {
 	default:
 		r.fail(name, fmt.Sprintf("is a %T, not a string", v))
 		return ""
+	}
+}
+
+// OptionalInt returns the value of a number attribute, 0 if it does not exist.
+func (r *Reader) OptionalInt(name string) int64 {
+	switch v := r.item[name].(type) {
+	case nil:
+		return 0
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseInt(v.Value, 10, 64)
+		if err != nil {
+			r.fail(name, "is not a 64-bit integer")
+		}
+		return n
+	default:
+		r.fail(name, fmt.Sprintf("is a %T, not a number", v))
+		return 0
 	}
 }
 

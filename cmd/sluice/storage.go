@@ -1,0 +1,94 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/spf13/cobra"
+
+	"sluice/internal/localserver"
+)
+
+// storage is where the service keeps what a command manages: a file in the data
+// directory of the local server, or a DynamoDB table.
+type storage[S any] struct {
+	getenv    func(string) string
+	what      string // plural, for people: "API keys"
+	variable  string // that names the table: KEYS_TABLE
+	logicalID string // of the table in the template: KeysTable
+	openDir   func(dir string) (S, error)
+	openTable func(client *dynamodb.Client, name string) (S, error)
+
+	dataDir  string // flags
+	dynamodb string
+	table    string
+}
+
+// addFlags adds the flags that choose the storage to a command and to those below
+// it.
+func (s *storage[S]) addFlags(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&s.table, "table", s.getenv(s.variable), fmt.Sprintf("DynamoDB table of the %s (env %s)", s.what, s.variable))
+	flags.StringVar(&s.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint, such as DynamoDB Local")
+	flags.StringVar(&s.dataDir, "data-dir", cmp.Or(s.getenv("DATA_DIR"), defaultDataDir), "data directory of sluice serve (env DATA_DIR)")
+}
+
+// help returns the part of a command's help about the flags.
+func (s *storage[S]) help() string {
+	return fmt.Sprintf(`Where the %s are:
+
+  %-32s in the DynamoDB table of that name, found by the
+                                   AWS configuration of this machine; the stack's
+                                   output %sName names a deployment's
+  with --dynamodb URL              in a table at that endpoint, as "sluice serve
+                                   --dynamodb URL" uses it
+  otherwise                        in the data directory of "sluice serve", which
+                                   may be running
+
+A change takes effect within 60 seconds everywhere.`, s.what, "with --table, or "+s.variable, s.logicalID)
+}
+
+// open returns the store, and where it is, for people.
+func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error) {
+	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
+	var client *dynamodb.Client
+	table := s.table
+	switch {
+	case inDir && (s.dynamodb != "" || cmd.Flags().Changed("table")):
+		return store, "", usageError("the %s are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table", s.what)
+	case s.dynamodb != "":
+		if client, table, err = localserver.OpenTable(ctx, s.getenv, s.dynamodb, s.logicalID, s.table); err != nil {
+			return store, "", err
+		}
+		where = fmt.Sprintf("the table %s at %s", table, s.dynamodb)
+	case s.table != "" && !inDir:
+		sdk, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return store, "", fmt.Errorf("load AWS configuration: %w", err)
+		}
+		if sdk.Region == "" {
+			return store, "", errors.New("no AWS region is set; set AWS_REGION to that of the table, or AWS_PROFILE to a profile that has one")
+		}
+		client, where = dynamodb.NewFromConfig(sdk), fmt.Sprintf("the table %s in %s", table, sdk.Region)
+	default:
+		store, err = s.openDir(s.dataDir)
+		return store, s.dataDir, err
+	}
+	store, err = s.openTable(client, table)
+	return store, where, err
+}
+
+// createDir creates the data directory if where, which open returned, is it.
+func (s *storage[S]) createDir(where string) error {
+	if where != s.dataDir {
+		return nil
+	}
+	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
+		return fmt.Errorf("create the data directory: %w", err)
+	}
+	return nil
+}

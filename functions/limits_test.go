@@ -1,0 +1,362 @@
+package functions_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/override"
+	overridedynamo "sluice/pkg/override/dynamostore"
+	"sluice/pkg/ratelimit"
+)
+
+// rows returns the store of the rows in the deployment's table, as "sluice
+// limits" uses it.
+func (d deployment) rows(t *testing.T) *overridedynamo.Store {
+	t.Helper()
+	s, err := overridedynamo.New(dynamolocal.Client(t), d.limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// setRow stores a row of a block with the limits.
+func (d deployment) setRow(t *testing.T, cidr string, limits ratelimit.Limits) {
+	t.Helper()
+	r, err := override.New(override.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests}, time.Now())
+	if err == nil {
+		err = d.rows(t).Put(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exchange is a request under load, and its response.
+type exchange struct {
+	begun     time.Time
+	window    ratelimit.Window
+	status    int
+	limit     string // X-RateLimit-Limit
+	remaining string
+}
+
+// load is a load of requests from one address to GET /nowhere.
+type load struct {
+	mu   sync.Mutex
+	done []exchange
+	stop func() []exchange // ends the load and returns what was done
+}
+
+// startLoad invokes each of the instances, of not-found, again and again with a
+// pause, until stop.
+func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, pause time.Duration) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{}
+	var wg sync.WaitGroup
+	for _, instance := range instances {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				begun := time.Now()
+				resp, err := instance.Invoke(context.WithoutCancel(ctx), lambdatest.Event("GET", "/nowhere", address, ""))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
+				if err != nil {
+					t.Errorf("%d, X-RateLimit-Reset: %v", resp.StatusCode, err)
+				}
+				l.mu.Lock()
+				l.done = append(l.done, exchange{begun, ratelimit.Window(reset - 1), resp.StatusCode, resp.Headers["X-RateLimit-Limit"], resp.Headers["X-RateLimit-Remaining"]})
+				l.mu.Unlock()
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	l.stop = func() []exchange {
+		cancel()
+		wg.Wait()
+		return l.done
+	}
+	return l
+}
+
+// outcomes counts exchanges by window.
+func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
+	t.Helper()
+	windows := make(map[ratelimit.Window]outcome)
+	for _, e := range done {
+		w := windows[e.window]
+		switch e.status {
+		case http.StatusNotFound:
+			w.admitted++
+		case http.StatusTooManyRequests:
+			w.refused++
+		default:
+			t.Errorf("window %d: status %d", e.window, e.status)
+		}
+		windows[e.window] = w
+	}
+	return windows
+}
+
+// change is a change of the row of an address.
+type change struct {
+	begun, ended time.Time
+	limit        int // of requests, from then on
+}
+
+// A row is added, changed and removed while eight processes flood an address.
+// Each window is exact for the limit in force, and windows in between admit at
+// most the larger limit.
+func TestLimitsChangeUnderLoad(t *testing.T) {
+	t.Parallel()
+	const address, processes, maxAge, settled = "198.51.100.7", 8, 2 * time.Second, 4 * time.Second
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=60")
+	begin := time.Now()
+	l := startLoad(t, d.start(t, "not-found", processes), address, 5*time.Millisecond)
+	changes := []change{{limit: 60}}
+	apply := func(limit int, do func()) {
+		time.Sleep(maxAge + settled)
+		c := change{begun: time.Now(), limit: limit}
+		do()
+		c.ended = time.Now()
+		changes = append(changes, c)
+	}
+	apply(20, func() { d.setRow(t, "198.51.100.0/24", ratelimit.Limits{Requests: 20}) })
+	apply(40, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 40}) }) // a longer prefix
+	apply(30, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 30}) })
+	apply(20, func() {
+		if err := d.rows(t).Remove(t.Context(), netip.MustParsePrefix("198.51.100.7/32")); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(maxAge + settled)
+	done := l.stop()
+
+	checkInForce(t, done, changes, maxAge)
+	checkWindows(t, outcomes(t, done), changes, maxAge)
+	usage := proxy.Usage()
+	charges, reads := usage[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls, usage[dynamoproxy.Call{Operation: "Scan", Table: d.limits}].Calls
+	t.Logf("%d requests, %d charges, %d reads of the rows in %v", len(done), charges, reads, time.Since(begin))
+	if most := processes * (2 + int(time.Since(begin)/(maxAge*3/4))); reads > most || charges > len(done)+processes || len(usage) != 2 {
+		t.Errorf("%d requests made the calls %v; at most %d reads of the rows are needed", len(done), usage, most)
+	}
+}
+
+// checkInForce checks that each request that began maxAge after a change has met
+// the limit that it set.
+func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.Duration) {
+	t.Helper()
+	for i, c := range changes {
+		checked := 0
+		for _, e := range done {
+			if e.begun.Before(c.ended.Add(maxAge)) || i+1 < len(changes) && !e.begun.Before(changes[i+1].begun.Add(-time.Second)) {
+				continue
+			}
+			checked++
+			if e.limit != strconv.Itoa(c.limit) {
+				t.Errorf("%v after the change to %d, a response shows the limit %s", e.begun.Sub(c.ended), c.limit, e.limit)
+			}
+		}
+		if checked == 0 {
+			t.Errorf("no request began when the limit of %d was in force", c.limit)
+		}
+	}
+}
+
+// checkWindows checks what the windows admitted: those that refused something
+// while one limit was in force exactly that many, those during a change at most
+// the larger limit.
+func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
+	t.Helper()
+	const slow = time.Second // the most that a request is under way before its charge
+	full := make([]int, len(changes))
+	for w, got := range windows {
+		begin := time.Unix(int64(w), 0)
+		i := len(changes) - 1
+		for i > 0 && !begin.Add(time.Second).After(changes[i].begun) {
+			i--
+		}
+		limit := changes[i].limit
+		if i > 0 && begin.Before(changes[i].ended.Add(maxAge+slow)) {
+			if most := max(limit, changes[i-1].limit); got.admitted > most {
+				t.Errorf("window %d, while the limit changes from %d to %d: %d admitted", w, changes[i-1].limit, limit, got.admitted)
+			}
+			continue
+		}
+		if got.admitted > limit || got.refused > 0 && got.admitted != limit {
+			t.Errorf("window %d: %d admitted with %d refused, want %d", w, got.admitted, got.refused, limit)
+		}
+		if got.refused > 0 {
+			full[i]++
+		}
+	}
+	t.Logf("full windows: %v", full)
+	if slices.Contains(full, 0) {
+		t.Errorf("of the %d limits, these many windows were full: %v", len(changes), full)
+	}
+}
+
+// Without LIMITS_MAX_AGE a row is in force within 60 seconds on every instance.
+func TestARowIsInForceWithinAMinute(t *testing.T) {
+	t.Parallel()
+	const address, processes = "198.51.100.7", 3
+	d := deploy(t, dynamolocal.Endpoint(t))
+	l := startLoad(t, d.start(t, "not-found", processes), address, 50*time.Millisecond)
+	time.Sleep(time.Second)
+	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
+	set := time.Now()
+	time.Sleep(override.MaxAge + time.Second)
+	last, blocked := time.Duration(0), 0
+	for _, e := range l.stop() {
+		switch {
+		case e.status == http.StatusForbidden:
+			blocked++
+		case e.begun.After(set):
+			last = max(last, e.begun.Sub(set))
+		}
+	}
+	t.Logf("the last request passed %v after the row was set", last)
+	if last > override.MaxAge || blocked == 0 {
+		t.Errorf("a request passed %v after the address was blocked, %d were refused", last, blocked)
+	}
+}
+
+// A blocked address gets 403 with the headers, and costs nothing.
+func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
+	t.Parallel()
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.setRow(t, "2001:db8::/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
+	create, list := d.start(t, "create-event", 1)[0], d.start(t, "list-event", 1)[0]
+	before := proxy.Usage()
+	for range 3 {
+		for instance, ev := range map[*lambdatest.Instance]string{create: "POST /create_event", list: "GET /event"} {
+			method, target, _ := strings.Cut(ev, " ")
+			resp := invoke(t, instance, lambdatest.Event(method, target, "2001:db8:1:2::3", `{"name":"n"}`), http.StatusForbidden)
+			if h := resp.Headers; h["X-RateLimit-Remaining"] != "0" || h["X-RateLimit-Limit"] != "200" || h["X-RateLimit-Reset"] == "" || h["RateLimit"] == "" ||
+				h["RateLimit-Policy"] == "" || h["Retry-After"] != "" || !strings.Contains(resp.Body, `"code":"address_blocked"`) {
+				t.Errorf("%s: %v %s", ev, h, resp.Body)
+			}
+		}
+	}
+	if after := proxy.Usage(); len(after) != len(before) || after[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls != 2 {
+		t.Errorf("the calls %v, before %v", after, before)
+	}
+	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
+}
+
+// Under observe every request passes, and the metric is what a limiter in force
+// would have refused: in each window all but as many as the limit.
+func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
+	t.Parallel()
+	const address, processes, limit = "198.51.100.7", 8, 25
+	d := deploy(t, dynamolocal.Endpoint(t))
+	d.env = append(d.env, "SERVICE_NAME=sluice-test")
+	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
+	instances := d.start(t, "not-found", processes)
+	l := startLoad(t, instances, address, 5*time.Millisecond)
+	time.Sleep(6 * time.Second)
+	done := l.stop()
+	want := 0
+	for w, got := range outcomes(t, done) {
+		if got.refused > 0 {
+			t.Errorf("window %d: %d refused", w, got.refused)
+		}
+		want += max(0, got.admitted-limit)
+	}
+	observed, refused := 0, 0
+	for _, instance := range instances {
+		instance.Kill()
+		for line := range strings.Lines(instance.Log()) {
+			var members struct{ Observed, Refused int }
+			if err := json.Unmarshal([]byte(line), &members); err != nil {
+				t.Error(err)
+			}
+			observed += members.Observed
+			refused += members.Refused
+		}
+	}
+	t.Logf("%d requests, of which %d were beyond the limit", len(done), want)
+	if observed != want || want == 0 || refused != 0 {
+		t.Errorf("Observed is %d, Refused %d; a limiter in force would have refused %d of %d", observed, refused, want, len(done))
+	}
+}
+
+// An instance that was frozen decides by the rows as they are after the thaw.
+func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
+	t.Parallel()
+	const maxAge = time.Second
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
+	instance := d.start(t, "not-found", 1)[0]
+	ev := lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
+	for limit := 10; limit < 15; limit++ {
+		if err := instance.Freeze(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
+		time.Sleep(maxAge)
+		begin := time.Now()
+		resp := invoke(t, instance, ev, http.StatusNotFound)
+		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {
+			t.Errorf("the first request after a thaw has the limit %s, want %d", resp.Headers["X-RateLimit-Limit"], limit)
+		}
+		t.Logf("the first request took %v", time.Since(begin))
+	}
+}
+
+// While the rows cannot be read, the last ones hold, and the defaults before the
+// first. The log says so, and no request fails.
+func TestRowsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const maxAge = time.Second
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	d := deploy(t, proxy.URL)
+	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "SERVICE_NAME=sluice-test")
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: 7})
+	known := d.start(t, "not-found", 1)[0]
+	proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
+		if call.Table == d.limits {
+			return dynamoproxy.Fault{Error: dynamoproxy.Throttled, Skip: true}
+		}
+		return dynamoproxy.Fault{}
+	})
+	unknown := d.start(t, "not-found", 1)[0]
+	time.Sleep(maxAge)
+	for _, tt := range []struct {
+		instance      *lambdatest.Instance
+		limit, metric string
+	}{{known, "7", "LimitsStale"}, {unknown, "200", "LimitsUnread"}} {
+		for range 3 {
+			resp := invoke(t, tt.instance, lambdatest.Event("GET", "/nowhere", "192.0.2.1", ""), http.StatusNotFound)
+			if got := resp.Headers["X-RateLimit-Limit"]; got != tt.limit {
+				t.Errorf("the limit is %s, want %s", got, tt.limit)
+			}
+		}
+		tt.instance.Kill()
+		if log := tt.instance.Log(); !slices.Contains(metrics(t, log), tt.metric) || !strings.Contains(log, `"limits_error":"`) {
+			t.Errorf("no metric %s: %s", tt.metric, log)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/override"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/ratelimit/memstore"
+)
+
+// rows is a store of rows; it fails if it is nil.
+type rows []override.Row
+
+func (r rows) List(context.Context) ([]override.Row, error) {
+	if r == nil {
+		return nil, errors.New("the table is down")
+	}
+	return r, nil
+}
+
+// rowsOf returns a row of each of the blocks with the limits.
+func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
+	store := rows{}
+	for _, cidr := range cidrs {
+		store = append(store, override.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests})
+	}
+	return store
+}
+
+// withRows returns an API with the limits that rows set, over counters.
+func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
+	t.Helper()
+	a := newAPI(t)
+	var err error
+	if a.rows, err = override.NewCache(store, override.CacheConfig{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now, LimitsFor: a.rows.Limits}); err != nil {
+		t.Fatal(err)
+	}
+	if usage, ok := counters.(ratelimit.UsageStore); ok {
+		a.stores.Usage = usage
+	}
+	return a
+}
+
+const blockedAddress = "192.0.2.1"
+
+// untouched is a counter store that must not be called.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
+	u.t.Error("the counters were called")
+	return ratelimit.Result{}, errors.New("called")
+}
+
+func TestABlockedAddressGets403OnEveryRoute(t *testing.T) {
+	a := withRows(t, untouched{t}, rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "192.0.2.0/24", "2001:db8::/32"))
+	for _, r := range httpapi.Routes() {
+		for _, address := range []string{blockedAddress, "2001:db8:1:2::3", "::ffff:192.0.2.1"} {
+			ev := rowSample(t, r)
+			ev.RequestContext.HTTP.SourceIP = address
+			resp := a.invoke(t, r.Name, ev)
+			if resp.StatusCode != http.StatusForbidden || !strings.Contains(resp.Body, `"code":"address_blocked"`) {
+				t.Errorf("%s: %d %s", r.Name, resp.StatusCode, resp.Body)
+			}
+			if h := resp.Headers; h["X-RateLimit-Limit"] != "200" || h["X-RateLimit-Remaining"] != "0" || h["X-RateLimit-Reset"] == "" || h["Retry-After"] != "" ||
+				!strings.Contains(h["RateLimit"], `"requests";r=0;t=1`) {
+				t.Errorf("%s: headers %v", r.Name, h)
+			}
+		}
+	}
+	resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", blockedAddress, ""))
+	if l.Metrics["Blocked"] != 1 || len(l.Metrics) != 1 || l.Level != "INFO" {
+		t.Errorf("%d, line %+v", resp.StatusCode, l)
+	}
+}
+
+func TestEachAddressInABlockCountsByItself(t *testing.T) {
+	a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 3, Requests: 2}, "192.0.2.0/24"))
+	for _, address := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.1"} {
+		for i := range 3 {
+			resp := a.invoke(t, "create-event", lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`))
+			limited := strings.HasPrefix(address, "192.0.2.")
+			if want := 201 + btoi(limited && i == 2)*228; resp.StatusCode != want {
+				t.Errorf("request %d of %s: %d %s", i, address, resp.StatusCode, resp.Body)
+			}
+			if want := map[bool]string{true: "2", false: "200"}[limited]; resp.Headers["X-RateLimit-Limit"] != want {
+				t.Errorf("%s: headers %v", address, resp.Headers)
+			}
+		}
+	}
+}
+
+func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
+	for _, tt := range []struct {
+		action  ratelimit.Action
+		query   string
+		records int
+	}{
+		{ratelimit.ActionLimit, "", 4},
+		{ratelimit.ActionLimit, "?limit=3", 3},
+		{ratelimit.ActionLimit, "?limit=200", 4},
+		{ratelimit.ActionObserve, "?limit=200", 4},
+		{ratelimit.ActionUnlimited, "?limit=200", 11},
+	} {
+		a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: tt.action, Records: 4}, "192.0.2.1/32"))
+		a.createEntities(t, 11)
+		resp := a.invoke(t, "list-entity", lambdatest.Event("GET", "/entity"+tt.query, "192.0.2.1", ""))
+		if n := strings.Count(resp.Body, `"id":`); resp.StatusCode != 200 || n != tt.records {
+			t.Errorf("%s, %s: %d with %d records, want %d", tt.action, tt.query, resp.StatusCode, n, tt.records)
+		}
+	}
+}
+
+// The same requests are made under observe and under limit.
+func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
+	const requests = 9
+	run := func(action ratelimit.Action) (refused, observed int) {
+		a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: action, Records: 10, Requests: 7}, "192.0.2.1/32"))
+		a.createEntities(t, 11)
+		for i := range requests {
+			resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", fmt.Sprintf("/entity?limit=%d", i%5), "192.0.2.1", ""))
+			if resp.StatusCode == 429 {
+				refused++
+			}
+			if n := l.Metrics["Observed"]; n > 0 {
+				observed++
+				if l.Metrics["Allowed"] != 1 || l.Metrics["Refused"] != 0 || l.Metrics["LocalRefusals"] != 0 || l.WouldRefuse == "" {
+					t.Errorf("line %+v", l)
+				}
+			}
+		}
+		return refused, observed
+	}
+	refused, none := run(ratelimit.ActionLimit)
+	zero, observed := run(ratelimit.ActionObserve)
+	if refused == 0 || refused != observed || none != 0 || zero != 0 {
+		t.Errorf("a limit refuses %d and reports %d; observe refuses %d and reports %d", refused, none, zero, observed)
+	}
+}
+
+func TestUnlimitedPassesWithoutCounters(t *testing.T) {
+	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
+		a := withRows(t, unreachable{}, rowsOf(ratelimit.Limits{Action: action}, "192.0.2.1/32"))
+		resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", "192.0.2.1", ""))
+		if resp.StatusCode != 200 || l.Metrics["Allowed"] != 1 || l.Metrics["ChargeFailures"] != 1 || l.Level != "WARN" {
+			t.Errorf("%s: %d, line %+v", action, resp.StatusCode, l)
+		}
+		if resp := a.invoke(t, "list-entity", lambdatest.Event("GET", "/entity", "192.0.2.2", "")); resp.StatusCode != 503 {
+			t.Errorf("another address: %d", resp.StatusCode)
+		}
+	}
+}
+
+func TestUsageShowsTheLimitsInForce(t *testing.T) {
+	a := withRows(t, memstore.New(), slices.Concat(
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionObserve, Records: 500, Imports: 7}, "192.0.2.0/24"),
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionUnlimited, Requests: 9}, "192.0.2.1/32"),
+		rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "198.51.100.7/32")))
+	for address, want := range map[string]string{
+		"192.0.2.1":    "unlimited 9 200 200 9",
+		"192.0.2.9":    "observe 7 500 7 200",
+		"198.51.100.7": "block 200 200 200 200",
+		"203.0.113.1":  "limit 200 200 200 200",
+	} {
+		u := a.usage(t, "203.0.113.1", "?address="+address)
+		if got := fmt.Sprintf("%s %d %d %d %d", u.Action, u.Limit, u.Limits.Records, u.Limits.Imports, u.Limits.Requests); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestRowsThatWereNeverReadAreReported(t *testing.T) {
+	a := withRows(t, memstore.New(), rows(nil))
+	resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", "192.0.2.1", ""))
+	if resp.StatusCode != 200 || l.Metrics["LimitsUnread"] != 1 || l.Metrics["LimitsStale"] != 0 || l.Level != "WARN" || !strings.Contains(l.LimitsError, "the table is down") {
+		t.Errorf("%d, line %+v", resp.StatusCode, l)
+	}
+}

@@ -1,0 +1,101 @@
+// Package boltstore keeps the rows of limits in a bbolt file of their own, for a
+// server that needs no other program.
+//
+// bbolt locks a file while it is open, so each operation opens the file and closes
+// it again. Rows can thus be managed while a server runs, which reads them about
+// once a minute.
+//
+// The bucket limits has the JSON of every row by its block.
+package boltstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/override"
+	"sluice/pkg/record/boltrecord"
+)
+
+// Store is an override.Manager. It is safe for concurrent use, also by several
+// processes.
+//
+// If the context is done at the call, its methods do nothing and return an error.
+// They do not watch the context later.
+type Store struct {
+	file boltrecord.File
+}
+
+// New returns a Store in the file at path, whose directory must exist. The first
+// Put creates the file; until then there are no rows.
+func New(path string) (*Store, error) {
+	if path == "" {
+		return nil, errors.New("override boltstore: a path is required")
+	}
+	return &Store{file: boltrecord.File{Path: path, Bucket: "limits"}}, nil
+}
+
+// List implements override.Store.
+func (s *Store) List(ctx context.Context) (rows []override.Row, err error) {
+	err = s.file.View(ctx, "list limits", func(b *bbolt.Bucket) error {
+		rows, err = list(b)
+		return err
+	})
+	return rows, err
+}
+
+func list(b *bbolt.Bucket) (rows []override.Row, err error) {
+	for _, value := range boltrecord.Scan(b, "", "", true) {
+		r, err := boltrecord.Decode[override.Row](value)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b override.Row) int { return a.CIDR.Compare(b.CIDR) })
+	return rows, nil
+}
+
+// Put implements override.Manager. It removes the rows that have expired.
+func (s *Store) Put(ctx context.Context, r override.Row) error {
+	return s.file.Update(ctx, "put limits", func(b *bbolt.Bucket) error {
+		rows, err := list(b)
+		if err != nil {
+			return err
+		}
+		others := 0
+		for _, other := range rows {
+			switch {
+			case other.CIDR == r.CIDR:
+			case !other.Expired(r.UpdatedAt):
+				others++
+			default:
+				if err := b.Delete([]byte(other.CIDR.String())); err != nil {
+					return err
+				}
+			}
+		}
+		if others >= override.MaxRows {
+			return override.ErrFull
+		}
+		return boltrecord.Put(b, r.CIDR.String(), r)
+	})
+}
+
+// Remove implements override.Manager. It does not create the file.
+func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
+	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
+		return cmp.Or(err, override.ErrNotFound)
+	}
+	return s.file.Update(ctx, "remove limits", func(b *bbolt.Bucket) error {
+		key := []byte(block.String())
+		if b.Get(key) == nil {
+			return override.ErrNotFound
+		}
+		return b.Delete(key)
+	})
+}

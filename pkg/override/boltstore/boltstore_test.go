@@ -1,0 +1,79 @@
+package boltstore_test
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"sluice/pkg/override"
+	"sluice/pkg/override/boltstore"
+	"sluice/pkg/override/storetest"
+)
+
+func open(t *testing.T, path string) *boltstore.Store {
+	t.Helper()
+	s, err := boltstore.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) override.Manager { return open(t, filepath.Join(t.TempDir(), "limits.db")) })
+}
+
+func TestNoFileIsCreatedWithoutARow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := open(t, path)
+	if rows, err := s.List(t.Context()); err != nil || len(rows) > 0 {
+		t.Errorf("%v, %v", rows, err)
+	}
+	if err := s.Remove(t.Context(), netip.MustParsePrefix("10.0.0.0/8")); !errors.Is(err, override.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file: %v", err)
+	}
+}
+
+// A command changes rows while a server runs, because the server's store keeps
+// the file closed.
+func TestTwoStoresShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	server, command := open(t, path), open(t, path)
+	r := override.Row{CIDR: netip.MustParsePrefix("10.0.0.0/8"), Action: "block", UpdatedAt: time.Unix(1_800_000_000, 0).UTC()}
+	if err := command.Put(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := server.List(t.Context()); err != nil || len(rows) != 1 || rows[0] != r {
+		t.Errorf("%v, %v", rows, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestAFileThatIsHeldIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // a temporary file
+	if _, err := open(t, path).List(t.Context()); !errors.Is(err, bolterrors.ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+func TestNewRequiresAPath(t *testing.T) {
+	if _, err := boltstore.New(""); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,295 @@
+package override_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/override"
+	"sluice/pkg/ratelimit"
+)
+
+var errDown = errors.New("the table is down")
+
+// source is a Store whose reads take some time and may fail.
+type source struct {
+	takes time.Duration // of a read; it ends with the context
+
+	mu    sync.Mutex
+	rows  []override.Row
+	err   error
+	reads int
+}
+
+func (s *source) List(ctx context.Context) ([]override.Row, error) {
+	s.mu.Lock()
+	s.reads++
+	rows, err, takes := s.rows, s.err, s.takes // as they are when the read begins
+	s.mu.Unlock()
+	select {
+	case <-time.After(takes):
+		return rows, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *source) set(err error, rows ...override.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.rows = err, rows
+}
+
+func (s *source) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+const client = "192.0.2.1"
+
+func rowOf(records int64) override.Row {
+	return override.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Records: records}
+}
+
+func newCache(t *testing.T, s override.Store, cfg override.CacheConfig) *override.Cache {
+	t.Helper()
+	c, err := override.NewCache(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// refresh calls Refresh and returns its error and how long it took.
+func refresh(t *testing.T, c *override.Cache) (time.Duration, error) {
+	t.Helper()
+	begin := time.Now()
+	err := c.Refresh(t.Context())
+	return time.Since(begin), err
+}
+
+func checkRecords(t *testing.T, c *override.Cache, want int64) {
+	t.Helper()
+	if got := c.Limits(client).Records; got != want {
+		t.Errorf("after %v: a limit of %d records, want %d", time.Since(start), got, want)
+	}
+}
+
+// A busy process follows every change within a minute, and no request waits.
+func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{})
+		checkRecords(t, c, 0)
+		if took, err := refresh(t, c); err != nil || took != s.takes {
+			t.Fatalf("the first read took %v, error %v", took, err)
+		}
+		checkRecords(t, c, 1)
+		changed := time.Now()
+		s.set(nil, rowOf(2))
+		for c.Limits(client).Records != 2 {
+			time.Sleep(100 * time.Millisecond)
+			if took, err := refresh(t, c); err != nil || took != 0 {
+				t.Fatalf("a request waited for %v, error %v", took, err)
+			}
+		}
+		if took := time.Since(changed); took > override.MaxAge || took < override.MaxAge/2 {
+			t.Errorf("the change was in force after %v", took)
+		}
+		before, hour := s.count(), time.Now()
+		for time.Since(hour) < time.Hour {
+			time.Sleep(100 * time.Millisecond)
+			refresh(t, c) //nolint:errcheck // checked above
+		}
+		if n := s.count() - before; n < 60 || n > 81 {
+			t.Errorf("%d reads in an hour", n)
+		}
+	})
+}
+
+// An instance that Lambda froze reads the rows before it decides. Its monotonic
+// clock, which tests cannot stop, plays no part.
+func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		time.Sleep(override.MaxAge)
+		var wg sync.WaitGroup
+		for range 10 { // they share the read
+			wg.Go(func() {
+				if took, err := refresh(t, c); err != nil || took != s.takes {
+					t.Errorf("%v, error %v", took, err)
+				}
+				checkRecords(t, c, 2)
+			})
+		}
+		wg.Wait()
+		if n := s.count(); n != 2 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+// A read that an instance began before it was frozen ends after the thaw, with
+// rows as they were before.
+func TestAReadFromBeforeTheFreezeDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var frozen time.Duration
+		now := func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(frozen)
+		}
+		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{Now: now})
+		refresh(t, c) //nolint:errcheck // the first read
+		time.Sleep(50 * time.Second)
+		if took, err := refresh(t, c); err != nil || took != 0 { // begins a read
+			t.Fatalf("%v, error %v", took, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		mu.Lock()
+		frozen = time.Hour
+		mu.Unlock()
+		s.set(nil, rowOf(2))
+		if took, err := refresh(t, c); err != nil || took != 30*time.Millisecond {
+			t.Errorf("%v, error %v; want the rest of the first read and a second one", took, err)
+		}
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestLastRowsHoldWhileReadsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(errDown)
+		fresh := time.Now()
+		for time.Since(fresh) < 10*time.Minute {
+			time.Sleep(time.Second)
+			_, err := refresh(t, c)
+			synctest.Wait()
+			if stale := time.Since(fresh) >= override.MaxAge; stale != (err != nil) || stale && (!errors.Is(err, errDown) || errors.Is(err, override.ErrUnread)) {
+				t.Errorf("after %v: %v", time.Since(fresh), err)
+			}
+			checkRecords(t, c, 1)
+		}
+		if n := s.count() - 1; n < 100 || n > 120 {
+			t.Errorf("%d reads in ten minutes in which they failed", n)
+		}
+		s.set(nil, rowOf(3))
+		time.Sleep(5 * time.Second)
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 3)
+	})
+}
+
+func TestDefaultsHoldUntilTheFirstRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{err: errDown, rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{})
+		for range 30 {
+			if _, err := refresh(t, c); !errors.Is(err, override.ErrUnread) || !errors.Is(err, errDown) {
+				t.Errorf("error %v", err)
+			}
+			if got := c.Limits(client); got != (ratelimit.Limits{}) {
+				t.Errorf("limits %+v", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.count(); n != 6 {
+			t.Errorf("%d reads in 30 seconds", n)
+		}
+		s.set(nil, rowOf(1))
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 1)
+	})
+}
+
+// One request in five seconds waits for a table that does not respond, for a
+// second.
+func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: time.Hour}
+		c := newCache(t, s, override.CacheConfig{})
+		waited := 0
+		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			took, err := refresh(t, c)
+			if !errors.Is(err, context.DeadlineExceeded) || took != 0 && took != time.Second {
+				t.Fatalf("%v, error %v", took, err)
+			}
+			if took > 0 {
+				waited++
+			}
+		}
+		if waited != 10 {
+			t.Errorf("%d requests waited", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		time.Sleep(5 * time.Second)
+		begin := time.Now()
+		if err := c.Refresh(ctx); err == nil || time.Since(begin) > 2*time.Millisecond {
+			t.Errorf("a caller that gives up waited %v, error %v", time.Since(begin), err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A clock that was set back must not keep old rows in force.
+func TestAClockThatWasSetBackLeadsToARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []override.Row{rowOf(1)}}
+		var back time.Duration
+		c := newCache(t, s, override.CacheConfig{Now: func() time.Time { return time.Now().Add(-back) }})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		back = 2 * time.Hour
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestAnInvalidRowIsAFailedRead(t *testing.T) {
+	s := &source{rows: []override.Row{rowOf(-1)}}
+	if err := newCache(t, s, override.CacheConfig{}).Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "192.0.2.0/24") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMaxAgeIsConfigurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []override.Row{rowOf(1)}}
+		c := newCache(t, s, override.CacheConfig{MaxAge: 2 * time.Second})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		time.Sleep(2*time.Second - 1)
+		refresh(t, c) //nolint:errcheck // begins a read
+		synctest.Wait()
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestNewCacheRequiresAStore(t *testing.T) {
+	if _, err := override.NewCache(nil, override.CacheConfig{}); err == nil {
+		t.Error("no store: no error")
+	}
+	if _, err := override.NewCache(&source{}, override.CacheConfig{MaxAge: -1}); err == nil {
+		t.Error("a negative age: no error")
+	}
+}

@@ -1,0 +1,170 @@
+// Package dynamostore keeps the rows of limits in a DynamoDB table.
+//
+// The table's partition key is cidr (S), such as 192.0.2.0/24. The other
+// attributes are action (S), updated_at (N, Unix seconds) and, where they are set,
+// records, imports and requests (N), note (S) and expires_at (N, Unix seconds), the
+// attribute for the table's time to live: DynamoDB removes a row some time after
+// it has expired.
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/override"
+	"sluice/pkg/record/dynamorecord"
+)
+
+// Client is the part of *dynamodb.Client that a Store uses. Functions use only
+// Scan.
+type Client interface {
+	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Store is an override.Manager. It is safe for concurrent use.
+type Store struct {
+	client Client
+	table  string
+}
+
+// New returns a Store over the table of that name.
+func New(client Client, table string) (*Store, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("override dynamostore: a client and a table name are required")
+	}
+	return &Store{client: client, table: table}, nil
+}
+
+// List implements override.Store with a strongly consistent scan of the table,
+// which takes one read unit for each 4 KB of rows and at least one.
+func (s *Store) List(ctx context.Context) ([]override.Row, error) {
+	var rows []override.Row
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list limits: %w", err)
+		}
+		some, err := dynamorecord.Each(page.Items, fromItem)
+		if err != nil {
+			return nil, fmt.Errorf("list limits: %w", err)
+		}
+		rows = append(rows, some...)
+	}
+	slices.SortFunc(rows, func(a, b override.Row) int { return a.CIDR.Compare(b.CIDR) })
+	return rows, nil
+}
+
+// Put implements override.Manager with a Scan and a PutItem.
+func (s *Store) Put(ctx context.Context, r override.Row) error {
+	others, err := s.countOthers(ctx, r)
+	if err != nil {
+		return fmt.Errorf("count limits: %w", err)
+	}
+	if others >= override.MaxRows {
+		return override.ErrFull
+	}
+	if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: toItem(r)}); err != nil {
+		return fmt.Errorf("put limits: %w", err)
+	}
+	return nil
+}
+
+// countOthers returns the number of rows of other blocks than r's that have not
+// expired at r.UpdatedAt.
+func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName:        &s.table,
+		ConsistentRead:   aws.Bool(true),
+		Select:           types.SelectCount,
+		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
+		ExpressionAttributeValues: dynamorecord.Item{
+			":cidr": dynamorecord.Text(r.CIDR.String()), ":now": number(r.UpdatedAt.Unix()),
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n += int(page.Count)
+	}
+	return n, nil
+}
+
+// Remove implements override.Manager with one DeleteItem. If the SDK retries a
+// deletion whose response was lost, the retry finds no row, and Remove returns
+// ErrNotFound.
+func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
+	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.table, Key: dynamorecord.Item{"cidr": dynamorecord.Text(block.String())}, ReturnValues: types.ReturnValueAllOld,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove limits: %w", err)
+	case len(out.Attributes) == 0:
+		return override.ErrNotFound
+	}
+	return nil
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+func toItem(r override.Row) dynamorecord.Item {
+	item := dynamorecord.Item{
+		"cidr":       dynamorecord.Text(r.CIDR.String()),
+		"action":     dynamorecord.Text(string(r.Action)),
+		"updated_at": number(r.UpdatedAt.Unix()),
+	}
+	for name, limit := range map[string]int64{"records": r.Records, "imports": r.Imports, "requests": r.Requests} {
+		if limit != 0 {
+			item[name] = number(limit)
+		}
+	}
+	if r.Note != "" {
+		item["note"] = dynamorecord.Text(r.Note)
+	}
+	if !r.ExpiresAt.IsZero() {
+		item["expires_at"] = number(r.ExpiresAt.Unix())
+	}
+	return item
+}
+
+func fromItem(item dynamorecord.Item) (r override.Row, err error) {
+	read := dynamorecord.Read(item)
+	cidr := read.Text("cidr")
+	r.Action, r.Note = override.Action(read.Text("action")), read.OptionalText("note")
+	r.UpdatedAt, r.ExpiresAt = unixTime(read.OptionalInt("updated_at")), unixTime(read.OptionalInt("expires_at"))
+	r.Records, r.Imports, r.Requests = read.OptionalInt("records"), read.OptionalInt("imports"), read.OptionalInt("requests")
+	if err = read.Err(); err == nil {
+		r.CIDR, err = netip.ParsePrefix(cidr)
+	}
+	if err == nil {
+		err = r.Validate()
+	}
+	if err != nil {
+		return override.Row{}, fmt.Errorf("row %q: %w", cidr, err)
+	}
+	return r, nil
+}
+
+// unixTime returns the time of Unix seconds, the zero Time for 0.
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}

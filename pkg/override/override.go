@@ -1,0 +1,153 @@
+// Package override holds rows that override the rate limits of single addresses
+// and of CIDR blocks: other limits, or another action than refusing what exceeds
+// them. A [Cache] keeps the rows of a store for the requests of one process.
+//
+// The rows are few, and every process reads all of them once a minute, so that a
+// change takes effect everywhere within that time and no request waits for a
+// store.
+package override
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/pkg/ratelimit"
+)
+
+// MaxRows is the most rows that a store holds. Every process keeps all of them.
+const MaxRows = 1000
+
+const (
+	maxNote    = 128       // characters
+	maxRecords = 1_000_000 // like the default's
+)
+
+// ErrNotFound is the error for a block without a row.
+var ErrNotFound = errors.New("there is no such row")
+
+// ErrFull is the error for one row too many.
+var ErrFull = fmt.Errorf("there are %d rows already, which is the most; remove some", MaxRows)
+
+// Row overrides the limits of the addresses in a block. Each address in the block
+// still counts by itself. If several blocks contain an address, only the row of
+// the longest prefix applies. Times are in UTC, in whole seconds.
+type Row struct {
+	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
+	Action    Action       `json:"action"`
+	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 a second; 0: the default
+	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition a second; 0: the default
+	Requests  int64        `json:"requests,omitzero"` // like Imports
+	Note      string       `json:"note,omitzero"`     // for people; at most 128 characters, may be empty
+	UpdatedAt time.Time    `json:"updated_at"`
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // from then on the row does not apply; zero: it does not expire
+}
+
+// Action says what happens to the requests of an address.
+type Action = ratelimit.Action
+
+// New returns r as it may be stored at the time now. It returns an error if a
+// field of r is not valid.
+func New(r Row, now time.Time) (Row, error) {
+	if r.Action == "" {
+		r.Action = ratelimit.ActionLimit
+	}
+	r.UpdatedAt = now.UTC().Truncate(time.Second)
+	if !r.ExpiresAt.IsZero() {
+		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Second)
+		if !r.ExpiresAt.After(r.UpdatedAt) {
+			return Row{}, errors.New("the row would have expired already")
+		}
+	}
+	return r, r.Validate()
+}
+
+// Validate returns an error that says which field of r is not valid, or nil.
+func (r Row) Validate() error {
+	if !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6() {
+		return fmt.Errorf("%v is not a CIDR block", r.CIDR)
+	}
+	if r.Action == "" {
+		return errors.New("the action is missing")
+	}
+	if _, err := r.Limits().Check(0); err != nil {
+		return err
+	}
+	if r.Records > maxRecords {
+		return fmt.Errorf("the limit of records, %d, is above %d", r.Records, maxRecords)
+	}
+	if r.Action == ratelimit.ActionBlock && (r.Records != 0 || r.Imports != 0 || r.Requests != 0) {
+		return errors.New("the action block refuses every request, so limits have no effect; leave them out")
+	}
+	if !utf8.ValidString(r.Note) || utf8.RuneCountInString(r.Note) > maxNote || strings.ContainsFunc(r.Note, unicode.IsControl) {
+		return fmt.Errorf("the note must have at most %d characters, none of them a control character", maxNote)
+	}
+	return nil
+}
+
+// Limits returns the limits of an address that r applies to. Zero fields are the
+// default's.
+func (r Row) Limits() ratelimit.Limits {
+	return ratelimit.Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
+}
+
+// Expired reports whether r has expired at the time now.
+func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
+
+// ParseCIDR parses a CIDR block, or an address as the block of only this address.
+// An IPv6 block must not be longer than ipv6Prefix, the number of leading bits
+// that tell IPv6 clients apart: it would never apply. The errors name the block
+// that would be valid.
+func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
+	block, err := netip.ParsePrefix(s)
+	if err != nil {
+		addr, addrErr := netip.ParseAddr(s)
+		if addrErr != nil {
+			return netip.Prefix{}, fmt.Errorf("%q is not a CIDR block or an address, such as 192.0.2.0/24 or 2001:db8::/32", s)
+		}
+		addr = addr.Unmap().WithZone("")
+		block = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	const mappedBits = 96 // of ::ffff:0:0/96, which holds the IPv4 addresses
+	if addr := block.Addr(); addr.Is4In6() {
+		if block.Bits() < mappedBits {
+			return netip.Prefix{}, fmt.Errorf("%s holds more than the IPv4 addresses; write IPv4 blocks like 192.0.2.0/24", s)
+		}
+		block = netip.PrefixFrom(addr.Unmap(), block.Bits()-mappedBits)
+	}
+	if block.Addr().Is6() && block.Bits() > ipv6Prefix {
+		network, _ := block.Addr().Prefix(ipv6Prefix)
+		return netip.Prefix{}, fmt.Errorf("%s is longer than /%d (CLIENT_IPV6_PREFIX), by which IPv6 clients are counted; use %s", s, ipv6Prefix, network)
+	}
+	if block != block.Masked() {
+		return netip.Prefix{}, fmt.Errorf("%s has bits set behind its prefix; use %s", s, block.Masked())
+	}
+	return block, nil
+}
+
+// Store returns rows. Implementations are safe for concurrent use.
+type Store interface {
+	// List returns the rows as they were last written, in the order of their
+	// blocks (netip.Prefix.Compare). It may omit rows that have expired.
+	List(ctx context.Context) ([]Row, error)
+}
+
+// Manager is a Store whose rows can be managed.
+type Manager interface {
+	Store
+
+	// Put adds a row, which must be valid. It replaces the row of the same
+	// block. If MaxRows other blocks have rows that have not expired at
+	// r.UpdatedAt, it returns ErrFull and changes nothing; concurrent calls may
+	// exceed MaxRows by a few.
+	Put(ctx context.Context, r Row) error
+
+	// Remove removes the row of a block. It returns ErrNotFound if the block
+	// has none.
+	Remove(ctx context.Context, block netip.Prefix) error
+}

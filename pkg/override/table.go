@@ -1,0 +1,50 @@
+package override
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/gaissmai/bart"
+)
+
+// Table finds the row of an address. It is safe for concurrent use. A nil Table
+// has no rows.
+type Table struct {
+	rows bart.Table[Row]
+}
+
+// NewTable returns a Table of rows. It returns an error if one is not valid.
+func NewTable(rows []Row) (*Table, error) {
+	t := new(Table)
+	for _, r := range rows {
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("row %v: %w", r.CIDR, err)
+		}
+		t.rows.Insert(r.CIDR, r)
+	}
+	return t, nil
+}
+
+// Find returns the row that applies at the time now to an address as
+// ratelimit.ParseAddress returns it: that of the longest prefix that contains the
+// address and has not expired. ok is false if no row applies.
+func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
+	if t == nil || t.rows.Size() == 0 {
+		return Row{}, false
+	}
+	client, err := netip.ParsePrefix(address) // an IPv6 address by its network
+	if err != nil {
+		addr, err := netip.ParseAddr(address)
+		if err != nil {
+			return Row{}, false
+		}
+		client = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	for _, r := range t.rows.Supernets(client) { // the longest first
+		if !r.Expired(now) {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
