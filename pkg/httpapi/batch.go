@@ -97,7 +97,7 @@ func (b *batch) create(ctx context.Context, elements [][]byte) {
 // readElement reads an element of a batch like the body of a request.
 func readElement(element []byte) (event.New, error) {
 	if len(element) > maxBodyBytes {
-		return event.New{}, bodyTooLarge(maxBodyBytes)
+		return event.New{}, payloadTooLarge("the event", maxBodyBytes)
 	}
 	e, err := newEvent(element)
 	var malformed *record.Error
