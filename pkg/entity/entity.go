@@ -117,10 +117,7 @@ type Store interface {
 // nothing and returns the stored entity with created false; with other content it
 // fails with kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("type", record.CheckName(e.Type))
-	if err := wrong.Err(); err != nil {
+	if err := e.validate(); err != nil {
 		return Entity{}, false, err
 	}
 	e.CreatedAt = record.TimeOf(now)
@@ -133,6 +130,14 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 		return Entity{}, false, record.ConflictError("entity", e.ID)
 	}
 	return stored, created, nil
+}
+
+// validate returns an error of kind Invalid that names the fields that are not valid.
+func (e Entity) validate() error {
+	var wrong record.Fields
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("type", record.CheckName(e.Type))
+	return wrong.Err()
 }
 
 // backOff bounds the random waits of retry after the first and the second

@@ -47,7 +47,7 @@ func Upsert(ctx context.Context, s Store, workspace string, change Entity, now t
 // newFrom returns the entity that Upsert creates of change.
 func newFrom(change Entity, now time.Time) (e Entity, err error) {
 	e = Entity{ID: change.ID, Type: cmp.Or(change.Type, DefaultType), CreatedAt: record.TimeOf(now), UpdatedAt: record.TimeOf(now)}
-	if err := e.Validate(); err != nil {
+	if err := e.validate(); err != nil {
 		return Entity{}, err
 	}
 	if e.Attributes, err = record.MergeAttributes(record.Attributes("{}"), change.Attributes); err != nil {

@@ -63,10 +63,10 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 		}
 		replaced = true
 		if e.Type != was.Type {
-			if err := boltrecord.Nested(entities, byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
+			if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
 				return err
 			}
-			if err := boltrecord.PutNested(entities, e.ID, e.ID, byType, workspace, e.Type); err != nil {
+			if err := boltrecord.Index(entities.Tx(), e.ID, e.ID, byType, workspace, e.Type); err != nil {
 				return err
 			}
 		}
