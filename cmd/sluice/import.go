@@ -22,11 +22,12 @@ which exports have, are ignored. CSV has a column attributes.<name> for each
 attribute, or attributes with JSON. In a cell of an attribute an object or an array
 is its JSON, and so is a number, true, false or null without quotes; anything else
 is text; an empty cell without quotes is nothing. An apostrophe that an export adds
-is removed. A CSV file that was exported comes back as it was.
+is removed. A CSV file that was exported comes back as it was, entities with
+--create-only.
 
 Records go in batches, or events with --one-by-one and entities with --create-only
-each in a call of its own. The import runs at the service's limits and keeps to them. A call that
-fails for a passing reason is repeated up to 40 times within two minutes.
+each in a call of its own. The import runs at the service's limits and keeps to them.
+A call that fails for a passing reason is repeated up to 40 times within two minutes.
 
 An import that was stopped or killed continues when the same command is run again,
 and ends with each record once. For that it keeps a journal beside the file,
@@ -41,10 +42,10 @@ replaced if the file has one. With --create-only it is rejected if its content
 differs, and attributes that are null are kept.
 
 A record that is rejected goes to FILE.rejects.ndjson with its line number and the
-reason. The import does not begin if the reject file exists,
-unless it is as an earlier import of FILE left it, and continues only with the one
-that it left. Ids should be unique in a file: which of two events with one id is
-accepted, and in which order two entities with one id are merged, is not determined.
+reason. The import does not begin if the reject file exists, unless it is as an
+earlier import of FILE left it, and continues only with the one that it left. Ids
+should be unique in a file: which of two events with one id is accepted, and in which
+order two entities with one id are merged, is not determined.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
