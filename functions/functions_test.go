@@ -329,6 +329,9 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity?type=robot", "", 200, `{"data":[],"next_cursor":null}`},
 		{"update-entity", "POST", "/update_entity", `{"id":"ada","attributes":{"m":2.50}}`, 200, `"attributes":{"n":12345678901234567890.10,"m":2.50}`},
 		{"update-entity", "POST", "/update_entity", `{"id":"bob","attributes":{}}`, 404, `"code":"not_found"`},
+		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"ada","type":"robot","attributes":{"m":null}},{"id":"eve","attributes":{"n":1.50}},{}]}`, 207, `"index":1,"status":201,"entity":{"id":"eve","type":"entity","attributes":{"n":1.50}`},
+		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"ada","type":"robot"},{"id":"eve","attributes":{"n":1.50}}]}`, 200, `"index":0,"status":200,"entity":{"id":"ada","type":"robot","attributes":{"n":12345678901234567890.10}`},
+		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"a b"}]}`, 422, `"code":"invalid_body"`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
@@ -354,9 +357,9 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
-	// The events of a batch are written at the same time, by connections of their own.
+	// The records of a batch are written at the same time, by connections of their own.
 	// The queries of GET /usage are made at the same time too.
-	connections := map[string]int{"create-events": httpapi.BatchWriters, "usage": counters.UsageReaders}
+	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": counters.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

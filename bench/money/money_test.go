@@ -83,6 +83,13 @@ var requests = []struct {
 		return fmt.Sprintf(`{"id":"new-%d","type":"person","attributes":%s}`, n, attributes)
 	}},
 	{"update-entity", "POST", "/update_entity", func(n int) string { return fmt.Sprintf(`{"id":"e-7","attributes":{"n":%d}}`, n) }},
+	{"upsert-entities", "POST", "/upsert_entities", func(n int) string {
+		all := make([]string, 100)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"id":"batch-%d-%d","type":"person","attributes":%s}`, n, i, attributes)
+		}
+		return `{"entities":[` + strings.Join(all, ",") + `]}`
+	}},
 	{"delete-entity", "POST", "/delete_entity", func(n int) string { return fmt.Sprintf(`{"id":"e-%d"}`, n%seeded) }},
 	{"create-event", "POST", "/create_event", func(n int) string { return newEvent(fmt.Sprint("new-", n)) }},
 	{"create-events", "POST", "/create_events", func(n int) string {

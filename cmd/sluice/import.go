@@ -22,11 +22,12 @@ which exports have, are ignored. CSV has a column attributes.<name> for each
 attribute, or attributes with JSON. In a cell of an attribute an object or an array
 is its JSON, and so is a number, true, false or null without quotes; anything else
 is text; an empty cell without quotes is nothing. An apostrophe that an export adds
-is removed. A CSV file that was exported comes back as it was.
+is removed. A CSV file that was exported comes back as it was, entities with
+--create-only.
 
-Events go in batches, or with --one-by-one each in a call of its own; entities
-always do. The import runs at the service's limits and keeps to them. A call that
-fails for a passing reason is repeated up to 40 times within two minutes.
+Records go in batches, or events with --one-by-one and entities with --create-only
+each in a call of its own. The import runs at the service's limits and keeps to them.
+A call that fails for a passing reason is repeated up to 40 times within two minutes.
 
 An import that was stopped or killed continues when the same command is run again,
 and ends with each record once. For that it keeps a journal beside the file,
@@ -35,13 +36,16 @@ stays when all is done, so that the same command run once more imports nothing
 twice; --again begins anew, with new ids. A symbolic link is imported as the file
 that it leads to. Standard input has no journal.
 
-A record that is not accepted goes to FILE.rejects.ndjson with its line number and
-the reason. That includes an entity whose id is taken by other content; with
---update its attributes are merged into the existing ones (RFC 7396: null removes
-one), unless the types differ. The import does not begin if the reject file exists,
-unless it is as an earlier import of FILE left it, and continues only with the one
-that it left. Ids should be unique in a file: which of two records with one id is
-accepted is not determined.
+An entity that the service has already is updated: the attributes are merged into
+its own (RFC 7396: null removes one, also from a new entity), and its type is
+replaced if the file has one. With --create-only it is rejected if its content
+differs, and attributes that are null are kept.
+
+A record that is rejected goes to FILE.rejects.ndjson with its line number and the
+reason. The import does not begin if the reject file exists, unless it is as an
+earlier import of FILE left it, and continues only with the one that it left. Ids
+should be unique in a file: which of two events with one id is accepted, and in which
+order two entities with one id are merged, is not determined.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
@@ -50,6 +54,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		o      importer.Options
 		c      = connection{getenv: getenv}
 		format string
+		update bool
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -57,7 +62,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		Short: "Put the records of a file in",
 		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
-  sluice import entities --update people.csv.gz
+  sluice import entities people.csv.gz
   zcat old-*.gz | sluice import events --format ndjson -
   SLUICE_URL=https://api.example.com SLUICE_API_KEY=slc_… sluice import events events.csv`,
 		Args: cobra.ExactArgs(2),
@@ -69,20 +74,21 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Resource, o.Path, o.Stdin, o.URL = args[0], args[1], cmd.InOrStdin(), c.baseURL()
-			if err := checkImport(&o, format); err != nil {
+			if err := checkImport(&o, format, update); err != nil {
 				return err
 			}
 			r, err := importer.Run(cmd.Context(), o, c.patientClient, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return printImport(cmd.OutOrStdout(), r, o.Update, asJSON)
+			return printImport(cmd.OutOrStdout(), r, asJSON)
 		},
 	}
 	c.addFlags(cmd)
 	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default by the file's name)")
 	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a call of its own")
-	cmd.Flags().BoolVar(&o.Update, "update", false, "merge into entities that exist with other content")
+	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "reject entities that exist with other content; each in a call of its own")
+	cmd.Flags().BoolVar(&update, "update", false, "merge into entities that exist (the default)")
 	cmd.Flags().IntVar(&o.Workers, "workers", 4, "concurrent calls, 1 to 64")
 	cmd.Flags().StringVar(&o.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
 	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson, of - rejects.ndjson)")
@@ -93,16 +99,18 @@ func importCommand(getenv func(string) string) *cobra.Command {
 
 // checkImport says what is wrong with the arguments and flags, and sets what
 // follows from others.
-func checkImport(o *importer.Options, format string) (err error) {
+func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Resource != "events" && o.Resource != "entities":
 		return usageError("import events or entities, not %q", o.Resource)
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
 	case o.Resource == "entities" && o.OneByOne:
-		return usageError("--one-by-one is for events; entities always are")
-	case o.Resource == "events" && o.Update:
-		return usageError("--update is for entities; events never change")
+		return usageError("--one-by-one is for events; entities are with --create-only")
+	case o.Resource == "events" && (update || o.CreateOnly):
+		return usageError("--update and --create-only are for entities; events never change")
+	case update && o.CreateOnly:
+		return usageError("--update and --create-only exclude each other")
 	}
 	if o.Format, err = chooseFormat(format, o.Path); err != nil {
 		return err
@@ -149,14 +157,14 @@ func chooseFormat(flag, path string) (recordfile.Format, error) {
 
 // printImport prints the result of an import that is finished. The error is that
 // some records were rejected.
-func printImport(w io.Writer, r importer.Result, update, asJSON bool) error {
+func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 	if asJSON {
 		if err := json.NewEncoder(w).Encode(r); err != nil {
 			return err
 		}
 	} else {
 		updated := ""
-		if update {
+		if r.Resource == "entities" {
 			updated = fmt.Sprintf(", %d updated", r.Updated)
 		}
 		fmt.Fprintf(w, "%d %s: %d new, %d there already%s, %d rejected. %d calls in %.1f s, %d refused by a limit.\n",

@@ -69,12 +69,15 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-// wantEachOnce fails the test unless the service has the events 0 to n-1 of
-// eventLines, each once, and nothing else.
-func wantEachOnce(t *testing.T, c *client, n int) {
+// entityLines returns n entities, of which every third has an id.
+func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name":`, `"type":`) }
+
+// wantEachOnce fails the test unless the list at a path has the records 0 to n-1 of
+// eventLines or entityLines, each once, and nothing else.
+func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
-	target := "/event?limit=200"
+	target := path + "?limit=200"
 	for target != "" {
 		r := c.do(t, "GET", target, "")
 		var page struct {
@@ -90,15 +93,15 @@ func wantEachOnce(t *testing.T, c *client, n int) {
 			times[e.Attributes.I]++
 		}
 		if target = ""; page.NextCursor != "" {
-			target = "/event?limit=200&cursor=" + url.QueryEscape(page.NextCursor)
+			target = path + "?limit=200&cursor=" + url.QueryEscape(page.NextCursor)
 		}
 	}
 	if len(times) != n {
-		t.Errorf("%d different events, want %d", len(times), n)
+		t.Errorf("%d different records, want %d", len(times), n)
 	}
 	for i := range n {
 		if times[i] != 1 {
-			t.Errorf("event %d is there %d times", i, times[i])
+			t.Errorf("record %d is there %d times", i, times[i])
 		}
 	}
 }
@@ -168,24 +171,29 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	const kills, serverKills = 10, 3
 	for name, tt := range map[string]struct {
 		args    []string
-		events  int
+		lines   func(n int) string
+		list    string
+		records int
 		perCall int
 	}{
-		"one by one": {[]string{"--one-by-one"}, 2400, 1},
-		"in batches": {nil, 12_000, 100},
+		"events one by one":   {[]string{"events", "--one-by-one"}, eventLines, "/event", 2400, 1},
+		"events in batches":   {[]string{"events"}, eventLines, "/event", 12_000, 100},
+		"entities in batches": {[]string{"entities", "--workers", "1"}, entityLines, "/entity", 18_000, 100},
+		"entities one by one": {[]string{"entities", "--create-only"}, entityLines, "/entity", 2400, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const seed = 8
-			random := rand.New(rand.NewPCG(seed, uint64(tt.events)))
+			random := rand.New(rand.NewPCG(seed, uint64(tt.records)))
 			dir := t.TempDir()
 			env := append([]string{"DATA_DIR=" + dir}, unlimited...)
 			s := startIn(t, env)
 			g := newGate(t, s.url)
-			file := write(t, "events.ndjson", eventLines(tt.events))
-			calls := tt.events / tt.perCall
+			file := write(t, "records.ndjson", tt.lines(tt.records))
+			calls := tt.records / tt.perCall
+			args := append([]string{"import"}, append(tt.args, file)...)
 			for attempt := 0; ; attempt++ {
-				cmd := sluiceCommand(t, g.url, append([]string{"import", "events", file}, tt.args...)...)
+				cmd := sluiceCommand(t, g.url, args...)
 				var out bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &out
 				if err := cmd.Start(); err != nil {
@@ -224,15 +232,15 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				t.Logf("%s", out.String())
 				break
 			}
-			wantEachOnce(t, s.client(t), tt.events)
+			wantEachOnce(t, s.client(t), tt.list, tt.records)
 
 			g.mu.Lock()
 			before := g.count
 			g.mu.Unlock()
-			out, _, code := run(t, sluiceCommand(t, g.url, append([]string{"import", "events", file}, tt.args...)...))
+			out, _, code := run(t, sluiceCommand(t, g.url, args...))
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if code != 0 || !strings.HasPrefix(out, fmt.Sprint(tt.events, " events")) || g.count != before {
+			if code != 0 || !strings.HasPrefix(out, fmt.Sprint(tt.records, " ", tt.args[0])) || g.count != before {
 				t.Errorf("run once more: exit code %d, %d calls, %s", code, g.count-before, out)
 			}
 			s.stop(t)
@@ -252,6 +260,23 @@ func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Logf("%s", out)
 	if result.Created != 1000 || result.CallsRefused > 5 {
 		t.Errorf("%+v; want 1000 created and at most 5 calls refused", result)
+	}
+	s.stop(t)
+}
+
+// Entities go in by a hundred a call: 100,000 of them need 5 seconds of the limit.
+func TestAnImportOfEntitiesTakesACallForAHundred(t *testing.T) {
+	t.Parallel()
+	const entities = 10_000
+	s := start(t, t.TempDir())
+	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "entities", "--json", write(t, "entities.ndjson", entityLines(entities))))
+	var result importer.Result
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %s%s: %v", code, out, stderr, err)
+	}
+	t.Logf("%s", out)
+	if result.Created != entities || result.Calls-result.CallsRefused != entities/100 || result.CallsRefused > 5 {
+		t.Errorf("%+v; want %d created by %d calls", result, entities, entities/100)
 	}
 	s.stop(t)
 }
@@ -314,30 +339,58 @@ func TestImportOfEntities(t *testing.T) {
 	text := "id,type,attributes.x\na,t,5\nb,t,5\nc,t,5\n,t,5\n"
 
 	file := write(t, "entities.csv", text)
-	out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", file))
-	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 2 new, 0 there already, 2 rejected.") {
+	out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", "--create-only", file))
+	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 2 new, 0 there already, 0 updated, 2 rejected. 4 calls") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`) // unchanged
+	if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.Contains(string(rejected), `{"line":3,"reason":"another entity already has the id \"b\"`) {
+		t.Errorf("rejected %s, %v", rejected, err)
+	}
 
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
+	for i, args := range [][]string{nil, {"--update"}} {
+		file = write(t, "entities.csv.gz", packed(t, text+fmt.Sprintf("d-%d,t,null\na b,t,5\n", i)))
+		out, _, code = run(t, sluiceCommand(t, s.url, append([]string{"import", "entities", file}, args...)...))
+		if code != exitRejected || !strings.HasPrefix(out, "6 entities: 2 new, 0 there already, 3 updated, 1 rejected. 1 calls") {
+			t.Errorf("exit code %d, %s", code, out)
+		}
+		c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":2}}`)
+		c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"b","type":"t","attributes":{"x":5}}`)
+		c.want(t, http.StatusOK, "POST", "/create_entity", fmt.Sprintf(`{"id":"d-%d","type":"t"}`, i))
+		if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.HasPrefix(string(rejected), `{"line":7,"reason":"the record has fields`) {
+			t.Errorf("rejected %s, %v", rejected, err)
+		}
+	}
+	s.stop(t)
+}
+
+// An entity without a type in the file keeps its own.
+func TestImportOfEntitiesKeepsTypesThatTheFileLacks(t *testing.T) {
+	t.Parallel()
+	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	c := s.client(t)
+	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"a","type":"person","attributes":{"x":1}}`)
+	file := write(t, "entities.ndjson", `{"id":"a","attributes":{"y":2}}`+"\n"+`{"id":"b"}`)
+	if out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", file)); code != 0 || !strings.HasPrefix(out, "2 entities: 1 new, 0 there already, 1 updated") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"person","attributes":{"x":1,"y":2}}`)
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"b","type":"entity"}`)
+	s.stop(t)
+}
+
+// packed returns a text compressed with gzip.
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	file = write(t, "entities.csv.gz", packed.String())
-	out, _, code = run(t, sluiceCommand(t, s.url, "import", "entities", "--update", file))
-	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 1 new, 1 there already, 1 updated, 1 rejected.") {
-		t.Errorf("exit code %d, %s", code, out)
-	}
-	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":2}}`)
-	if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.Contains(string(rejected), `the type \"other\", which cannot change`) {
-		t.Errorf("rejected %s, %v", rejected, err)
-	}
-	s.stop(t)
+	return b.String()
 }
 
 func TestImportFromStandardInput(t *testing.T) {
@@ -352,7 +405,7 @@ func TestImportFromStandardInput(t *testing.T) {
 	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)
 	}
-	wantEachOnce(t, s.client(t), 250)
+	wantEachOnce(t, s.client(t), "/event", 250)
 	s.stop(t)
 }
 
@@ -410,7 +463,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	if err != nil || strings.Count(string(rejected), "\n") != 1 {
 		t.Errorf("rejected %s, %v", rejected, err)
 	}
-	wantEachOnce(t, s.client(t), 100)
+	wantEachOnce(t, s.client(t), "/event", 100)
 
 	// Finished, it may give way, on demand or to other content.
 	out, _, code = run(t, sluiceCommand(t, proxy.URL, append(args, "--again")...))
@@ -432,7 +485,7 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 	for _, args := range [][]string{
 		{"nothing"}, {"--nothing"}, {"serve", "now"},
 		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
-		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "entities", file, "--one-by-one"},
+		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "events", file, "--create-only"}, {"import", "entities", file, "--create-only", "--update"}, {"import", "entities", file, "--one-by-one"},
 		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
 		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "events", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
 		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},

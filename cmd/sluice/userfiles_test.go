@@ -257,7 +257,7 @@ func TestALinkToAnImportedFileIsTheSameFile(t *testing.T) {
 			t.Errorf("import %d: exit code %d, %s%s", i, code, out, stderr)
 		}
 	}
-	wantEachOnce(t, s.client(t), 10)
+	wantEachOnce(t, s.client(t), "/event", 10)
 	wantFiles(t, dir, "link.ndjson", "one")
 	wantFiles(t, filepath.Dir(file), "events.ndjson", "events.ndjson.rejects.ndjson", "events.ndjson.sluice-import")
 	s.stop(t)

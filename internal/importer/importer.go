@@ -28,17 +28,17 @@ const perRound = 8
 
 // Options say what to import, and how.
 type Options struct {
-	URL      string // of the service
-	Resource string // "events" or "entities"
-	Path     string // of the file; "-" for Stdin
-	Stdin    io.Reader
-	Format   recordfile.Format
-	OneByOne bool   // create each event in a call of its own; entities always are
-	Update   bool   // merge the attributes of entities that exist with other content
-	Workers  int    // concurrent calls, at least 1
-	Journal  string // path of the journal; not used with Stdin
-	Rejects  string // path of the file for rejected records, which must be missing, empty or left by an earlier import
-	Again    bool   // import a file again that was imported
+	URL        string // of the service
+	Resource   string // "events" or "entities"
+	Path       string // of the file; "-" for Stdin
+	Stdin      io.Reader
+	Format     recordfile.Format
+	OneByOne   bool   // create each event in a call of its own
+	CreateOnly bool   // create each entity in a call of its own, in place of merging it into one that exists
+	Workers    int    // concurrent calls, at least 1
+	Journal    string // path of the journal; not used with Stdin
+	Rejects    string // path of the file for rejected records, which must be missing, empty or left by an earlier import
+	Again      bool   // import a file again that was imported
 }
 
 // Result is what became of the records of a file.
@@ -56,7 +56,7 @@ type Result struct {
 type Counts struct {
 	Created  int64 `json:"created"`
 	Existing int64 `json:"existing"` // existed with the same content
-	Updated  int64 `json:"updated"`
+	Updated  int64 `json:"updated"`  // merged into entities that existed, which may have changed nothing
 	Rejected int64 `json:"rejected"`
 }
 
@@ -217,7 +217,7 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 		case err != nil:
 			return list, fmt.Errorf("read %s: %w", im.Path, err)
 		case rec.Line > im.mark.Line:
-			list, size = append(list, rec), size+sizeOf(rec.event)
+			list, size = append(list, rec), size+rec.size()
 		}
 	}
 	return list, nil

@@ -57,7 +57,7 @@ func (r *recordReader) read() (rec record, err error) {
 		}
 	default:
 		var e entity.Entity
-		if e, rec.Err = entity.Parse(rec.JSON, "created_at", "updated_at"); e.ID == "" {
+		if e, rec.Err = entity.ParseChange(rec.JSON, "created_at", "updated_at"); e.ID == "" {
 			e.ID = r.makeID(rec.Line)
 		}
 		rec.entity = client.NewEntity{ID: e.ID, Type: e.Type, Attributes: e.Attributes}

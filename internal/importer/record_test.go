@@ -70,7 +70,7 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 			[]string{`1 {"id":"a","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`}},
 		{"exported entities", recordfile.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","type":"t","attributes":{"a":null}}`}},
-		{"entities", recordfile.NDJSON, true, `{}`, []string{`1 {"id":"line:1","type":"entity","attributes":{}}`}},
+		{"entities", recordfile.NDJSON, true, `{}`, []string{`1 {"id":"line:1","attributes":{}}`}},
 		{"bad lines", recordfile.NDJSON, false, "{\"name\"\n{\"name\":\"ok\"}\n[{}]\n5\n{\"name\":5}\n{\"nmae\":\"\"}\n{\"name\":\"a\",\"name\":\"b\"}\n{\"name\":\"\xff\"}\n{\"name\":\"\\ud800\"}\n{} {}\n{\"name\":\"n\",\"attributes\":[]}\n{\"name\":\"n\",\"id\":\"\"}\n{\"type\":\"t\",\"name\":\"n\"}\n{\"name\":\"n\",\"entity_id\":\"\"}\n{\"name\":\"n\",\"occurred_at\":\"now\"}", []string{
 			"1 !not one well-formed JSON object", `2 {"id":"line:2","name":"ok","attributes":{}}`, "3 !not an object", "4 !not an object", "5 !name must be a string", "6 !nmae is not a field",
 			"7 !duplicate", "8 !UTF-8", "9 !surrogate", "10 !not one well-formed JSON object", "11 !attributes must be a JSON object", "12 !id must be", "13 !type is not a field here",
@@ -90,11 +90,11 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 			`3 {"id":"b","type":"t","attributes":{"":"=1+1"}}`,
 		}},
 		{"cells", recordfile.CSV, true, "attributes.a\ntrue\nfalse\nnull\n-5\n+5\n'-a\n'@b\n''\n007\n1e5\n[]\n\"\"\"x\"\"\"\n{bad\n 5\nTRUE\n", []string{
-			`2 {"id":"line:2","type":"entity","attributes":{"a":true}}`, `3 {"id":"line:3","type":"entity","attributes":{"a":false}}`, `4 {"id":"line:4","type":"entity","attributes":{"a":null}}`,
-			`5 {"id":"line:5","type":"entity","attributes":{"a":-5}}`, `6 {"id":"line:6","type":"entity","attributes":{"a":"+5"}}`, `7 {"id":"line:7","type":"entity","attributes":{"a":"-a"}}`,
-			`8 {"id":"line:8","type":"entity","attributes":{"a":"@b"}}`, `9 {"id":"line:9","type":"entity","attributes":{"a":"''"}}`, `10 {"id":"line:10","type":"entity","attributes":{"a":"007"}}`,
-			`11 {"id":"line:11","type":"entity","attributes":{"a":1e5}}`, `12 {"id":"line:12","type":"entity","attributes":{"a":[]}}`, `13 {"id":"line:13","type":"entity","attributes":{"a":"\"x\""}}`,
-			`14 {"id":"line:14","type":"entity","attributes":{"a":"{bad"}}`, `15 {"id":"line:15","type":"entity","attributes":{"a":" 5"}}`, `16 {"id":"line:16","type":"entity","attributes":{"a":"TRUE"}}`,
+			`2 {"id":"line:2","attributes":{"a":true}}`, `3 {"id":"line:3","attributes":{"a":false}}`, `4 {"id":"line:4","attributes":{"a":null}}`,
+			`5 {"id":"line:5","attributes":{"a":-5}}`, `6 {"id":"line:6","attributes":{"a":"+5"}}`, `7 {"id":"line:7","attributes":{"a":"-a"}}`,
+			`8 {"id":"line:8","attributes":{"a":"@b"}}`, `9 {"id":"line:9","attributes":{"a":"''"}}`, `10 {"id":"line:10","attributes":{"a":"007"}}`,
+			`11 {"id":"line:11","attributes":{"a":1e5}}`, `12 {"id":"line:12","attributes":{"a":[]}}`, `13 {"id":"line:13","attributes":{"a":"\"x\""}}`,
+			`14 {"id":"line:14","attributes":{"a":"{bad"}}`, `15 {"id":"line:15","attributes":{"a":" 5"}}`, `16 {"id":"line:16","attributes":{"a":"TRUE"}}`,
 		}},
 		{"CSV with attributes as JSON", recordfile.CSV, false, "name,attributes\nn,\"{\"\"a\"\":1}\"\nn,\nn,x\nn,5\n", []string{
 			`2 {"id":"line:2","name":"n","attributes":{"a":1}}`, `3 {"id":"line:3","name":"n","attributes":{}}`, "4 !attributes must be", "5 !attributes must be",

@@ -3,7 +3,6 @@ package importer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"golang.org/x/sync/errgroup"
@@ -16,16 +15,20 @@ func (o Options) events() bool { return o.Resource == "events" }
 
 // perCall returns the most records of a call.
 func (o Options) perCall() int {
-	if o.OneByOne || !o.events() {
+	if o.OneByOne || o.CreateOnly {
 		return 1
 	}
-	return client.MaxBatchEvents
+	return client.MaxBatch
 }
 
-// sizeOf returns at least the bytes that an event takes in a batch: six for each
-// character of the name, which JSON may escape, and the names of the members.
-func sizeOf(e client.NewEvent) int {
-	return len(e.Attributes) + 6*len(e.Name) + len(e.ID) + len(e.EntityID) + 128
+// size returns at least the bytes that a record takes in a batch: six for each
+// character of the name or the type, which JSON may escape, and the names of the
+// members.
+func (rec *record) size() int {
+	if rec.entity.ID != "" {
+		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
+	}
+	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
 }
 
 // sendAll sends records by concurrent calls. After the first error it begins no
@@ -35,8 +38,8 @@ func (im *importer) sendAll(ctx context.Context, records []record) error {
 	g.SetLimit(im.Workers)
 	begin, size := 0, 0
 	for i, rec := range records {
-		size += sizeOf(rec.event)
-		if next := i + 1; next < len(records) && next-begin < im.perCall() && size+sizeOf(records[next].event) <= client.MaxBatchBytes {
+		size += rec.size()
+		if next := i + 1; next < len(records) && next-begin < im.perCall() && size+records[next].size() <= client.MaxBatchBytes {
 			continue
 		}
 		call := records[begin : i+1]
@@ -55,73 +58,65 @@ func (im *importer) sendAll(ctx context.Context, records []record) error {
 // that some of them have no final result.
 func (im *importer) send(ctx context.Context, records []record) error {
 	var batch []*record
-	var events []client.NewEvent
 	for i := range records {
 		switch rec := &records[i]; {
 		case rec.Err != nil:
 			rec.rejected(reject{Reason: rec.Err.Error()})
 		case im.perCall() == 1:
-			counts, err := im.sendOne(ctx, rec)
-			return rec.note(counts, err)
+			return im.sendOne(ctx, rec)
 		default:
-			batch, events = append(batch, rec), append(events, rec.event)
+			batch = append(batch, rec)
 		}
 	}
-	results, err := im.client.CreateEvents(ctx, events)
+	if im.events() {
+		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *record) client.NewEvent { return rec.event }, Counts{Existing: 1})
+	}
+	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *record) client.NewEntity { return rec.entity }, Counts{Updated: 1})
+}
+
+// sendOne creates one record by a call of its own.
+func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
+	var isNew bool
+	if im.events() {
+		_, isNew, err = im.client.CreateEvent(ctx, rec.event)
+	} else {
+		_, isNew, err = im.client.CreateEntity(ctx, rec.entity)
+	}
+	return rec.note(isNew, Counts{Existing: 1}, err)
+}
+
+// sendBatch sends records by one call, each as member returns it. existing is what
+// counts for one that the service had already.
+func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
+	list := make([]N, len(batch))
+	for i, rec := range batch {
+		list[i] = member(rec)
+	}
+	results, err := call(ctx, list)
 	if err != nil {
 		return err
 	}
 	for i, r := range results {
-		if err := batch[i].note(created(r.Created), r.Err); err != nil {
+		if err := batch[i].note(r.Created, existing, r.Err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendOne sends one record. With Update it merges an entity that is rejected
-// because of other content into the one that exists.
-func (im *importer) sendOne(ctx context.Context, rec *record) (Counts, error) {
-	if im.events() {
-		_, isNew, err := im.client.CreateEvent(ctx, rec.event)
-		return created(isNew), err
-	}
-	_, isNew, err := im.client.CreateEntity(ctx, rec.entity)
-	if !im.Update || !errors.Is(err, client.ErrConflict) {
-		return created(isNew), err
-	}
-	existing, getErr := im.client.GetEntity(ctx, rec.entity.ID)
-	switch {
-	case errors.Is(getErr, client.ErrNotFound):
-		return Counts{}, err // deleted in between: the conflict stands
-	case getErr != nil:
-		return Counts{}, getErr
-	case existing.Type != rec.entity.Type:
-		return Counts{}, &client.Error{Status: http.StatusConflict, Code: "conflict", Detail: fmt.Sprintf("the entity there has the type %q, which cannot change", existing.Type)}
-	}
-	_, err = im.client.UpdateEntity(ctx, rec.entity.ID, rec.entity.Attributes)
-	return Counts{Updated: 1}, err
-}
-
-// created counts a record that was created, or existed.
-func created(isNew bool) Counts {
-	if isNew {
-		return Counts{Created: 1}
-	}
-	return Counts{Existing: 1}
-}
-
-// note notes what became of a record: counts, or a rejection. It returns errors
-// that are not about the record.
-func (rec *record) note(counts Counts, err error) error {
+// note notes what became of a record: it was created, it existed, or err rejects it.
+// It returns errors that are not about the record.
+func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {
-	case err == nil:
-		rec.counts = counts
 	case e != nil:
 		rec.rejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
-	default:
+	case err != nil:
 		return err
+	case created:
+		rec.counts = Counts{Created: 1}
+	default:
+		rec.counts = existing
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -36,10 +37,11 @@ type Batch struct {
 // BatchResult is the result of one element of a batch: the status and the body
 // that a request with only this element would have had.
 type BatchResult struct {
-	Index   int          `json:"index"`  // position in the batch, from 0
-	Status  int          `json:"status"` // HTTP status
-	Event   *event.Event `json:"event,omitempty"`
-	Problem *Problem     `json:"problem,omitempty"` // without instance
+	Index   int            `json:"index"`             // position in the batch, from 0
+	Status  int            `json:"status"`            // HTTP status
+	Entity  *entity.Entity `json:"entity,omitempty"`  // of a batch of entities; absent if all together exceed record.MaxPageBytes
+	Event   *event.Event   `json:"event,omitempty"`   // of a batch of events
+	Problem *Problem       `json:"problem,omitempty"` // without instance
 }
 
 // Deleted is the body of the response to a deletion.

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// batchService stores events; some it fails to at first.
+// batchService stores events or entities; some it fails to at first.
 type batchService struct {
 	t       *testing.T
 	calls   [][]string // ids of each call
@@ -22,7 +22,8 @@ type batchService struct {
 
 func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body struct {
-		Events []struct{ ID string } `json:"events"`
+		Events   []struct{ ID string } `json:"events"`
+		Entities []struct{ ID string } `json:"entities"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		s.t.Error(err)
@@ -30,13 +31,17 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	var ids []string
 	var results []map[string]any
 	statuses := make(map[int]bool)
-	for i, e := range body.Events {
+	member, text := "event", stored
+	if body.Entities != nil {
+		member, text = "entity", storedEntity
+	}
+	for i, e := range append(body.Events, body.Entities...) {
 		ids = append(ids, e.ID)
 		status := s.outcome(e.ID, len(s.calls))
 		statuses[status] = true
 		result := map[string]any{"index": i, "status": status}
 		if status < 300 {
-			result["event"] = json.RawMessage(strings.Replace(stored, `"a"`, `"`+e.ID+`"`, 1))
+			result[member] = json.RawMessage(strings.Replace(text, `"a"`, `"`+e.ID+`"`, 1))
 		} else {
 			result["problem"] = map[string]any{"status": status, "code": fmt.Sprint("code", status), "detail": "because"}
 		}
@@ -83,7 +88,7 @@ func TestABatchRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
 				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Code != "code422" {
 					t.Errorf("bad: %+v", r)
 				}
-			} else if r.Err != nil || !r.Created || r.Event.ID != events[i].ID {
+			} else if r.Err != nil || !r.Created || r.Record.ID != events[i].ID {
 				t.Errorf("%s: %+v", events[i].ID, r)
 			}
 		}
@@ -149,4 +154,67 @@ func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
 			}
 		})
 	}
+}
+
+const storedEntity = `{"id":"a","type":"t","attributes":{},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`
+
+func TestUpsertEntitiesRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
+	t.Parallel()
+	entities := []client.NewEntity{{ID: "new"}, {ID: "old", Attributes: []byte(`{"a":null}`)}, {ID: "bad"}, {ID: "later", Type: "t"}}
+	synctest.Test(t, func(t *testing.T) {
+		s := &batchService{t: t, outcome: func(id string, call int) int {
+			switch {
+			case id == "old":
+				return 200
+			case id == "bad":
+				return 422
+			case id == "later" && call == 0:
+				return 503
+			}
+			return 201
+		}}
+		c, err := client.New("http://service", client.Config{Transport: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := c.UpsertEntities(t.Context(), entities)
+		if err != nil || len(results) != len(entities) {
+			t.Fatalf("%d results, error %v", len(results), err)
+		}
+		for i, r := range results {
+			id := entities[i].ID
+			var failure *client.Error
+			switch {
+			case id == "bad":
+				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Route != "upsert-entities" {
+					t.Errorf("bad: %+v", r)
+				}
+			case r.Err != nil || r.Created != (id != "old") || r.Record.ID != id || r.Record.Type != "t":
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+		if got := fmt.Sprint(s.calls); got != "[[new old bad later] [later]]" {
+			t.Errorf("the calls were %s", got)
+		}
+	})
+}
+
+// Of large entities the service returns only some.
+func TestUpsertEntitiesTakesResultsWithoutAnEntity(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bodies := []string{`{"results":[{"index":0,"status":503}]}`, `{"results":[{"index":0,"status":200}]}`}
+		sent := 0
+		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			sent++
+			return respond(200, bodies[sent-1]), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := c.UpsertEntities(t.Context(), []client.NewEntity{{ID: "a"}})
+		if err != nil || sent != 2 || results[0].Err != nil || results[0].Created || results[0].Record.ID != "a" {
+			t.Errorf("%d requests, %+v, error %v", sent, results, err)
+		}
+	})
 }

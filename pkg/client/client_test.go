@@ -86,6 +86,16 @@ func callEntityRoutes(t *testing.T, c *client.Client) {
 	if page, err := c.ListEntities(ctx, client.EntityQuery{Type: "t", Limit: 1}); err != nil || len(page.Data) != 1 || page.NextCursor != nil {
 		t.Fatalf("listed %+v, %v", page, err)
 	}
+	results, err := c.UpsertEntities(ctx, []client.NewEntity{{ID: "e1", Attributes: json.RawMessage(`{"m":null}`)}, {ID: "e1", Type: "t2"}, {ID: "a b"}, {}})
+	if err != nil || len(results) != 4 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if r := results[1]; r.Err != nil || r.Created || r.Record.Type != "t2" || string(r.Record.Attributes) != `{"s":"<\u00e9>","z":[null]}` {
+		t.Errorf("merged: %+v", r)
+	}
+	if r := results[3]; results[2].Err == nil || r.Err != nil || !r.Created || len(r.Record.ID) != 36 {
+		t.Errorf("with an invalid id: %+v, without one: %+v", results[2], r)
+	}
 	for range 2 {
 		if err := c.DeleteEntity(ctx, "e1"); err != nil {
 			t.Fatal(err)
@@ -114,13 +124,13 @@ func callEventRoutes(t *testing.T, c *client.Client) {
 	if err != nil || len(results) != 4 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
-	if r := results[0]; r.Err != nil || !r.Created || len(r.Event.ID) != 36 {
+	if r := results[0]; r.Err != nil || !r.Created || len(r.Record.ID) != 36 {
 		t.Errorf("a new event: %+v", r)
 	}
 	if r := results[1]; !errors.Is(r.Err, client.ErrConflict) {
 		t.Errorf("other content: %+v", r)
 	}
-	if r := results[2]; r.Err != nil || r.Created || r.Event.CreatedAt != v.CreatedAt {
+	if r := results[2]; r.Err != nil || r.Created || r.Record.CreatedAt != v.CreatedAt {
 		t.Errorf("a repeat: %+v", r)
 	}
 	var failure *client.Error

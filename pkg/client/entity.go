@@ -5,16 +5,17 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"slices"
 
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
-// NewEntity is an entity to create.
+// NewEntity is an entity to create, or for UpsertEntities a change of one.
 type NewEntity struct {
 	ID         string            `json:"id"`                  // "" for a UUIDv7 of the client
-	Type       string            `json:"type,omitzero"`       // the service's default if it is ""
+	Type       string            `json:"type,omitzero"`       // "" for the service's default, or to keep the type
 	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil for an empty one
 }
 
@@ -60,6 +61,28 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 		Attributes record.Attributes `json:"attributes"`
 	}{id, patch}, &stored)
 	return stored, err
+}
+
+// UpsertEntities creates up to MaxBatch entities of MaxBatchBytes in one import call,
+// or merges each into the entity with its id: the attributes as UpdateEntity does, and
+// the type, unless it is "". Results and errors are as those of CreateEvents. If the
+// entities after the merge are large, the service returns only some of them: the
+// Record of the others has only its ID.
+func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]BatchResult[entity.Entity], error) {
+	entities = slices.Clone(entities)
+	for i := range entities {
+		entities[i].ID = cmp.Or(entities[i].ID, newID())
+	}
+	k := call{route: route{"upsert-entities", http.MethodPost, imports}, path: "/upsert_entities"}
+	results, err := sendBatch(ctx, c, k, "entities", entities, func(r api.BatchResult) *entity.Entity {
+		return cmp.Or(r.Entity, &entity.Entity{})
+	})
+	for i := range results {
+		if results[i].Err == nil {
+			results[i].Record.ID = entities[i].ID
+		}
+	}
+	return results, err
 }
 
 // DeleteEntity deletes an entity. If there is none, it succeeds.

@@ -3,8 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -13,12 +11,6 @@ import (
 	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
-)
-
-// What one call of CreateEvents can hold.
-const (
-	MaxBatchEvents = 100
-	MaxBatchBytes  = 1 << 20 // of the JSON around the events too
 )
 
 // NewEvent is an event to create.
@@ -82,99 +74,18 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
 }
 
-// EventResult is the result of one event of a batch.
-type EventResult struct {
-	Event   event.Event // as it is stored; the zero value if Err is not nil
-	Created bool        // false if the service had it already
-	Err     error       // an *Error, or nil
-}
-
-// CreateEvents creates up to MaxBatchEvents events of MaxBatchBytes in one
-// import call. There is a result for each event, in order, also if there is an
-// error. Of a batch in which some events failed for a passing reason, only those
-// are sent again; the tries of all count together.
+// CreateEvents creates up to MaxBatch events of MaxBatchBytes in one import call.
+// There is a result for each event, in order, also if there is an error. Of a batch
+// in which some events failed for a passing reason, only those are sent again; the
+// tries of all count together.
 //
 // The error says that some events have no final result: their results have it
 // too. That the service rejected an event for good is only in its result.
-func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]EventResult, error) {
-	if len(events) == 0 {
-		return nil, nil
-	}
+func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
-	results := make([]EventResult, len(events))
-	pending := make([]int, len(events)) // indices of events without a final result
 	for i := range events {
-		pending[i] = i
 		events[i].ID = cmp.Or(events[i].ID, newID())
 	}
 	k := call{route: route{"create-events", http.MethodPost, imports}, path: "/create_events"}
-	var err error
-	if k.body, err = encodeEvents(events, pending); err != nil {
-		return results, err
-	}
-	err = c.repeat(ctx, &k, func(got response, failure *Error) *Error {
-		batch, err := readResults(got.body, len(pending))
-		if err != nil {
-			return cmp.Or(failure, &Error{Err: err, retryable: true})
-		}
-		pending, failure = takeResults(results, pending, batch, failure)
-		k.body, _ = encodeEvents(events, pending) // what could be encoded with others can be without them
-		return failure
-	})
-	if err != nil {
-		for _, index := range pending {
-			results[index].Err = err
-		}
-	}
-	return results, err
-}
-
-// encodeEvents returns the body for the events of some indices.
-func encodeEvents(events []NewEvent, indices []int) ([]byte, error) {
-	body := struct {
-		Events []NewEvent `json:"events"`
-	}{make([]NewEvent, len(indices))}
-	for i, index := range indices {
-		body.Events[i] = events[index]
-	}
-	return encode(body)
-}
-
-// readResults returns the results that a response to n events holds, whether it is
-// a problem or not.
-func readResults(body []byte, n int) ([]api.BatchResult, error) {
-	var batch api.Batch
-	if err := json.Unmarshal(body, &batch); err != nil {
-		return nil, fmt.Errorf("the response cannot be read: %w", err)
-	}
-	if len(batch.Results) != n {
-		return nil, fmt.Errorf("the response has %d results for %d events", len(batch.Results), n)
-	}
-	for i, r := range batch.Results {
-		if r.Index != i || r.Event == nil && r.Problem == nil {
-			return nil, fmt.Errorf("result %d of the response is not of an event", i)
-		}
-	}
-	return batch.Results, nil
-}
-
-// takeResults notes the final results of the pending events. It returns the
-// indices of the others and the error for which they must be sent again, or nil.
-func takeResults(results []EventResult, pending []int, got []api.BatchResult, whole *Error) (left []int, failure *Error) {
-	for i, index := range pending {
-		r := got[i]
-		if r.Event != nil {
-			results[index] = EventResult{Event: *r.Event, Created: r.Status == http.StatusCreated}
-			continue
-		}
-		e := newError(r.Status, *r.Problem)
-		e.Route, e.Tries = "create-events", 1
-		if whole != nil {
-			e.RequestID, e.RetryAfter = whole.RequestID, whole.RetryAfter
-		}
-		if results[index].Err = e; e.retryable {
-			left, failure = append(left, index), e
-		}
-	}
-	return left, failure
+	return sendBatch(ctx, c, k, "events", events, func(r api.BatchResult) *event.Event { return r.Event })
 }

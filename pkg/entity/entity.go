@@ -4,6 +4,7 @@ package entity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,15 @@ func Columns() []string { return []string{"id", "type", "created_at", "updated_a
 // that an export has and the service sets, are skipped. The error is a
 // *record.Error of kind Malformed or Invalid; that names every wrong member.
 func Parse(text []byte, ignored ...string) (Entity, error) {
-	e := Entity{Type: DefaultType, Attributes: record.Attributes("{}")}
+	e, err := ParseChange(text, ignored...)
+	e.Type = cmp.Or(e.Type, DefaultType)
+	return e, err
+}
+
+// ParseChange decodes the JSON of a change for Upsert. It is Parse, but an absent
+// type is "".
+func ParseChange(text []byte, ignored ...string) (Entity, error) {
+	e := Entity{Attributes: record.Attributes("{}")}
 	d := record.Decoders{
 		"id":         record.Text(&e.ID, record.CheckID),
 		"type":       record.Text(&e.Type, record.CheckName),
@@ -96,7 +105,7 @@ type Store interface {
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
 	// Replace stores e in place of the entity with its id if that is still was, and
-	// reports whether it did. e has the ID, the Type and the CreatedAt of was.
+	// reports whether it did. e has the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
 	// Delete removes an entity. If there is none, it succeeds.
@@ -108,10 +117,7 @@ type Store interface {
 // nothing and returns the stored entity with created false; with other content it
 // fails with kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
-	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("type", record.CheckName(e.Type))
-	if err := wrong.Err(); err != nil {
+	if err := e.validate(); err != nil {
 		return Entity{}, false, err
 	}
 	e.CreatedAt = record.TimeOf(now)
@@ -126,7 +132,15 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 	return stored, created, nil
 }
 
-// backOff bounds the random waits of Update after its first and its second
+// validate returns an error of kind Invalid that names the fields that are not valid.
+func (e Entity) validate() error {
+	var wrong record.Fields
+	wrong.Check("id", record.CheckID(e.ID))
+	wrong.Check("type", record.CheckName(e.Type))
+	return wrong.Err()
+}
+
+// backOff bounds the random waits of retry after the first and the second
 // replacement that another write came before; the third is the last. They are long,
 // because the more updates of one entity try again at once, the fewer succeed. If a
 // call of the store takes 5 ms, 200 concurrent updates make about 2.5 replacements
@@ -149,50 +163,63 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	if err := wrong.Err(); err != nil {
 		return Entity{}, err
 	}
-	for try := 0; ; try++ {
+	var updated Entity
+	err := retry(ctx, "update entity", id, func() (bool, error) {
 		was, err := s.Get(ctx, workspace, id)
 		if err != nil {
-			return Entity{}, err
+			return false, err
 		}
-		e, err := was.merge(patch, now)
-		if err != nil || bytes.Equal(e.Attributes, was.Attributes) {
-			return e, err
+		var changed bool
+		if updated, changed, err = was.merge(Entity{Attributes: patch}, now); err != nil || !changed {
+			return true, err
 		}
-		replaced, err := s.Replace(ctx, workspace, was, e)
+		return s.Replace(ctx, workspace, was, updated)
+	})
+	if err != nil {
+		return Entity{}, err
+	}
+	return updated, nil
+}
+
+// retry calls write until it reports that it is done or fails. A write that another
+// one came before is not done. op names the operation.
+func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
+	for try := 0; ; try++ {
+		done, err := write()
 		switch {
-		case err != nil:
-			return Entity{}, err
-		case replaced:
-			return e, nil
+		case done || err != nil:
+			return err
 		case try == len(backOff):
-			return Entity{}, &record.Error{Kind: record.Unavailable, Detail: fmt.Sprintf("other requests keep changing the entity %q; try again", id)}
+			return &record.Error{Kind: record.Unavailable, Detail: fmt.Sprintf("other requests keep changing the entity %q; try again", id)}
 		}
 		select {
 		case <-time.After(rand.N(backOff[try])):
 		case <-ctx.Done():
-			return Entity{}, record.UnavailableError("update entity", ctx.Err())
+			return record.UnavailableError(op, ctx.Err())
 		}
 	}
 }
 
-// merge returns e with patch merged into its attributes, and e itself if that changes
-// nothing.
-func (e Entity) merge(patch record.Attributes, now time.Time) (Entity, error) {
-	merged, err := record.MergeAttributes(e.Attributes, patch)
+// merge returns e with the attributes of change merged into its own and with the type
+// of change, unless that is "". If that changes nothing, it returns e itself and
+// changed false.
+func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
+	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)
+	typ := cmp.Or(change.Type, e.Type)
 	switch {
 	case err != nil:
-		return Entity{}, fmt.Errorf("update entity: %w", err)
-	case bytes.Equal(merged, e.Attributes):
-		return e, nil
-	case len(merged) > record.MaxAttributesBytes:
-		return Entity{}, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; at most %d are kept, so remove some", len(merged), record.MaxAttributesBytes)}}.Err()
+		return Entity{}, false, fmt.Errorf("update entity: %w", err)
+	case bytes.Equal(attributes, e.Attributes) && typ == e.Type:
+		return e, false, nil
+	case len(attributes) > record.MaxAttributesBytes:
+		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; at most %d are kept, so remove some", len(attributes), record.MaxAttributesBytes)}}.Err()
 	}
-	e.Attributes = merged
+	e.Type, e.Attributes = typ, attributes
 	// A clock that lags behind another instance's must not turn time back.
 	if updated := record.TimeOf(now); e.UpdatedAt.Compare(updated) < 0 {
 		e.UpdatedAt = updated
 	}
-	return e, nil
+	return e, true, nil
 }
 
 // Delete removes an entity, if there is one of that id: so it can be repeated.

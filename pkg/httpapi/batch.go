@@ -7,38 +7,52 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/api"
-	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
 const (
-	maxBatch = 100 // events of one request
+	maxBatch = 100 // records of one request
 
-	// BatchWriters is how many events of a batch are written at the same time.
+	// BatchWriters is how many records of a batch are written at the same time.
 	BatchWriters = 10
 )
 
-// createEvents creates up to maxBatch events independently: some may fail while
-// others are stored. Repeating the whole batch is safe.
-func createEvents(s *service, r *request) (response, error) {
+// batch is one request for up to maxBatch records, which are written independently:
+// some may fail while others are stored. Repeating the whole batch is safe.
+type batch struct {
+	noun    string // of a record, such as event
+	results []api.BatchResult
+	errs    []error // by element; nil if it was stored
+}
+
+// batchWrite is an element of a batch that can be written: with the id of its record,
+// and a function that stores it and returns the result without its index.
+type batchWrite struct {
+	id    string
+	index int
+	store func(context.Context) (api.BatchResult, error)
+}
+
+// importBatch responds to a request for records of a noun, which its body has in an
+// array of that plural. read reads an element of the array.
+func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {
 		return response{}, err
 	}
 	var elements [][]byte
-	if err := (record.Decoders{"events": record.Array(&elements, maxBatch)}).Decode(body); err != nil {
+	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {
-		return response{}, record.Fields{{Field: "events", Detail: fmt.Sprintf("is required: an array of 1 to %d events", maxBatch)}}.Err()
+		return response{}, record.Fields{{Field: plural, Detail: fmt.Sprintf("is required: an array of 1 to %d %s", maxBatch, plural)}}.Err()
 	}
-	b := batch{store: s.stores.Events, workspace: r.workspace, now: s.Now(), results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
-	b.create(r.Context(), elements)
+	b := batch{noun: noun, results: make([]api.BatchResult, len(elements)), errs: make([]error, len(elements))}
+	b.write(r.Context(), b.read(elements, read))
 	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
 		s.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "part of a batch failed",
@@ -47,45 +61,46 @@ func createEvents(s *service, r *request) (response, error) {
 	return out, err
 }
 
-// batch is one call of createEvents.
-type batch struct {
-	store     event.Store
-	workspace string
-	now       time.Time
-	results   []api.BatchResult
-	errs      []error // by element; nil if it was stored
-}
-
-// create creates the event of each element and notes the results. Events with
-// the same id are created in their order, so that the first valid one is stored.
-func (b *batch) create(ctx context.Context, elements [][]byte) {
-	type indexed struct {
-		event.New
-		index int
-	}
-	byID := make(map[string][]indexed)
+// read reads each element like the body of a request. It returns those that can be
+// written, by id and in their order, and notes what is wrong with the others.
+func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
+	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
-		e, err := readElement(element)
-		if err != nil {
-			b.note(i, event.Event{}, false, err)
+		if len(element) > maxBodyBytes {
+			b.note(i, api.BatchResult{}, payloadTooLarge("the "+b.noun, maxBodyBytes))
 			continue
 		}
-		byID[e.ID] = append(byID[e.ID], indexed{e, i})
+		w, err := read(element)
+		if kindOf(err) == record.Malformed { // the batch is well-formed JSON
+			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
+		}
+		if err != nil {
+			b.note(i, api.BatchResult{}, err)
+			continue
+		}
+		w.index = i
+		byID[w.id] = append(byID[w.id], w)
 	}
+	return byID
+}
+
+// write stores records and notes the results. Those with the same id are stored in
+// their order. If the service fails with one, those after it are not tried, so that
+// repeating what failed keeps the order.
+func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 	var writers errgroup.Group
 	writers.SetLimit(BatchWriters)
 	for _, group := range byID {
 		writers.Go(func() error {
 			var failed error
-			for _, e := range group {
-				var stored event.Event
-				var created bool
+			for _, w := range group {
+				var result api.BatchResult
 				if failed == nil {
-					stored, created, failed = b.createOne(ctx, e.New)
+					result, failed = w.try(ctx)
 				}
-				b.note(e.index, stored, created, failed)
-				if isConflict(failed) {
-					failed = nil // concerns only this event
+				b.note(w.index, result, failed)
+				if kind := kindOf(failed); kind == record.Conflict || kind == record.Invalid {
+					failed = nil // concerns only this record
 				}
 			}
 			return nil
@@ -94,43 +109,33 @@ func (b *batch) create(ctx context.Context, elements [][]byte) {
 	writers.Wait() //nolint:errcheck // the results have the errors
 }
 
-// readElement reads an element of a batch like the body of a request.
-func readElement(element []byte) (event.New, error) {
-	if len(element) > maxBodyBytes {
-		return event.New{}, bodyTooLarge(maxBodyBytes)
-	}
-	e, err := newEvent(element)
-	var malformed *record.Error
-	if errors.As(err, &malformed) && malformed.Kind == record.Malformed { // the batch is well-formed JSON
-		err = &record.Error{Kind: record.Invalid, Detail: "the event must be a JSON object"}
-	}
-	return e, err
-}
-
-// createOne creates an event. A panic becomes an error: outside the request's
-// goroutine it would end the process.
-func (b *batch) createOne(ctx context.Context, e event.New) (stored event.Event, created bool, err error) {
+// try stores a record. A panic becomes an error: outside the request's goroutine it
+// would end the process.
+func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	return event.Create(ctx, b.store, b.workspace, e, b.now)
+	return w.store(ctx)
 }
 
-func isConflict(err error) bool {
+// kindOf returns the kind of a record's error; 0 if err is none.
+func kindOf(err error) record.Kind {
 	var failure *record.Error
-	return errors.As(err, &failure) && failure.Kind == record.Conflict
+	if errors.As(err, &failure) {
+		return failure.Kind
+	}
+	return 0
 }
 
-func (b *batch) note(index int, stored event.Event, created bool, err error) {
-	result := api.BatchResult{Index: index}
+// note notes the result of an element, or its error.
+func (b *batch) note(index int, result api.BatchResult, err error) {
 	if err != nil {
 		p := asAPIError(err).problem("")
-		result.Status, result.Problem = p.Status, &p
-	} else {
-		result.Status, result.Event = createdStatus(created), &stored
+		result = api.BatchResult{Status: p.Status, Problem: &p}
 	}
+	result.Index = index
 	b.results[index], b.errs[index] = result, err
 }
 
@@ -140,7 +145,7 @@ func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
 		if r.Status >= http.StatusInternalServerError {
-			errs = append(errs, fmt.Errorf("event %d: %w", r.Index, b.errs[r.Index]))
+			errs = append(errs, fmt.Errorf("%s %d: %w", b.noun, r.Index, b.errs[r.Index]))
 		}
 	}
 	return errors.Join(errs...)
@@ -156,11 +161,26 @@ func (b *batch) response() (response, error) {
 		}
 	}
 	if status < http.StatusBadRequest {
+		b.trim()
 		return response{status: status, body: api.Batch{Results: b.results}}, nil
 	}
 	first := b.results[0].Problem
 	return response{}, &apiError{
 		status: status, code: first.Code, results: b.results, retryAfter: status == http.StatusServiceUnavailable, cause: b.failure(),
-		detail: "no event was accepted; the results say why: " + first.Detail,
+		detail: "no " + b.noun + " was accepted; the results say why: " + first.Detail,
+	}
+}
+
+// trim removes entities from the results from where on they exceed the bytes of a page:
+// each may be much larger than the change that the request has of it.
+func (b *batch) trim() {
+	size := 0
+	for i, r := range b.results {
+		if r.Entity == nil {
+			continue
+		}
+		if size += len(r.Entity.Attributes); size > record.MaxPageBytes {
+			b.results[i].Entity = nil
+		}
 	}
 }

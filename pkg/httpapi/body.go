@@ -17,21 +17,27 @@ const (
 	maxBatchBytes = 1 << 20   // of a request for several
 )
 
-// readBody reads a JSON body of at most limit bytes.
+// readBody reads a JSON body of at most limit bytes, as it is sent and after it is
+// decompressed.
 func readBody(r *request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
 	}
-	if coding := strings.Join(r.Header.Values("Content-Encoding"), ", "); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type",
-			detail: fmt.Sprintf("the body must be sent as it is, not with Content-Encoding: %s", record.Shorten(coding))}
+	compressed, err := contentCoding(r.Header)
+	if err != nil {
+		return nil, err
 	}
 	if r.ContentLength > limit {
-		return nil, bodyTooLarge(limit)
+		return nil, payloadTooLarge("the body", limit)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, unreadable(err, limit)
+	case compressed:
+		return gunzip(body, limit)
+	case isGzip(body):
+		return nil, badRequest("malformed_gzip", "the body is compressed with gzip; send it with Content-Encoding: gzip")
 	}
 	return body, nil
 }
@@ -41,7 +47,7 @@ func unreadable(err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return bodyTooLarge(limit)
+		return payloadTooLarge("the body", limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &apiError{status: http.StatusRequestTimeout, code: "request_timeout", cause: err,
 			detail: "the body did not arrive in time, so nothing was done; send it again without pauses"}
@@ -50,9 +56,10 @@ func unreadable(err error, limit int64) error {
 		detail: "the body ended early or its chunks are malformed, so nothing was done; send it again, whole"}
 }
 
-func bodyTooLarge(limit int64) error {
+// payloadTooLarge returns the response to a body, or a part of one, over limit bytes.
+func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
-		detail: fmt.Sprintf("the body is larger than %d bytes; send less in one request", limit)}
+		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}
 }
 
 func checkContentType(value string) error {

@@ -75,7 +75,7 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("%q: %d %s, want %d", header, resp.StatusCode, resp.Body, want)
 		}
 	}
-	for coding, want := range map[string]int{"identity": 201, "gzip": 415, "br": 415} {
+	for coding, want := range map[string]int{"identity": 201, "gzip": 400, "gzip, gzip": 415, "br": 415} {
 		ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{}`)
 		ev.Headers["content-encoding"] = coding
 		if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != want {

@@ -76,7 +76,10 @@ func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err 
 	if out, err = e.action(e.service, r); err != nil {
 		return response{}, err
 	}
-	return out, out.encode(buffer)
+	if err := out.encode(buffer); err != nil || e.route.Class != ratelimit.Export {
+		return out, err
+	}
+	return out, out.compress(r, buffer)
 }
 
 // buffers hold the bodies of responses while they are written.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"sluice/pkg/api"
@@ -81,6 +82,22 @@ func updateEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	return response{status: http.StatusOK, body: stored}, nil
+}
+
+// upsertEntities creates up to maxBatch entities, or merges them into those with their
+// ids.
+func upsertEntities(s *service, r *request) (response, error) {
+	now := s.Now()
+	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {
+		change, err := entity.ParseChange(element)
+		if err == nil && change.ID == "" {
+			change.ID, err = newID()
+		}
+		return batchWrite{id: change.ID, store: func(ctx context.Context) (api.BatchResult, error) {
+			stored, created, err := entity.Upsert(ctx, s.stores.Entities, r.workspace, change, now)
+			return api.BatchResult{Status: createdStatus(created), Entity: &stored}, err
+		}}, err
+	})
 }
 
 func deleteEntity(s *service, r *request) (response, error) {

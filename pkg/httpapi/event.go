@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
+	"sluice/pkg/api"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -60,6 +62,18 @@ func createEvent(s *service, r *request) (response, error) {
 	}
 	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, e, s.Now())
 	return createResponse(stored, created, err)
+}
+
+// createEvents creates up to maxBatch events, each as createEvent does.
+func createEvents(s *service, r *request) (response, error) {
+	now := s.Now()
+	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
+		e, err := newEvent(element)
+		return batchWrite{id: e.ID, store: func(ctx context.Context) (api.BatchResult, error) {
+			stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, e, now)
+			return api.BatchResult{Status: createdStatus(created), Event: &stored}, err
+		}}, err
+	})
 }
 
 // newEvent returns the event that a body describes, with an id.

@@ -30,6 +30,8 @@ type apiError struct {
 	retryAfter bool
 	challenge  string // WWW-Authenticate of a 401, and of a 403 for a missing scope
 	cause      error  // for the log
+
+	acceptEncoding string // of a 415 for a content coding
 }
 
 func (e *apiError) Error() string {
@@ -142,6 +144,9 @@ func (l *logEntry) problem(err error) response {
 	}
 	if e.challenge != "" {
 		out.header.Set("WWW-Authenticate", e.challenge)
+	}
+	if e.acceptEncoding != "" {
+		out.header.Set("Accept-Encoding", e.acceptEncoding)
 	}
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))

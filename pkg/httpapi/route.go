@@ -82,6 +82,7 @@ func Routes() []Route {
 		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, entities},
 		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, entities},
 		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, entities},
+		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, entities},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, events},
 		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, events},
 		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Dashboard, createExportJob, exportJobs},

@@ -67,6 +67,7 @@ func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) eve
 	}
 	resp.StatusCode, resp.Body, resp.IsBase64Encoded = http.StatusInternalServerError, string(body), false
 	delete(resp.Headers, "Content-Length")
+	delete(resp.Headers, "Content-Encoding")
 	resp.Headers["Content-Type"] = "application/problem+json"
 	return resp
 }

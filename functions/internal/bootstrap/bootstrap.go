@@ -101,7 +101,11 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 
 // connections is how many calls the first request of a function makes at the
 // same time, where that is more than one.
-var connections = map[string]int{"create-events": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
+var connections = map[string]int{
+	"create-events":   httpapi.BatchWriters,
+	"upsert-entities": httpapi.BatchWriters,
+	"usage":           dynamostore.UsageReaders,
+}
 
 // connect opens as many connections to DynamoDB, at least one, so that the first
 // request need not.

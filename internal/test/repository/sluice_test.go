@@ -240,7 +240,7 @@ func mayImport(from, to string) bool {
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
 			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
 	case from == "sluice/pkg/api":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/event" || to == "sluice/pkg/record")
+		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"}, to))
 	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
 		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":

@@ -35,6 +35,7 @@ var unitsOf = map[string]resourceUnits{
 	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
 	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
 	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
+	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100},
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100},
 	"create-export-job": {"ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},
@@ -50,7 +51,7 @@ var unitsOf = map[string]resourceUnits{
 
 // connects is how many write units of the counters a new instance of a function
 // takes, if not 1.
-var connects = map[string]int{"create-events": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
+var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
 // rowsUnits is what reading the rows of a full LimitsTable takes, once per instance
 // and minute (TestReadUnitsOfAList of its store).

@@ -62,6 +62,14 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 			return err
 		}
 		replaced = true
+		if e.Type != was.Type {
+			if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
+				return err
+			}
+			if err := boltrecord.Index(entities.Tx(), e.ID, e.ID, byType, workspace, e.Type); err != nil {
+				return err
+			}
+		}
 		return boltrecord.Put(entities, was.ID, e)
 	})
 	return replaced && err == nil, err

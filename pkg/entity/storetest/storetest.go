@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a count has the entities of a type that are old enough", Run: testCount},
 		{Name: "a replacement takes the place of what is stored", Run: testReplace},
 		{Name: "a replacement of what has changed changes nothing", Run: testReplaceChanged},
+		{Name: "a replacement may have another type", Run: testReplaceType},
 		{Name: "concurrent updates lose nothing", Run: testConcurrentUpdates},
 		{Name: "an entity that is deleted is gone from everywhere", Run: testDelete},
 	})
@@ -242,6 +243,21 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 	kind.WantNotFound(t, s, workspace, "gone")
 	kind.WantNotFound(t, s, workspace, "never")
 	kind.WantNotFound(t, s, "nobody", "a")
+}
+
+func testReplaceType(t *testing.T, s entity.Store) {
+	kind.FillPlain(t, s, workspace, "a", "b")
+	e := changed(plain("a"), `{}`)
+	e.Type = "person"
+	if replaced, err := s.Replace(t.Context(), workspace, plain("a"), e); !replaced || err != nil {
+		t.Errorf("replaced %v, error %v", replaced, err)
+	}
+	if replaced, err := s.Replace(t.Context(), workspace, changed(plain("a"), `{}`), plain("a")); replaced || err != nil {
+		t.Errorf("an entity of another type was replaced: %v, error %v", replaced, err)
+	}
+	kind.Want(t, s, workspace, e, plain("b"))
+	listOf(t.Context(), s, workspace, "account").Check(t, []entity.Entity{plain("b")}, 200)
+	listOf(t.Context(), s, workspace, "person").Check(t, []entity.Entity{e}, 200)
 }
 
 // testConcurrentUpdates counts up one entity from many goroutines.

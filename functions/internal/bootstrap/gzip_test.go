@@ -1,0 +1,72 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func compressed(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// API Gateway sends and takes what is not text as base64.
+func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
+	s := newService(t)
+	for i := range 10 {
+		ev := sample(t, "create-entity")
+		body := compressed(t, fmt.Sprintf(`{"id":"e-%d","attributes":{"a":%q}}`, i, strings.Repeat("word ", 40)))
+		ev.Body, ev.IsBase64Encoded = base64.StdEncoding.EncodeToString(body), true
+		ev.Headers["content-encoding"] = "gzip"
+		if resp := s.invoke(t, "create-entity", ev); resp.StatusCode != 201 {
+			t.Fatalf("%d %s", resp.StatusCode, resp.Body)
+		}
+	}
+	ev := sample(t, "list-entity")
+	ev.RawQueryString, ev.QueryStringParameters = "", nil
+	delete(ev.Headers, "accept-encoding")
+	plain := s.invoke(t, "list-entity", ev)
+	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8" // which the adapter splits
+	resp := s.invoke(t, "list-entity", ev)
+	if !resp.IsBase64Encoded || resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" {
+		t.Fatalf("%d %v, base64: %t", resp.StatusCode, resp.Headers, resp.IsBase64Encoded)
+	}
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(resp.Body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || string(text) != plain.Body || plain.IsBase64Encoded {
+		t.Errorf("%v: %s, want %s", err, text, plain.Body)
+	}
+}
+
+// Lambda's bound is one of the base64.
+func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
+	const most = maxResponse / 4 * 3
+	for size, status := range map[int]int{most - 1000: 200, most: 500} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // a buffer
+		})
+		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
+		if err != nil || resp.StatusCode != status || (resp.Headers["Content-Encoding"] == "gzip") != (status == 200) || resp.IsBase64Encoded != (status == 200) {
+			t.Errorf("%d bytes: %d %v, %v; want %d", size, resp.StatusCode, resp.Headers, err, status)
+		}
+	}
+}

@@ -1,0 +1,17 @@
+// Command upsert-entities is the function of the route POST /upsert_entities.
+package main
+
+import (
+	"os"
+
+	"sluice/functions/internal/bootstrap"
+	"sluice/pkg/entity/dynamostore"
+	"sluice/pkg/httpapi"
+)
+
+func main() {
+	bootstrap.Start("upsert-entities", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
+		s.Entities, err = dynamostore.New(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+		return s, err
+	})
+}

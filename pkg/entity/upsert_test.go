@@ -1,0 +1,147 @@
+package entity_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+func change(id, typ, attributes string) entity.Entity {
+	return entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(attributes)}
+}
+
+func TestUpsertCreatesOrMerges(t *testing.T) {
+	t.Parallel()
+	s := open(t, `{}`)
+	for i, step := range []struct {
+		id, typ, attributes string
+		created             bool
+		wantType, want      string
+		changed             bool
+	}{
+		{"new", "", `{"a":1,"gone":null}`, true, "entity", `{"a":1}`, true},
+		{"new", "", `{"a":1,"gone":null}`, false, "entity", `{"a":1}`, false},
+		{"new", "", `{}`, false, "entity", `{"a":1}`, false},
+		{"new", "entity", `{}`, false, "entity", `{"a":1}`, false},
+		{"new", "", `{"b":{"c":null,"d":[null]}}`, false, "entity", `{"a":1,"b":{"d":[null]}}`, true},
+		{"new", "person", `{}`, false, "person", `{"a":1,"b":{"d":[null]}}`, true},
+		{"new", "", `{"b":null}`, false, "person", `{"a":1}`, true},
+		{"new", "robot", `{"a":2}`, false, "robot", `{"a":2}`, true},
+		{"typed", "person", `{}`, true, "person", `{}`, true},
+		{"ada", "", `{"a":1}`, false, "person", `{"a":1}`, true},
+	} {
+		at := noon.Add(time.Duration(i+1) * time.Hour)
+		e, created, err := entity.Upsert(t.Context(), s, "default", change(step.id, step.typ, step.attributes), at)
+		if err != nil || created != step.created || e.Type != step.wantType || string(e.Attributes) != step.want || (e.UpdatedAt == record.TimeOf(at)) != step.changed {
+			t.Errorf("step %d: %+v, created %t, error %v; want %+v", i, e, created, err, step)
+		}
+		if stored, err := s.Get(t.Context(), "default", step.id); err != nil || !reflect.DeepEqual(stored, e) {
+			t.Errorf("step %d: stored %+v, error %v; want %+v", i, stored, err, e)
+		}
+	}
+	if page, err := s.List(t.Context(), "default", entity.Query{Type: "robot", Limit: 9}); err != nil || len(page.Entities) != 1 || page.Entities[0].ID != "new" {
+		t.Errorf("listed by the new type: %+v, error %v", page, err)
+	}
+}
+
+func TestUpsertRefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	s := open(t, `{"a":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`)
+	for name, c := range map[string]entity.Entity{
+		"no id":                 change("", "", `{}`),
+		"an invalid id":         change("a/b", "", `{}`),
+		"an invalid type":       change("ada", strings.Repeat("x", 129), `{}`),
+		"too large when merged": change("ada", "", `{"b":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`),
+	} {
+		if _, _, err := entity.Upsert(t.Context(), s, "default", c, noon); kind(err) != record.Invalid {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
+	t.Parallel()
+	c := &contended{Store: open(t, `{"a":1}`), between: func() {}}
+	for _, attributes := range []string{`{}`, `{"a":1}`, `{"b":null}`} {
+		if _, _, err := entity.Upsert(t.Context(), c, "default", change("ada", "person", attributes), noon); err != nil || c.replacements != 0 {
+			t.Errorf("%s: %d replacements, error %v", attributes, c.replacements, err)
+		}
+	}
+}
+
+// late is a Store in which an entity comes into being between the first Get and Create.
+type late struct {
+	entity.Store
+	other entity.Entity
+}
+
+func (l *late) Create(ctx context.Context, workspace string, e entity.Entity) (entity.Entity, bool, error) {
+	if _, _, err := entity.Create(ctx, l.Store, workspace, l.other, noon); err != nil {
+		return entity.Entity{}, false, err
+	}
+	return l.Store.Create(ctx, workspace, e)
+}
+
+func TestUpsertMergesIntoWhatIsCreatedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := &late{open(t, `{}`), change("new", "person", `{"b":2}`)}
+	e, created, err := entity.Upsert(t.Context(), s, "default", change("new", "", `{"a":1}`), noon)
+	if err != nil || created || e.Type != "person" || string(e.Attributes) != `{"b":2,"a":1}` {
+		t.Errorf("%+v, created %t, error %v", e, created, err)
+	}
+}
+
+func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := open(t, `{"b":2}`)
+	c := &contended{Store: s, between: func() {
+		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
+			t.Error(err)
+		}
+	}}
+	e, created, err := entity.Upsert(t.Context(), c, "default", change("ada", "", `{"a":1}`), noon)
+	if err != nil || !created || string(e.Attributes) != `{"a":1}` {
+		t.Errorf("%+v, created %t, error %v", e, created, err)
+	}
+}
+
+// One of the calls creates the entity, and no change of another is lost.
+func TestConcurrentUpsertsLoseNothing(t *testing.T) {
+	t.Parallel()
+	const calls = 5
+	s := open(t, `{}`)
+	var created atomic.Int64
+	var wg sync.WaitGroup
+	for i := range calls {
+		wg.Go(func() {
+			for {
+				_, isNew, err := entity.Upsert(t.Context(), s, "default", change("new", "", fmt.Sprintf(`{"%d":true}`, i)), noon)
+				if isNew {
+					created.Add(1)
+				}
+				if kind(err) != record.Unavailable { // others kept changing it
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	e, err := s.Get(t.Context(), "default", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if members, err := record.Members(e.Attributes); err != nil || len(members) != calls || created.Load() != 1 {
+		t.Errorf("%s after %d calls, of which %d created it, error %v", e.Attributes, calls, created.Load(), err)
+	}
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sluice/pkg/record"
+)
+
+// minCompressed is the size, in bytes, of the smallest response that is compressed.
+// A smaller one fits into one packet as it is.
+const minCompressed = 1400
+
+// contentCoding reports whether the body of a request is compressed with gzip, and
+// returns an error if it has another content coding, or several.
+func contentCoding(header http.Header) (compressed bool, err error) {
+	value := strings.Join(header.Values("Content-Encoding"), ", ")
+	switch strings.ToLower(strings.TrimSpace(value)) {
+	case "", "identity":
+		return false, nil
+	case "gzip", "x-gzip": // one coding by RFC 9110, section 8.4.1.3
+		return true, nil
+	}
+	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", acceptEncoding: "gzip",
+		detail: fmt.Sprintf("the body must be compressed once with gzip or not at all, not with Content-Encoding: %s", record.Shorten(value))}
+}
+
+// gunzip returns what body was before it was compressed: at most limit bytes. It
+// decompresses no more than that, however much body expands.
+func gunzip(body []byte, limit int64) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, malformedGzip(err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, limit+1))
+	switch {
+	case int64(len(text)) > limit:
+		return nil, payloadTooLarge("the decompressed body", limit)
+	case err != nil:
+		return nil, malformedGzip(err)
+	case isGzip(text):
+		return nil, badRequest("malformed_gzip", "the body is compressed twice; compress it once")
+	}
+	return text, nil
+}
+
+func malformedGzip(err error) error {
+	what := err.Error()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		what = "it ends early, or other bytes follow it"
+	}
+	return &apiError{status: http.StatusBadRequest, code: "malformed_gzip", cause: err,
+		detail: fmt.Sprintf("Content-Encoding says gzip, but the body is not valid gzip (%s), so nothing was done; compress it once and send all of it", what)}
+}
+
+// isGzip reports whether b begins as gzip does (RFC 1952, section 2.3.1) and JSON
+// never does.
+func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
+
+// compress compresses the body of out, in buffer, if r's client accepts that and the
+// body has at least minCompressed bytes.
+func (out *response) compress(r *request, buffer *bytes.Buffer) error {
+	if out.header == nil {
+		out.header = make(http.Header)
+	}
+	out.header.Set("Vary", "Accept-Encoding")
+	if len(out.raw) < minCompressed || !acceptsGzip(r.Header) {
+		return nil
+	}
+	start := buffer.Len()
+	z := gzipWriters.Get().(*gzip.Writer)
+	defer gzipWriters.Put(z)
+	z.Reset(buffer)
+	if _, err := z.Write(out.raw); err != nil {
+		return fmt.Errorf("compress response: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("compress response: %w", err)
+	}
+	out.raw = buffer.Bytes()[start:]
+	out.header.Set("Content-Encoding", "gzip")
+	return nil
+}
+
+// gzipWriters are kept for reuse, because each has tables of about 1 MB.
+var gzipWriters = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level
+	return z
+}}
+
+// acceptsGzip reports whether Accept-Encoding allows gzip and does not prefer the
+// response as it is (RFC 9110, section 12.5.3).
+func acceptsGzip(header http.Header) bool {
+	weights := make(map[string]float64)
+	for entry := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
+		coding, parameter, _ := strings.Cut(entry, ";")
+		weights[strings.ToLower(strings.TrimSpace(coding))] = weight(parameter)
+	}
+	for _, coding := range []string{"gzip", "x-gzip", "*"} {
+		if q, ok := weights[coding]; ok {
+			return q > 0 && q >= weights["identity"]
+		}
+	}
+	return false
+}
+
+// weight returns the value of a parameter q, from 0 to 1: 1 if there is none, and 0
+// if it cannot be read.
+func weight(parameter string) float64 {
+	if strings.TrimSpace(parameter) == "" {
+		return 1
+	}
+	name, value, _ := strings.Cut(parameter, "=")
+	q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	if err != nil || !strings.EqualFold(strings.TrimSpace(name), "q") || !(q >= 0 && q <= 1) {
+		return 0
+	}
+	return q
+}
