@@ -55,6 +55,9 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{string(exportjob.Entity), string(exportjob.Event)},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "csv-formulas"); err != nil {
+				return err
+			}
 			o.Order.Resource = exportjob.Resource(args[0])
 			if !cmd.Flags().Changed("unpack") {
 				o.Unpack = !strings.HasSuffix(strings.ToLower(o.Path), ".gz")

@@ -66,6 +66,9 @@ workspace exists as soon as a key names it.`,
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "workspace", "expires-in"); err != nil {
+				return err
+			}
 			now := time.Now()
 			for _, scope := range scopes {
 				k.Scopes = append(k.Scopes, access.Scope(scope))
@@ -124,7 +127,12 @@ func listKeysCommand(o *keysOptions) *cobra.Command {
 		Example: `  sluice keys list
   sluice keys list --workspace acme --json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, o, workspace) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "workspace"); err != nil {
+				return err
+			}
+			return listKeys(cmd, o, workspace)
+		},
 	}
 	cmd.Flags().StringVar(&workspace, "workspace", "", "only keys of this workspace")
 	return cmd

@@ -73,3 +73,14 @@ func (e *exitError) Unwrap() error { return e.err }
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
+
+// requireValues returns an error if one of the named flags is set to "", as by a
+// variable of the shell that is not set.
+func requireValues(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usageError("--%s is empty; give it a value or leave it out", name)
+		}
+	}
+	return nil
+}
