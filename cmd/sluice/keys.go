@@ -87,6 +87,7 @@ workspace exists as soon as a key names it.`,
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key reaches")
 	cmd.Flags().StringVar(&k.Name, "name", "", "what the key is for, for people")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default until it is revoked)")
+	completeValues(cmd, "scope", access.Scopes()...)
 	return cmd
 }
 
@@ -100,7 +101,7 @@ func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time
 	if err != nil {
 		return err
 	}
-	if err := o.createDir(where); err != nil {
+	if err := o.createDir(cmd, where); err != nil {
 		return err
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
