@@ -2,10 +2,15 @@ package main
 
 import (
 	"cmp"
+	"io"
+	"net"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/outage"
 	api "sluice/pkg/client"
 )
 
@@ -20,11 +25,18 @@ type connection struct {
 	getenv func(string) string
 	url    string // flags
 	key    string
+	stderr io.Writer
+	outage *outage.Report // of the client
 }
+
+// connectTimeout bounds the attempt to connect, so that a service that cannot be
+// reached is reported soon. The client tries again.
+const connectTimeout = 1500 * time.Millisecond
 
 // addFlags adds the flags of the connection to a command. Their defaults are empty,
 // because help would show the key.
 func (c *connection) addFlags(cmd *cobra.Command) {
+	c.stderr = cmd.ErrOrStderr()
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the service (env SLUICE_URL)")
 	cmd.Flags().StringVar(&c.key, "key", "", "API key (env SLUICE_API_KEY)")
 }
@@ -32,20 +44,48 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 // baseURL returns the URL of the service.
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client of the service.
+// client returns a client of the service, which reports outages.
 func (c *connection) client(cfg api.Config) (*api.Client, error) {
+	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
+}
+
+// patientClient is client for commands that move much data and show c.waiting with
+// their progress: it tries again for long enough that the service can be restarted.
+func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
+	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
+	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
+}
+
+// connect returns a client of the service that reports outages to report.
+func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client, error) {
+	url := c.baseURL()
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		source := "--url"
+		if c.url == "" {
+			source = "SLUICE_URL"
+		}
+		return nil, usageError("%s needs http:// or https://, not %q", source, url)
+	}
+	c.outage = report
+	onTry := cfg.OnTry
+	cfg.OnTry = func(t api.Try) {
+		report.Note(t)
+		if onTry != nil {
+			onTry(t)
+		}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = transport.MaxIdleConns
+	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
+	cfg.Transport = transport
 	cfg.Key = cmp.Or(c.key, c.getenv("SLUICE_API_KEY"))
 	cfg.UserAgent = "sluice"
-	made, err := api.New(c.baseURL(), cfg)
+	made, err := api.New(url, cfg)
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
 	return made, nil
 }
 
-// patientClient is client for commands that move much data: it tries again for long
-// enough that the service can be restarted.
-func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
-	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
-	return c.client(cfg)
-}
+// waiting returns what the client waits for, in words; "" if the service responds.
+func (c *connection) waiting() string { return c.outage.Waiting() }

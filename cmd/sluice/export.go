@@ -29,7 +29,7 @@ size, its checksums and its number of records. Only then is the file there under
 its name, or written to standard output; until then it is in a file beside FILE,
 or among the temporary files.
 
-A file whose name ends in .gz stays compressed with gzip; any other file, and
+A file that exists is replaced only with --force. A file whose name ends in .gz stays compressed with gzip; any other file, and
 standard output, is unpacked (--unpack says otherwise). CSV has a column
 attributes.<name> for each attribute. "sluice import" takes both formats.
 
@@ -45,17 +45,23 @@ The key needs the scope dashboard.
 func exportCommand(getenv func(string) string) *cobra.Command {
 	o := exportOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
-		Use:   "export {entity|event} -o FILE",
+		Use:   "export {entities|events} -o FILE",
 		Short: "Get records out into a file",
 		Long:  exportHelp,
-		Example: `  sluice export event -o events.ndjson.gz
-  sluice export entity --type person --format csv -o people.csv
-  sluice export event --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z -o january.csv.gz
-  sluice export event --entity-id ada -o - | wc -l`,
+		Example: `  sluice export events -o events.ndjson.gz
+  sluice export entities --type person --format csv -o people.csv
+  sluice export events --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z -o january.csv.gz
+  sluice export events --entity-id ada -o - | wc -l`,
 		Args:      cobra.ExactArgs(1),
-		ValidArgs: []string{string(exportjob.Entity), string(exportjob.Event)},
+		ValidArgs: resourceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Order.Resource = exportjob.Resource(args[0])
+			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "csv-formulas"); err != nil {
+				return err
+			}
+			var err error
+			if o.Order.Resource, err = parseResource("export", args[0]); err != nil {
+				return err
+			}
 			if !cmd.Flags().Changed("unpack") {
 				o.Unpack = !strings.HasSuffix(strings.ToLower(o.Path), ".gz")
 			}
@@ -71,10 +77,10 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
 	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
 	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
-	if err := cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(exportjob.NDJSON), string(exportjob.CSV)}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
-	}
+	completeValues(cmd, "format", exportjob.NDJSON, exportjob.CSV)
+	completeValues(cmd, "csv-formulas", exportjob.Neutralize, exportjob.Keep)
 	return cmd
 }
 
@@ -87,7 +93,10 @@ func (o *exportOptions) check() (err error) {
 		return usageError("say with -o which file to write; - is standard output")
 	}
 	if info, err := os.Stat(o.Path); err == nil && !info.Mode().IsRegular() {
-		return usageError("-o %q is not a file that can be written anew; use - for standard output", o.Path)
+		return usageError("-o %q is not a regular file; use - for standard output", o.Path)
+	}
+	if _, err := os.Lstat(o.Path); err == nil && !o.Force {
+		return usageError("%s exists; name another file, or replace it with --force", o.Path)
 	}
 	if o.Order.Format, err = chooseFormat(o.format, o.Path); err != nil {
 		return err
@@ -138,7 +147,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if err != nil {
 		return err
 	}
-	o.URL, o.Stdout = o.baseURL(), cmd.OutOrStdout()
+	o.URL, o.Stdout, o.Waiting = o.baseURL(), cmd.OutOrStdout(), o.waiting
 	j, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -151,7 +160,6 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if o.Path == "-" {
 		out, file = cmd.ErrOrStderr(), "standard output"
 	}
-	noun := map[exportjob.Resource]string{exportjob.Entity: "entities", exportjob.Event: "events"}[j.Resource]
-	fmt.Fprintf(out, "%d %s in %s, checked: %d bytes of gzip in %.1f s.\n", j.RecordsWritten, noun, file, *j.SizeBytes, seconds)
+	fmt.Fprintf(out, "%s in %s, checked: %d bytes of gzip in %.1f s.\n", nouns[j.Resource].Count(j.RecordsWritten), file, *j.SizeBytes, seconds)
 	return nil
 }

@@ -109,11 +109,17 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// Run again it is a new export, over the file that is there.
+	// Run again it is a new export, with --force over the file that is there.
 	if err := os.WriteFile(events, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != 0 || !strings.HasPrefix(out, "50 events in "+events+", checked: ") {
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	if old, err := os.ReadFile(events); err != nil || string(old) != "old" {
+		t.Errorf("the file was replaced without --force: %.100q, %v", old, err)
+	}
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "events", "-o", events, "--force")); code != 0 || !strings.HasPrefix(out, "50 events in "+events+", checked: ") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	if again := gunzip(t, events); again != lines {
@@ -134,7 +140,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	people := at("people.csv")
-	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people)); code != 0 || !strings.HasPrefix(out, "1 entities in ") {
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people)); code != 0 || !strings.HasPrefix(out, "1 entity in ") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	text, err := os.ReadFile(people)
@@ -159,7 +165,7 @@ func TestExport(t *testing.T) {
 	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "events", events)); code != 0 || !strings.HasPrefix(out, "50 events: 50 new") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
-	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", people)); code != 0 || !strings.HasPrefix(out, "1 entities: 1 new") {
+	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entity", people)); code != 0 || !strings.HasPrefix(out, "1 entity: 1 new") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
@@ -381,7 +387,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			t.Fatal(err)
 		}
 		stdout, stderr, code := run(t, sluiceCommand(t, over, "export", "event", "-o", output))
-		if code != 0 || !strings.HasPrefix(stdout, "1 events") || !strings.Contains(stderr, "has failed: It was too large.; beginning a new one") {
+		if code != 0 || !strings.HasPrefix(stdout, "1 event in") || !strings.Contains(stderr, "has failed: It was too large.; beginning a new one") {
 			t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 		}
 	}

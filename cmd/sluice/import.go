@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/importer"
+	"sluice/internal/progress"
+	api "sluice/pkg/client"
 	"sluice/pkg/recordfile"
 )
 
@@ -55,10 +57,11 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		c      = connection{getenv: getenv}
 		format string
 		update bool
+		rate   int
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "import {events|entities} FILE",
+		Use:   "import {entities|events} FILE",
 		Short: "Put the records of a file in",
 		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
@@ -68,20 +71,32 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return []string{"events", "entities"}, cobra.ShellCompDirectiveNoFileComp
+				return resourceNames, cobra.ShellCompDirectiveNoFileComp
 			}
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Resource, o.Path, o.Stdin, o.URL = args[0], args[1], cmd.InOrStdin(), c.baseURL()
-			if err := checkImport(&o, format, update); err != nil {
-				return err
-			}
-			r, err := importer.Run(cmd.Context(), o, c.patientClient, cmd.ErrOrStderr())
+			resource, err := parseResource("import", args[0])
 			if err != nil {
 				return err
 			}
-			return printImport(cmd.OutOrStdout(), r, asJSON)
+			o.Resource, o.Path, o.Stdin, o.URL = nouns[resource].Many, args[1], cmd.InOrStdin(), c.baseURL()
+			if rate < 1 && cmd.Flags().Changed("rate") {
+				return usageError("--rate must be at least 1")
+			}
+			if err := checkImport(&o, format, update); err != nil {
+				return err
+			}
+			o.Waiting = c.waiting
+			connect := func(cfg api.Config) (*api.Client, error) {
+				cfg.Rate = rate
+				return c.patientClient(cfg)
+			}
+			r, err := importer.Run(cmd.Context(), o, connect, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return printImport(cmd.OutOrStdout(), nouns[resource], r, asJSON)
 		},
 	}
 	c.addFlags(cmd)
@@ -90,10 +105,12 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "reject entities that exist with other content; each in a call of its own")
 	cmd.Flags().BoolVar(&update, "update", false, "merge into entities that exist (the default)")
 	cmd.Flags().IntVar(&o.Workers, "workers", 4, "concurrent calls, 1 to 64")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum calls a second (default as many as the limits allow)")
 	cmd.Flags().StringVar(&o.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
 	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson, of - rejects.ndjson)")
 	cmd.Flags().BoolVar(&o.Again, "again", false, "import a file again that has been imported")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	completeValues(cmd, "format", recordfile.NDJSON, recordfile.CSV)
 	return cmd
 }
 
@@ -101,8 +118,6 @@ func importCommand(getenv func(string) string) *cobra.Command {
 // follows from others.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
-	case o.Resource != "events" && o.Resource != "entities":
-		return usageError("import events or entities, not %q", o.Resource)
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
 	case o.Resource == "entities" && o.OneByOne:
@@ -157,7 +172,7 @@ func chooseFormat(flag, path string) (recordfile.Format, error) {
 
 // printImport prints the result of an import that is finished. The error is that
 // some records were rejected.
-func printImport(w io.Writer, r importer.Result, asJSON bool) error {
+func printImport(w io.Writer, noun progress.Noun, r importer.Result, asJSON bool) error {
 	if asJSON {
 		if err := json.NewEncoder(w).Encode(r); err != nil {
 			return err
@@ -167,11 +182,12 @@ func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 		if r.Resource == "entities" {
 			updated = fmt.Sprintf(", %d updated", r.Updated)
 		}
-		fmt.Fprintf(w, "%d %s: %d new, %d there already%s, %d rejected. %d calls in %.1f s, %d refused by a limit.\n",
-			r.Total(), r.Resource, r.Created, r.Existing, updated, r.Rejected, r.Calls, r.Seconds, r.CallsRefused)
+		fmt.Fprintf(w, "%s: %d new, %d there already%s, %d rejected. %s in %.1f s, %d refused by a limit.\n",
+			noun.Count(r.Total()), r.Created, r.Existing, updated, r.Rejected, progress.Noun{One: "call", Many: "calls"}.Count(r.Calls), r.Seconds, r.CallsRefused)
 	}
 	if r.Rejected > 0 {
-		return &exitError{exitRejected, fmt.Errorf("%d records were rejected; %s says why of each", r.Rejected, r.RejectsFile)}
+		rejected := progress.Noun{One: "record was", Many: "records were"}.Count(r.Rejected)
+		return &exitError{exitRejected, fmt.Errorf("%s rejected; %s says why", rejected, r.RejectsFile)}
 	}
 	return nil
 }

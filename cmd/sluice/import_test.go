@@ -473,7 +473,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"id":"given-0","name":"n","attributes":{"i":0}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, code = run(t, sluiceCommand(t, proxy.URL, args...)); code != 0 || !strings.HasPrefix(out, "1 events: 0 new, 1 there already") {
+	if out, _, code = run(t, sluiceCommand(t, proxy.URL, args...)); code != 0 || !strings.HasPrefix(out, "1 event: 0 new, 1 there already") {
 		t.Errorf("with new content: exit code %d, %s", code, out)
 	}
 	s.stop(t)
@@ -486,8 +486,8 @@ func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
 		{"nothing"}, {"--nothing"}, {"serve", "now"},
 		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
 		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "events", file, "--create-only"}, {"import", "entities", file, "--create-only", "--update"}, {"import", "entities", file, "--one-by-one"},
-		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--url", "localhost"},
-		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "events", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
+		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--rate", "0"}, {"import", "events", file, "--url", "localhost"},
+		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "things", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
 		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},
 		{"usage", "now"}, {"limits", "now"}, {"limits", "--once"}, {"limits", "set"}, {"limits", "set", "192.0.2.1/24"}, {"limits", "set", "2001:db8::1"},
 		{"limits", "set", "192.0.2.1", "--records", "0"}, {"limits", "set", "192.0.2.1", "--imports", "901"}, {"limits", "set", "192.0.2.1", "--requests", "x"},

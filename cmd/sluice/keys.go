@@ -66,6 +66,9 @@ workspace exists as soon as a key names it.`,
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "workspace", "expires-in"); err != nil {
+				return err
+			}
 			now := time.Now()
 			for _, scope := range scopes {
 				k.Scopes = append(k.Scopes, access.Scope(scope))
@@ -84,6 +87,7 @@ workspace exists as soon as a key names it.`,
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key reaches")
 	cmd.Flags().StringVar(&k.Name, "name", "", "what the key is for, for people")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default until it is revoked)")
+	completeValues(cmd, "scope", access.Scopes()...)
 	return cmd
 }
 
@@ -97,7 +101,7 @@ func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time
 	if err != nil {
 		return err
 	}
-	if err := o.createDir(where); err != nil {
+	if err := o.createDir(cmd, where); err != nil {
 		return err
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
@@ -124,7 +128,12 @@ func listKeysCommand(o *keysOptions) *cobra.Command {
 		Example: `  sluice keys list
   sluice keys list --workspace acme --json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, o, workspace) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "workspace"); err != nil {
+				return err
+			}
+			return listKeys(cmd, o, workspace)
+		},
 	}
 	cmd.Flags().StringVar(&workspace, "workspace", "", "only keys of this workspace")
 	return cmd

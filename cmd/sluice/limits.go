@@ -148,7 +148,7 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Ro
 	if err != nil {
 		return err
 	}
-	if err := o.createDir(where); err != nil {
+	if err := o.createDir(cmd, where); err != nil {
 		return err
 	}
 	if err := s.Put(cmd.Context(), r); err != nil {

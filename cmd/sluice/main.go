@@ -30,8 +30,10 @@ const exitCodesHelp = `Exit codes: 0 all is done, 1 it failed or is not finished
 cannot be used, 3 it is done but some records were rejected, 130 interrupted.`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	context.AfterFunc(signaled, func() { interrupt(errInterrupted) })
 	began := false
 	root := &cobra.Command{
 		Use:              "sluice",
@@ -50,7 +52,9 @@ func main() {
 	code := exitFailure
 	switch e := new(exitError); {
 	case ctx.Err() != nil:
-		code, err = exitInterrupted, fmt.Errorf("interrupted: %w", err)
+		if code = exitInterrupted; !errors.Is(err, errInterrupted) {
+			err = fmt.Errorf("%w: %w", errInterrupted, err)
+		}
 	case errors.As(err, &e):
 		code = e.code
 	case !began:
@@ -59,6 +63,9 @@ func main() {
 	fmt.Fprintln(os.Stderr, "sluice:", err)
 	os.Exit(code)
 }
+
+// errInterrupted is the cause of the end of a command's context.
+var errInterrupted = errors.New("interrupted")
 
 // exitError is an error with an exit code of its own.
 type exitError struct {
@@ -72,4 +79,26 @@ func (e *exitError) Unwrap() error { return e.err }
 // usageError returns an error that says what is wrong with the command line.
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// completeValues makes the shell complete the values of a flag.
+func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
+	var names []string
+	for _, value := range values {
+		names = append(names, string(value))
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// requireValues returns an error if one of the named flags is set to "", as by a
+// variable of the shell that is not set.
+func requireValues(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usageError("--%s is empty; give it a value or leave it out", name)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,10 +24,26 @@ func need(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client of the README, as it stands there, is refused at first, does not
-// call again before the window has ended, and then gets what it asked for.
+// Each client of the README, as it stands there and outside the repository, is
+// refused at first, does not call again before the window has ended, and then gets
+// what it asked for, whether API keys are on or off.
 func TestTheClientsOfTheReadmeWait(t *testing.T) {
 	t.Parallel()
+	t.Run("keys on", func(t *testing.T) {
+		t.Parallel()
+		env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
+		s := startIn(t, env)
+		runClientsOfTheReadme(t, s, createKey(t, env, "--scope", "import,export"))
+	})
+	t.Run("keys off", func(t *testing.T) {
+		t.Parallel()
+		runClientsOfTheReadme(t, start(t, t.TempDir()), "")
+	})
+}
+
+// runClientsOfTheReadme runs them against s, with SLUICE_API_KEY only if key is not "".
+func runClientsOfTheReadme(t *testing.T, s *server, key string) {
+	t.Helper()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -37,20 +54,20 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
 		examples[block[1]] = block[2]
 	}
-	dataDir := "DATA_DIR=" + t.TempDir()
-	s := startIn(t, []string{dataDir, "AUTH_MODE=api-key"})
-	key := createKey(t, []string{dataDir}, "--scope", "import,export")
+	module := strings.Join(regexp.MustCompile(`(?m)^    (go mod .*)$`).FindAllString(section, -1), "\n")
+	if !strings.Contains(module, "-replace") {
+		t.Fatalf("the README does not say how another module gets the Go client: %q", module)
+	}
 	for language, tt := range map[string]struct {
 		file    string
 		command []string // the file comes behind it
-		dir     string   // "" for that of the file
 		help    string
 		modules string
 	}{
 		"sh":     {file: "example.sh", command: []string{"sh", "-eu"}, help: "install curl"},
 		"python": {file: "example.py", command: []string{child.Cached(t, "requests/bin/python")}, help: "run: make requests"},
 		"js":     {file: "example.mjs", command: []string{"node"}, modules: child.Cached(t, "ky/node_modules"), help: "install Node.js and run: make ky"},
-		"go":     {file: "main.go", command: []string{"go", "run"}, dir: child.ModuleRoot(t)},
+		"go":     {file: "main.go", command: []string{"sh", "-euc", "go mod init example\n" + module + "\ngo run ."}},
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -92,16 +109,19 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 				fmt.Fprint(w, `{"status":429,"code":"rate_limit_exceeded","detail":"The limit is reached."}`)
 			})
 			cmd := exec.CommandContext(t.Context(), tt.command[0], append(tt.command[1:], file)...)
-			cmd.Dir = tt.dir
-			if cmd.Dir == "" {
-				cmd.Dir = filepath.Dir(file)
+			cmd.Dir = filepath.Dir(file)
+			cmd.Env = append(os.Environ(), "SLUICE_URL="+proxy, "SLUICE="+child.ModuleRoot(t), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")
+			if key != "" {
+				cmd.Env = append(cmd.Env, "SLUICE_API_KEY="+key)
 			}
-			cmd.Env = append(os.Environ(), "SLUICE_URL="+proxy, "SLUICE_API_KEY="+key)
 			out, stderr, code := run(t, cmd)
 			mu.Lock()
 			defer mu.Unlock()
 			if code != 0 || !strings.Contains(out, id) || len(calls) != 2 {
 				t.Fatalf("exit code %d after %d calls, %s%s", code, len(calls), out, stderr)
+			}
+			if language == "sh" && !json.Valid([]byte(out)) {
+				t.Errorf("the output is not one JSON document: %s", out)
 			}
 			if calls[1].Before(reset) {
 				t.Errorf("it called again at %s, before the window ended at %s", calls[1], reset)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -75,6 +76,9 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 		}
 		client, where = dynamodb.NewFromConfig(sdk), fmt.Sprintf("the table %s in %s", table, sdk.Region)
 	default:
+		if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
+			return store, "", err
+		}
 		store, err = s.openDir(s.dataDir)
 		return store, s.dataDir, err
 	}
@@ -82,10 +86,14 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// createDir creates the data directory if where, which open returned, is it.
-func (s *storage[S]) createDir(where string) error {
+// createDir creates the data directory if where, which open returned, is it. A
+// directory that nothing names must be that of a server: no other would use it.
+func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil
+	}
+	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
+		return usageError("there is no data directory of a server in %s: name it with --data-dir, or a deployment's table with --table", where)
 	}
 	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)

@@ -41,6 +41,9 @@ The key needs the scope dashboard.
   sluice usage --json | jq '.seconds[-2].imports'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireValues(cmd, "address"); err != nil {
+				return err
+			}
 			return watchUsage(cmd.Context(), o, cmd.OutOrStdout())
 		},
 	}

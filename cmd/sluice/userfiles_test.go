@@ -197,8 +197,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"code":"forbidden","detail":"the key may not import"}`)
+		w.WriteHeader(http.StatusNotImplemented) // which is not repeated, and may have stored the record
+		fmt.Fprint(w, `{"code":"not_implemented","detail":"not now"}`)
 	})
 	file := write(t, "x.ndjson", badEvent+`{"name":"n"}`+"\n"+badEvent)
 	rejects := file + ".rejects.ndjson"

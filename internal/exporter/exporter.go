@@ -30,9 +30,12 @@ const cancelTimeout = 5 * time.Second
 type Options struct {
 	URL    string              // of the service
 	Order  client.NewExportJob // what to export; Run sets its ID
-	Path   string              // of the file, which is replaced when all is done; "-" for Stdout
+	Path   string              // of the file, which appears when all is done; "-" for Stdout
+	Force  bool                // replace a file at Path
 	Stdout io.Writer
 	Unpack bool // write the file without compression
+
+	Waiting func() string // returns what the client waits for, in words; "" while the service responds
 }
 
 // task is what an export is of, as its journal identifies it.
@@ -47,6 +50,7 @@ type exporter struct {
 	client  *client.Client
 	journal *journal.Journal // its ID is that of the job
 	resumed bool             // an earlier run began the journal
+	created bool             // the service may have the job
 	part    string           // path of what was downloaded so far
 	stderr  io.Writer
 }
@@ -72,21 +76,36 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 		return j, err
 	}
 	defer func() { err = errors.Join(err, ex.journal.Close()) }()
+	ex.created = true
 	if ex.resumed = ex.journal.ID != ""; !ex.resumed {
 		if err := ex.begin(); err != nil {
 			return j, err
 		}
 	}
 	j, err = ex.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	switch {
 	case err == nil:
 		err = ex.journal.Remove()
+	case !ex.created:
+		err = errors.Join(err, ex.journal.Remove())
+	case o.Path != "-" && rejected(err):
+		err = fmt.Errorf("%w\nOnce the service accepts it, the same command continues with the export job %s", err, ex.journal.ID)
 	case o.Path != "-":
 		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
 	case ctx.Err() != nil:
 		err = errors.Join(err, ex.cancel(context.WithoutCancel(ctx)))
 	}
 	return j, err
+}
+
+// rejected reports whether the service rejected a call for good, for example because
+// of the key, and so did nothing.
+func rejected(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && 300 <= e.Status && e.Status < 500 && !e.Retryable()
 }
 
 // cancel cancels the job if it exists and has not ended.
@@ -102,7 +121,7 @@ func (ex *exporter) cancel(ctx context.Context) error {
 
 // begin begins the export anew, with nothing downloaded.
 func (ex *exporter) begin() error {
-	ex.resumed = false
+	ex.resumed, ex.created = false, false
 	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -127,9 +146,6 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	if err == nil {
 		err = ex.deliver(part)
 	}
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
 	return j, err
 }
 
@@ -139,11 +155,17 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
 		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
+			ex.created = ex.created || !rejected(err)
 			return exportjob.Job{}, err
 		}
+		ex.created = true
 		var latest atomic.Pointer[exportjob.Job]
 		latest.Store(new(exportjob.Job))
-		stop := progress.Start(ex.stderr, "records", func() progress.State { return jobState(latest.Load()) })
+		stop := progress.Start(ex.stderr, progress.Noun{One: "record", Many: "records"}, func() progress.State {
+			s := jobState(latest.Load())
+			s.Waiting = ex.Waiting()
+			return s
+		})
 		j, err := ex.client.AwaitExportJob(ctx, ex.Order.ID, func(j exportjob.Job) { latest.Store(&j) })
 		stop()
 		switch {
@@ -191,12 +213,12 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	if have > 0 {
 		fmt.Fprintf(ex.stderr, "Continuing after byte %d of %d.\n", have, *j.SizeBytes)
 	}
-	stop := progress.Start(ex.stderr, "KB", func() progress.State {
+	stop := progress.Start(ex.stderr, progress.Noun{One: "KB", Many: "KB"}, func() progress.State {
 		var n int64
 		if info, err := part.Stat(); err == nil {
 			n = info.Size()
 		}
-		return progress.State{Done: n >> 10, Part: float64(n) / float64(max(*j.SizeBytes, 1)), Details: "downloaded"}
+		return progress.State{Done: n >> 10, Part: float64(n) / float64(max(*j.SizeBytes, 1)), Details: "downloaded", Waiting: ex.Waiting()}
 	})
 	defer stop()
 	if _, err := ex.client.DownloadExport(ctx, j.ID, have, part); err != nil {
@@ -248,7 +270,7 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 // deliver moves part to the path of the export, or writes it there.
 func (ex *exporter) deliver(part *os.File) error {
 	if !ex.Unpack && ex.Path != "-" {
-		return os.Rename(part.Name(), ex.Path)
+		return ex.place(part.Name())
 	}
 	_, err := part.Seek(0, io.SeekStart)
 	var in io.Reader = part
@@ -273,5 +295,24 @@ func (ex *exporter) deliver(part *os.File) error {
 	if err := errors.Join(err, plain.Close()); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(plain.Name(), ex.Path), os.Remove(part.Name()))
+	if err := ex.place(plain.Name()); err != nil {
+		return err
+	}
+	return os.Remove(part.Name())
+}
+
+// place moves a finished file to the path of the export. Without Force it does not
+// replace a file that appeared there during the export.
+func (ex *exporter) place(file string) error {
+	if ex.Force {
+		return os.Rename(file, ex.Path)
+	}
+	err := os.Link(file, ex.Path) // which, unlike Rename, replaces nothing
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s appeared during the export; --force replaces it", ex.Path)
+	}
+	if err != nil { // the file system may have no hard links
+		return os.Rename(file, ex.Path)
+	}
+	return os.Remove(file)
 }

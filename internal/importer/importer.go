@@ -39,6 +39,8 @@ type Options struct {
 	Journal    string // path of the journal; not used with Stdin
 	Rejects    string // path of the file for rejected records, which must be missing, empty or left by an earlier import
 	Again      bool   // import a file again that was imported
+
+	Waiting func() string // returns what the client waits for, in words; "" while the service responds
 }
 
 // Result is what became of the records of a file.
@@ -81,7 +83,8 @@ type task struct {
 
 // mark is how far an import is, as its journal saves it.
 type mark struct {
-	Line    int64   `json:"line"` // every record that begins up to here is dealt with
+	Line    int64   `json:"line"`   // every record that begins up to here is dealt with
+	Offset  int64   `json:"offset"` // where the record at Line ends, in bytes of the file
 	Rejects written `json:"rejects"`
 	Counts  Counts  `json:"counts"`
 }
@@ -91,14 +94,14 @@ type importer struct {
 	Options
 	client         *client.Client
 	calls, refused atomic.Int64
+	stored         atomic.Bool      // the service may have stored something in this run
 	journal        *journal.Journal // nil for standard input
 	seed           string           // of the ids of records that have none
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
-	mu     sync.Mutex // of run, for state; guards:
-	mark   mark
-	offset int64 // where the last record that is dealt with ends, in bytes of the file
+	mu   sync.Mutex // of run, for state; guards:
+	mark mark
 }
 
 // Run imports a file, or what is left of it after an earlier run, or nothing if an
@@ -133,6 +136,9 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 
 func (im *importer) onTry(t client.Try) {
 	im.calls.Add(1)
+	if t.Status < 300 || t.Status >= 500 {
+		im.stored.Store(true)
+	}
 	if t.Status == http.StatusTooManyRequests {
 		im.refused.Add(1)
 	}
@@ -158,6 +164,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
+	unknown := im.journal.ID == ""
 	switch finished := im.journal.FinishedAt; {
 	case im.journal.ID == "" || finished != nil && im.Again:
 		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
@@ -175,16 +182,31 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 		return err
 	}
 	im.seed = im.journal.ID
-	if err := im.run(ctx, file, stderr); err != nil {
-		return fmt.Errorf("%w\nAfter line %d of %s; the same command continues there", err, im.mark.Line, im.Path)
+	err = im.run(ctx, file, stderr)
+	switch {
+	case err == nil:
+		return im.journal.Finish()
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case unknown && !im.stored.Load():
+		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
 	}
-	return im.journal.Finish()
+	return fmt.Errorf("%w\nAfter line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
+}
+
+// continuation says how an import continues after an error.
+func continuation(err error) string {
+	var e *client.Error
+	if errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		return "with a key that the service accepts, the same command continues there"
+	}
+	return "the same command continues there"
 }
 
 // run sends what is not done yet in rounds: it reads records, sends them by concurrent
 // calls, and commits the results in the order of the file.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
-	defer progress.Start(stderr, im.Resource, im.state)()
+	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
 	hash := sha256.New()
 	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
 	for err == nil {
@@ -226,13 +248,13 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 // commit writes down what became of the records up to the first that is not dealt
 // with: the rejects, and then in the journal how far the import is.
 func (im *importer) commit(records []record) error {
-	done, offset := im.mark, im.offset
+	done := im.mark
 	var rejects []reject
 	for _, rec := range records {
 		if rec.counts == (Counts{}) {
 			break
 		}
-		done.Line, offset = rec.Line, rec.Offset
+		done.Line, done.Offset = rec.Line, rec.Offset
 		done.Counts.add(rec.counts)
 		if rec.reject != nil {
 			rejects = append(rejects, *rec.reject)
@@ -243,7 +265,7 @@ func (im *importer) commit(records []record) error {
 	}
 	done.Rejects = im.rejects.written()
 	im.mu.Lock()
-	im.mark, im.offset = done, offset
+	im.mark = done
 	im.mu.Unlock()
 	if im.journal == nil {
 		return nil
@@ -256,9 +278,9 @@ func (im *importer) state() progress.State {
 	im.mu.Lock()
 	defer im.mu.Unlock()
 	c := im.mark.Counts
-	s := progress.State{Done: c.Total(), Part: -1, Details: fmt.Sprintf("%d rejected, %d calls refused", c.Rejected, im.refused.Load())}
+	s := progress.State{Done: c.Total(), Part: -1, Waiting: im.Waiting(), Details: fmt.Sprintf("%d rejected, %d refused by a limit", c.Rejected, im.refused.Load())}
 	if im.task.Size > 0 {
-		s.Part = min(float64(im.offset)/float64(im.task.Size), 1)
+		s.Part = min(float64(im.mark.Offset)/float64(im.task.Size), 1)
 	}
 	return s
 }

@@ -103,6 +103,14 @@ func (r *rejectFile) written() written {
 	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
+// remove removes what the import has written.
+func (r *rejectFile) remove() error {
+	if r.size == 0 {
+		return nil
+	}
+	return os.Remove(r.path)
+}
+
 // write appends records, which are on the disk when it returns. The file must be as
 // the last write left it.
 func (r *rejectFile) write(list []reject) error {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -64,7 +66,7 @@ func openEmbedded(dir string) (*backend, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
-	path := filepath.Join(dir, "sluice.db")
+	path := filepath.Join(dir, recordsFile)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another directory with --data-dir or DATA_DIR", path)
@@ -75,7 +77,7 @@ func openEmbedded(dir string) (*backend, error) {
 	// Writers that arrive within this time share one sync to disk.
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
-	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + dir, close: db.Close}
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
 	var errs [5]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
@@ -86,6 +88,28 @@ func openEmbedded(dir string) (*backend, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return b, nil
+}
+
+// recordsFile is the name of the file of the records in a data directory.
+const recordsFile = "sluice.db"
+
+// HasData reports whether a server has used the data directory dir.
+func HasData(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, recordsFile))
+	return err == nil
+}
+
+// quoted returns the absolute path of dir as a word of a POSIX shell.
+func quoted(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if strings.ContainsFunc(dir, func(r rune) bool {
+		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	return dir
 }
 
 // OpenKeys returns the store of the API keys in the data directory dir, which a

@@ -7,26 +7,71 @@ import (
 	"time"
 )
 
+var events = Noun{"event", "events"}
+
 func TestProgressInWords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		terminal bool
 		from, at State
 		elapsed  time.Duration
 		want     string
 	}{
-		{false, State{Part: -1}, State{Done: 100, Part: -1, Details: "2 rejected"}, 10 * time.Second, "100 events, 10/s, 2 rejected"},
-		{false, State{}, State{Done: 250, Part: 0.25}, 10 * time.Second, "250 events, 25 %, 25/s, 30s left"},
-		{true, State{}, State{Done: 250, Part: 0.25}, 10 * time.Second, "[######..................] 250 events, 25 %, 25/s, 30s left"},
-		{true, State{}, State{Done: 1000, Part: 1}, 10 * time.Second, "[########################] 1000 events, 100 %, 100/s, 0s left"},
-		{true, State{}, State{}, 0, "[........................] 0 events, 0 %, 0/s"},
+		{State{Part: -1}, State{Done: 100, Part: -1, Details: "2 rejected"}, 10 * time.Second, "100 events, 10/s, 2 rejected"},
+		{State{}, State{Done: 250, Part: 0.25}, 10 * time.Second, "250 events, 25 %, 25/s, 30s left"},
+		{State{}, State{Done: 1000, Part: 1}, 10 * time.Second, "1000 events, 100 %, 100/s, 0s left"},
+		{State{}, State{}, 0, "0 events, 0 %, 0/s"},
+		{State{}, State{Done: 1, Part: 0.1}, time.Second, "1 event, 10 %, 1/s, 9s left"},
 		// What an earlier run did is no rate of this one.
-		{false, State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
+		{State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
+		// Without a response there is no rate.
+		{State{}, State{Done: 250, Part: 0.25, Details: "2 rejected", Waiting: "no response, next try in 3 s"}, time.Second, "250 events, 25 %, no response, next try in 3 s"},
 	} {
-		p := &display{terminal: tt.terminal, noun: "events", from: tt.from}
+		p := &display{noun: events, from: tt.from}
 		if got := p.text(tt.at, tt.elapsed); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
+	}
+}
+
+func TestTheBarTakesTheRoomThatIsLeft(t *testing.T) {
+	t.Parallel()
+	const text = "250 events, 25 %" // 16 columns; the last one stays free
+	for _, tt := range []struct {
+		part    float64
+		columns int
+		want    string
+	}{
+		{0.25, 200, "[######..................] " + text},
+		{0.25, 44, "[######..................] " + text},
+		{0.25, 43, "[#####..................] " + text},
+		{1, 28, "[########] " + text},
+		{0.25, 27, text},
+		{0.25, 17, text},
+		{0.25, 16, text[:15]},
+		{0.25, 1, ""},
+		{-1, 200, text},
+	} {
+		if got := fit(text, tt.part, tt.columns); got != tt.want {
+			t.Errorf("in %d columns: %q, want %q", tt.columns, got, tt.want)
+		}
+	}
+}
+
+// The rate and the time left count from the first state that says how large the
+// whole is, as of a job that another run began.
+func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	state := State{Part: -1}
+	began := time.Now()
+	p := &display{out: &out, noun: events, state: func() State { return state }, began: began, from: state}
+	p.show(began.Add(time.Second))
+	state = State{Done: 500, Part: 0.5}
+	p.show(began.Add(2 * time.Second))
+	state = State{Done: 600, Part: 0.6}
+	p.show(began.Add(12 * time.Second))
+	if want := "0 events, 0/s\n500 events, 50 %, 0/s\n600 events, 60 %, 10/s, 40s left\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
 
@@ -34,7 +79,7 @@ func TestABarIsRedrawnInPlaceAndALineIsNot(t *testing.T) {
 	t.Parallel()
 	for terminal, want := range map[bool]string{true: "\r\x1b[K[........................] 0 events, 0 %, 0/s", false: "0 events, 0 %, 0/s\n"} {
 		var out bytes.Buffer
-		p := &display{out: &out, terminal: terminal, noun: "events", state: func() State { return State{} }}
+		p := &display{out: &out, terminal: terminal, noun: events, state: func() State { return State{} }}
 		p.show(time.Time{})
 		if out.String() != want {
 			t.Errorf("terminal %v: %q", terminal, out.String())

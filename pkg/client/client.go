@@ -62,6 +62,7 @@ type Config struct {
 	TryTimeout time.Duration     // maximum time for one request and its response; DefaultTryTimeout by default
 	MinBackoff time.Duration     // maximum random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // maximum random wait after any try; DefaultMaxBackoff by default
+	Rate       int               // maximum requests a second of all calls; only the service's limits by default
 	Transport  http.RoundTripper // a copy of http.DefaultTransport, with more idle connections, by default
 	UserAgent  string            // "sluice-client" by default
 
@@ -75,6 +76,8 @@ type Try struct {
 	Number int    // of the call's tries, from 1
 	Status int    // HTTP status; 0 without a response
 	Err    *Error // nil if the try succeeded
+
+	Wait time.Duration // until the next try, if the pacer lets it go at once; 0 if this was the last
 }
 
 // Client calls one service. It is safe for concurrent use by multiple goroutines,
@@ -99,7 +102,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("client: the URL of the service must be like https://host, not %q", baseURL)
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return nil, errors.New("client: the URL of the service must have no user, query or fragment")
-	case cfg.MaxTries < 0 || cfg.MaxElapsed < 0 || cfg.TryTimeout < 0 || cfg.MinBackoff < 0 || cfg.MaxBackoff < 0:
+	case cfg.MaxTries < 0 || cfg.MaxElapsed < 0 || cfg.TryTimeout < 0 || cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.Rate < 0:
 		return nil, errors.New("client: no bound may be negative")
 	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("client: the key must be printable ASCII without spaces")
@@ -123,7 +126,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 		cfg:  cfg,
 		// The API redirects nowhere: following would show the key to whoever is there.
 		http: &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		pace: newPacer(),
+		pace: newPacer(cfg.Rate),
 	}, nil
 }
 

@@ -126,7 +126,8 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 		}
 		tries.count++
 		failure.Route, failure.Tries = downloadRoute, tries.count
-		if !tries.pause(ctx, failure) {
+		wait, again := tries.next(failure)
+		if !again || !sleep(ctx, wait) {
 			return written, failure.ended(ctx)
 		}
 	}

@@ -39,6 +39,8 @@ type pacer struct {
 	base time.Time // of the client's clock, which no setting of the time moves
 
 	mu      sync.Mutex
+	gap     time.Duration // at least, between two requests
+	next    time.Duration // nothing may go before this time
 	clock   clock
 	rules   map[string]*rule // by charge.key
 	changed chan struct{}    // closed when a response has come
@@ -62,8 +64,14 @@ type rule struct {
 	until    time.Duration   // nothing may go before this time
 }
 
-func newPacer() *pacer {
-	return &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
+// newPacer returns a pacer that admits at most rate requests a second; 0 for no
+// bound but the limits.
+func newPacer(rate int) *pacer {
+	p := &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
+	if rate > 0 {
+		p.gap = time.Second / time.Duration(rate)
+	}
+	return p
 }
 
 func (p *pacer) now() time.Duration { return time.Since(p.base) }
@@ -119,6 +127,9 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.now()
+	if at = p.next; at > now {
+		changed = p.changed
+	}
 	for _, c := range charges {
 		room, end := p.rule(c).room(c.cost, now, p.clock)
 		if at = max(at, end); !room || end > now {
@@ -126,6 +137,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 		}
 	}
 	if changed == nil {
+		p.next = now + p.gap
 		for _, c := range charges {
 			p.rule(c).inFlight += c.cost
 		}

@@ -40,11 +40,12 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
 		}
-		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure})
+		wait, again := tries.next(failure)
+		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure, Wait: wait})
 		if failure == nil {
 			return nil
 		}
-		if !tries.pause(ctx, failure) {
+		if !again || !sleep(ctx, wait) {
 			return failure.ended(ctx)
 		}
 		var late *Error
@@ -117,15 +118,17 @@ type retries struct {
 	deadline time.Time // after MaxElapsed
 }
 
-// pause waits until the next try. It returns false if there is none: failure is
-// final, a bound is reached or ctx is done.
-func (r *retries) pause(ctx context.Context, failure *Error) bool {
-	wait := failure.RetryAfter + r.cfg.backoff(r.count)
-	if !failure.retryable || r.count >= r.cfg.MaxTries || wait >= time.Until(r.deadline) {
-		return false
+// next returns the wait until the next try. again is false if there is none:
+// failure is nil or final, or a bound is reached.
+func (r *retries) next(failure *Error) (wait time.Duration, again bool) {
+	if failure == nil || !failure.retryable || r.count >= r.cfg.MaxTries {
+		return 0, false
 	}
-	sleep(ctx, wait)
-	return ctx.Err() == nil
+	wait = failure.RetryAfter + r.cfg.backoff(r.count)
+	if wait >= time.Until(r.deadline) {
+		return 0, false
+	}
+	return wait, true
 }
 
 // backoff returns the random wait after a number of tries.
@@ -137,10 +140,11 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits, at most until ctx is done.
-func sleep(ctx context.Context, wait time.Duration) {
+// sleep waits, and reports whether ctx is not done.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
 	}
+	return ctx.Err() == nil
 }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"sluice/internal/progress"
+	"sluice/pkg/exportjob"
+)
+
+// resourceNames are what import and export complete their first argument with.
+// They accept the singular too.
+var resourceNames = []string{"entities", "events"}
+
+// nouns are the words for the records of each resource.
+var nouns = map[exportjob.Resource]progress.Noun{
+	exportjob.Entity: {One: "entity", Many: "entities"},
+	exportjob.Event:  {One: "event", Many: "events"},
+}
+
+// parseResource returns the resource that the first argument of a command names.
+func parseResource(command, name string) (exportjob.Resource, error) {
+	for resource, noun := range nouns {
+		if name == noun.One || name == noun.Many {
+			return resource, nil
+		}
+	}
+	return "", usageError("%s entities or events, not %q", command, name)
+}

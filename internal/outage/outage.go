@@ -1,0 +1,82 @@
+// Package outage tells people that a service cannot be reached, and when a client
+// calls it again.
+package outage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"sluice/internal/progress"
+	"sluice/pkg/client"
+)
+
+// Report tells about the tries of a client. It is safe for concurrent use.
+type Report struct {
+	out      io.Writer
+	url      string // of the service
+	progress bool
+
+	mu      sync.Mutex
+	waiting bool      // for a response, since one was missing
+	next    time.Time // try
+}
+
+// New returns a report on out about the service at url. Where the caller shows the
+// progress on a terminal, with what Waiting returns, the report tells only the
+// beginning of an outage; otherwise it tells of every try without a response.
+func New(out io.Writer, url string, showsProgress bool) *Report {
+	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
+}
+
+// Note takes note of a try.
+func (r *Report) Note(t client.Try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.Status != 0 || t.Err == nil || t.Wait == 0 {
+		r.waiting = false // there is a response, or an error that the command reports
+		return
+	}
+	began := !r.waiting
+	r.waiting, r.next = true, time.Now().Add(t.Wait)
+	switch {
+	case !r.progress:
+		fmt.Fprintf(r.out, "No response from %s: %s. Next try in %.1f s.\n", r.url, reason(t.Err), t.Wait.Seconds())
+	case began:
+		progress.Println(r.out, fmt.Sprintf("No response from %s: %s.", r.url, reason(t.Err)))
+	}
+}
+
+// Waiting returns when the next try is, in words, or "" if the service responds.
+func (r *Report) Waiting() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.waiting {
+		return ""
+	}
+	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
+}
+
+// reason returns why there is no response, without the addresses and operations
+// that errors of the network begin with.
+func reason(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
+	}
+	return err.Error()
+}
