@@ -135,7 +135,7 @@ func (r *rejectFile) write(list []reject) error {
 	}
 	if err == nil {
 		r.size += int64(b.Len())
-		r.sum.Write(b.Bytes()) //nolint:errcheck // it never fails: package hash
+		r.sum.Write(b.Bytes())
 		_, err = file.Write(b.Bytes())
 	}
 	return errors.Join(err, file.Sync(), file.Close())

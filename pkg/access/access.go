@@ -174,7 +174,7 @@ var (
 // randomText returns n random characters of the alphabet.
 func randomText(n int) string {
 	b := make([]byte, n)
-	rand.Read(b) //nolint:errcheck // it never fails: package crypto/rand
+	rand.Read(b)
 	for i := range b {
 		b[i] = alphabet[int(b[i])%len(alphabet)]
 	}

@@ -138,7 +138,7 @@ func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
 				text := tt.responses[min(sent, len(tt.responses)-1)]
 				sent++
 				var status int
-				fmt.Sscan(text[:3], &status)
+				fmt.Sscan(text[:3], &status) //nolint:errcheck // the table holds numbers
 				return respond(status, text[3:]), nil
 			})})
 			if err != nil {

@@ -60,8 +60,7 @@ func Example() {
 	_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: "ada", Type: "language"})
 	fmt.Println("conflict:", errors.Is(err, client.ErrConflict))
 	_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: "e-1", EntityID: "ada"})
-	var failure *client.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*client.Error](err); ok {
 		fmt.Println("status:", failure.Status, failure.Code, failure.Fields)
 	}
 	// Output:

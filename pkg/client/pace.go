@@ -131,7 +131,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 		changed = p.changed
 	}
 	for _, c := range charges {
-		room, end := p.rule(c).room(c.cost, now, p.clock)
+		room, end := p.rule(c).room(c.cost, p.clock)
 		if at = max(at, end); !room || end > now {
 			changed = p.changed
 		}
@@ -147,7 +147,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 
 // room reports whether a cost fits beside the requests in flight, and returns the time
 // at which the windows have ended that it does not fit into.
-func (r *rule) room(cost int64, now time.Duration, c clock) (ok bool, at time.Duration) {
+func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	room := r.limit - r.reserve
 	cost = min(cost, room) + r.inFlight // what never fits goes alone; the service will say
 	at = r.until

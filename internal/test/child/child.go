@@ -92,7 +92,7 @@ func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(c
 		}
 		select {
 		case <-p.exited:
-			return fmt.Errorf("%w: %w; it printed:\n%s", ErrExited, p.err, p.Log())
+			return fmt.Errorf("%w: %s; it printed:\n%s", ErrExited, p.cmd.ProcessState, p.Log())
 		case <-ctx.Done():
 			return fmt.Errorf("not ready within %v: %w; it printed:\n%s", timeout, err, p.Log())
 		case <-again.C:

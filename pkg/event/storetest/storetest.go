@@ -201,7 +201,7 @@ func testFilters(t *testing.T, s event.Store) {
 		}
 	}
 	kind.Fill(t, s, workspace, events...)
-	kind.FillPlain(t, s, workspace+"-neighbour", "neighbour")
+	kind.FillPlain(t, s, workspace+"-neighbor", "neighbor")
 	bounds := []*record.Time{nil}
 	for _, b := range append(times, later(time.Hour)) {
 		bounds = append(bounds, &b)

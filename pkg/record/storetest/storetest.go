@@ -316,7 +316,7 @@ func (k Kind[R, S]) testPages(t *testing.T, s S) {
 		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.Fill(t, s, Workspace, records...)
-	k.FillPlain(t, s, Workspace+"-neighbour", "00", "99")
+	k.FillPlain(t, s, Workspace+"-neighbor", "00", "99")
 	for _, l := range k.Lists(t.Context(), s, Workspace) {
 		l.Check(t, records, 1, 2, 3, 4, 5, 6, 11, 12, 13, 200)
 	}
