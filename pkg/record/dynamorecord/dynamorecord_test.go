@@ -121,9 +121,12 @@ func TestAReaderKeepsTheFirstError(t *testing.T) {
 	whole := dynamorecord.Item{
 		"text": dynamorecord.Text("a"), "empty": dynamorecord.Text(""),
 		"time":   dynamorecord.Text("2026-01-02T15:04:05.000Z"),
-		"number": &types.AttributeValueMemberN{Value: "1"},
+		"number": &types.AttributeValueMemberN{Value: "1"}, "fraction": &types.AttributeValueMemberN{Value: "1.5"},
 	}
 	r := dynamorecord.Read(whole)
+	if n, absent := r.OptionalInt("number"), r.OptionalInt("absent"); n != 1 || absent != 0 {
+		t.Errorf("got %d and %d, want 1 and 0", n, absent)
+	}
 	got := []string{r.Text("text"), r.Text("empty"), r.OptionalText("absent"), r.Time("time").String()}
 	if want := []string{"a", "", "", "2026-01-02T15:04:05.000Z"}; !reflect.DeepEqual(got, want) || r.Err() != nil {
 		t.Errorf("got %q, error %v; want %q", got, r.Err(), want)
@@ -137,6 +140,8 @@ func TestAReaderKeepsTheFirstError(t *testing.T) {
 		{func(r *dynamorecord.Reader) { r.Time("absent") }, "attribute absent is missing"},
 		{func(r *dynamorecord.Reader) { r.Text("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
 		{func(r *dynamorecord.Reader) { r.OptionalText("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
+		{func(r *dynamorecord.Reader) { r.OptionalInt("text") }, "attribute text is a *types.AttributeValueMemberS, not a number"},
+		{func(r *dynamorecord.Reader) { r.OptionalInt("fraction") }, "attribute fraction is not a 64-bit integer"},
 		{func(r *dynamorecord.Reader) { r.Time("text") }, "attribute text is not an RFC 3339 date-time such as 2026-01-02T15:04:05Z"},
 	} {
 		r := dynamorecord.Read(whole)
