@@ -28,7 +28,8 @@ const (
 // partition key that counts the scope is never asked for more than a partition
 // of DynamoDB takes.
 func TestPartitionsCarryEveryScope(t *testing.T) {
-	const processes, windowsWanted = 2, 3
+	// On a busy machine, not every route of a scope is flooded in every window.
+	const processes, windows, fullWanted = 2, 9, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports",
@@ -42,16 +43,16 @@ func TestPartitionsCarryEveryScope(t *testing.T) {
 				instances = append(instances, d.start(t, r.Name, processes)...)
 			}
 			proxy.ThrottlePartitions(scaledPartition)
-			windows := flood(t, instances, windowsWanted,
+			floods := flood(t, instances, min(windows, 3*len(routes)),
 				func(worker, _ int) events.APIGatewayV2HTTPRequest {
 					return emptyEvent(routes[worker/processes], address)
 				},
 				func(events.APIGatewayV2HTTPResponse) int64 { return 0 }, http.StatusBadRequest, http.StatusUnprocessableEntity)
 			full := 0
-			for second, w := range windows {
+			for second, w := range floods {
 				full += checkFullWindow(t, second, w, routes, processes)
 			}
-			if full < windowsWanted {
+			if full < fullWanted {
 				t.Errorf("only %d windows were full", full)
 			}
 			t.Logf("%d routes, %d full windows, at most %d writes to a partition key in a second", len(routes), full, proxy.MostWrites())
