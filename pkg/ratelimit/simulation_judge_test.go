@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"sluice/pkg/ratelimit"
@@ -281,9 +282,7 @@ func (w *world) audit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want := make(ledger)
-	for id, n := range w.acked {
-		want[id] = n
-	}
+	maps.Copy(want, w.acked)
 	for _, c := range w.calls {
 		if c.applied && !c.acked {
 			want.add(c.key, c.rules)
