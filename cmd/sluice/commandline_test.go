@@ -188,7 +188,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	file := write(t, "events.ndjson", eventLines(300))
 	shown := onTerminal(t, sluiceCommand(t, slow).Env, resize+program+" import events --one-by-one --workers 1 --rate 50 "+file)
 	var widths []int
-	for _, text := range strings.Split(shown, "\r\x1b[K") {
+	for text := range strings.SplitSeq(shown, "\r\x1b[K") {
 		line, _, _ := strings.Cut(text, "\r\n")
 		if strings.Contains(line, " records") {
 			widths = append(widths, utf8.RuneCountInString(line))

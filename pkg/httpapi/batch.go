@@ -122,8 +122,7 @@ func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error)
 
 // kindOf returns the kind of a record's error; 0 if err is none.
 func kindOf(err error) record.Kind {
-	var failure *record.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*record.Error](err); ok {
 		return failure.Kind
 	}
 	return 0

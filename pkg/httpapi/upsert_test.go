@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -86,9 +87,7 @@ func TestUpsertHasAResultForEachEntity(t *testing.T) {
 			}
 			for range 2 {
 				want := map[string]string{"old": `person {"a":1}`}
-				for id, content := range tt.stored {
-					want[id] = content
-				}
+				maps.Copy(want, tt.stored)
 				if got := a.contents(t); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("stored %v, want %v", got, want)
 				}
