@@ -223,12 +223,13 @@ func TestImportRate(t *testing.T) {
 func TestCompletionOfValues(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"keys create --scope ":          "dashboard export import",
-		"export ":                       "entities events",
-		"import ":                       "entities events",
-		"export events --format ":       "ndjson csv",
-		"import events f --format ":     "ndjson csv",
-		"export events --csv-formulas ": "neutralize keep",
+		"keys create --scope ":           "dashboard export import",
+		"limits set 192.0.2.1 --action ": "limit block unlimited observe",
+		"export ":                        "entities events",
+		"import ":                        "entities events",
+		"export events --format ":        "ndjson csv",
+		"import events f --format ":      "ndjson csv",
+		"export events --csv-formulas ":  "neutralize keep",
 	} {
 		out, stderr, code := run(t, sluiceCommand(t, nowhere, append([]string{"__complete"}, strings.Split(args, " ")...)...))
 		values, _, _ := strings.Cut(out, "\n:")

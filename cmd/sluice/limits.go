@@ -122,6 +122,7 @@ Limits that are left out are the service's defaults.`,
 	cmd.Flags().StringVar(&action, "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default until it is removed)")
 	cmd.Flags().StringVar(&r.Note, "note", "", "what the row is for, for people")
+	completeValues(cmd, "action", ratelimit.ActionLimit, ratelimit.ActionBlock, ratelimit.ActionUnlimited, ratelimit.ActionObserve)
 	return cmd
 }
 

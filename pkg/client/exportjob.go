@@ -126,7 +126,7 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 		}
 		tries.count++
 		failure.Route, failure.Tries = downloadRoute, tries.count
-		wait, again := tries.next(failure)
+		wait, again := tries.next(ctx, failure)
 		if !again || !sleep(ctx, wait) {
 			return written, failure.ended(ctx)
 		}

@@ -40,7 +40,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			failure.Route, failure.Tries = k.route.name, tries.count
 			failure.Status = cmp.Or(failure.Status, got.status)
 		}
-		wait, again := tries.next(failure)
+		wait, again := tries.next(ctx, failure)
 		c.cfg.OnTry(Try{Route: k.route.name, Number: tries.count, Status: got.status, Err: failure, Wait: wait})
 		if failure == nil {
 			return nil
@@ -119,9 +119,9 @@ type retries struct {
 }
 
 // next returns the wait until the next try. again is false if there is none:
-// failure is nil or final, or a bound is reached.
-func (r *retries) next(failure *Error) (wait time.Duration, again bool) {
-	if failure == nil || !failure.retryable || r.count >= r.cfg.MaxTries {
+// failure is nil or final, a bound is reached or ctx is done.
+func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
+	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
 	}
 	wait = failure.RetryAfter + r.cfg.backoff(r.count)
