@@ -68,13 +68,8 @@ func importCommand(getenv func(string) string) *cobra.Command {
   sluice import entities people.csv.gz
   zcat old-*.gz | sluice import events --format ndjson -
   SLUICE_URL=https://api.example.com SLUICE_API_KEY=slc_… sluice import events events.csv`,
-		Args: cobra.ExactArgs(2),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 0 {
-				return resourceNames, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeImport,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			resource, err := parseResource("import", args[0])
 			if err != nil {
@@ -112,6 +107,14 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	completeValues(cmd, "format", recordfile.NDJSON, recordfile.CSV)
 	return cmd
+}
+
+// completeImport completes the arguments of import: a noun, then a file.
+func completeImport(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return resourceNames, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // checkImport says what is wrong with the arguments and flags, and sets what

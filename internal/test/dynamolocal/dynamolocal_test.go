@@ -19,12 +19,17 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
+// counterKey is a primary key of CountersTable.
+var counterKey = map[string]types.AttributeValue{
+	"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}, "second": &types.AttributeValueMemberN{Value: "1"},
+}
+
 // put writes an item to the table of the counters, which name names.
 func put(t *testing.T, client *dynamodb.Client, name string) error {
 	t.Helper()
 	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
 		TableName: &name,
-		Item:      map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}},
+		Item:      counterKey,
 	})
 	return err
 }
@@ -82,7 +87,7 @@ func TestConditionsAreAtomicAndReturnTheItem(t *testing.T) {
 			for range each {
 				_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 					TableName:           &name,
-					Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}},
+					Key:                 counterKey,
 					UpdateExpression:    aws.String("ADD used :one"),
 					ConditionExpression: aws.String("attribute_not_exists(used) OR used < :limit"),
 					ExpressionAttributeValues: map[string]types.AttributeValue{
