@@ -351,7 +351,7 @@ func TestImportOfEntities(t *testing.T) {
 	for i, args := range [][]string{nil, {"--update"}} {
 		file = write(t, "entities.csv.gz", packed(t, text+fmt.Sprintf("d-%d,t,null\na b,t,5\n", i)))
 		out, _, code = run(t, sluiceCommand(t, s.url, append([]string{"import", "entities", file}, args...)...))
-		if code != exitRejected || !strings.HasPrefix(out, "6 entities: 2 new, 0 there already, 3 updated, 1 rejected. 1 calls") {
+		if code != exitRejected || !strings.HasPrefix(out, "6 entities: 2 new, 0 there already, 3 updated, 1 rejected. 1 call ") {
 			t.Errorf("exit code %d, %s", code, out)
 		}
 		c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":2}}`)
