@@ -54,9 +54,29 @@ type exchange struct {
 
 // load is a load of requests from one address to GET /nowhere.
 type load struct {
-	mu   sync.Mutex
-	done []exchange
-	stop func() []exchange // ends the load and returns what was done
+	mu    sync.Mutex
+	done  []exchange
+	added chan struct{}     // receives when done has grown
+	stop  func() []exchange // ends the load and returns what was done
+}
+
+// until waits until a request has begun after a time.
+func (l *load) until(t *testing.T, begun time.Time) {
+	t.Helper()
+	for {
+		l.mu.Lock()
+		n := len(l.done)
+		reached := n > 0 && l.done[n-1].begun.After(begun)
+		l.mu.Unlock()
+		if reached {
+			return
+		}
+		select {
+		case <-l.added:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the load has ended")
+		}
+	}
 }
 
 // startLoad invokes each of the instances, of not-found, again and again with a
@@ -64,7 +84,7 @@ type load struct {
 func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{}
+	l := &load{added: make(chan struct{}, 1)}
 	var wg sync.WaitGroup
 	for _, instance := range instances {
 		wg.Go(func() {
@@ -82,6 +102,10 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, p
 				l.mu.Lock()
 				l.done = append(l.done, exchange{begun, ratelimit.Window(reset - 1), resp.StatusCode, resp.Headers["X-RateLimit-Limit"], resp.Headers["X-RateLimit-Remaining"]})
 				l.mu.Unlock()
+				select {
+				case l.added <- struct{}{}:
+				default: // the waiting test will see this one too
+				}
 				select {
 				case <-time.After(pause):
 				case <-ctx.Done():
@@ -133,9 +157,9 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=60")
 	begin := time.Now()
 	l := startLoad(t, d.start(t, "not-found", processes), address, 5*time.Millisecond)
-	changes := []change{{limit: 60}}
+	changes := []change{{limit: 60, ended: begin}}
 	apply := func(limit int, do func()) {
-		time.Sleep(maxAge + settled)
+		l.until(t, changes[len(changes)-1].ended.Add(maxAge + settled))
 		c := change{begun: time.Now(), limit: limit}
 		do()
 		c.ended = time.Now()
@@ -149,7 +173,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(maxAge + settled)
+	l.until(t, changes[len(changes)-1].ended.Add(maxAge + settled))
 	done := l.stop()
 
 	checkInForce(t, done, changes, maxAge)
@@ -222,10 +246,10 @@ func TestARowIsInForceWithinAMinute(t *testing.T) {
 	const address, processes = "198.51.100.7", 3
 	d := deploy(t, dynamolocal.Endpoint(t))
 	l := startLoad(t, d.start(t, "not-found", processes), address, 50*time.Millisecond)
-	time.Sleep(time.Second)
+	l.until(t, time.Time{})
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
 	set := time.Now()
-	time.Sleep(override.MaxAge + time.Second)
+	l.until(t, set.Add(override.MaxAge))
 	last, blocked := time.Duration(0), 0
 	for _, e := range l.stop() {
 		switch {
@@ -275,7 +299,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
 	l := startLoad(t, instances, address, 5*time.Millisecond)
-	time.Sleep(6 * time.Second)
+	l.until(t, time.Now().Add(6 * time.Second))
 	done := l.stop()
 	want := 0
 	for w, got := range outcomes(t, done) {
@@ -316,7 +340,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
-		time.Sleep(maxAge)
+		time.Sleep(maxAge) // the rows of the frozen instance become too old
 		begin := time.Now()
 		resp := invoke(t, instance, ev, http.StatusNotFound)
 		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {
@@ -343,7 +367,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		return dynamoproxy.Fault{}
 	})
 	unknown := d.start(t, "not-found", 1)[0]
-	time.Sleep(maxAge)
+	time.Sleep(maxAge) // the rows become too old
 	for _, tt := range []struct {
 		instance      *lambdatest.Instance
 		limit, metric string

@@ -181,7 +181,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		if n := calls.Add(1); n >= 5 && n <= 8 {
 			panic(http.ErrAbortHandler) // no response
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the service is slow, so that the terminal is resized meanwhile
 		next.ServeHTTP(w, r)
 	})
 	resize := "stty cols 60; { sleep 1.5; stty cols 120 </dev/tty; } & "

@@ -50,7 +50,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			}
 			await := func(status int, limit string) {
 				t.Helper()
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // LIMITS_MAX_AGE, within which a change must be in force
 				if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
 					t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 				}

@@ -64,7 +64,7 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cause of the end of a command's context.
+// errInterrupted is the cause of the cancellation of a command's context by a signal.
 var errInterrupted = errors.New("interrupted")
 
 // exitError is an error with an exit code of its own.

@@ -86,8 +86,9 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// createDir creates the data directory if where, which open returned, is it. A
-// directory that nothing names must be that of a server: no other would use it.
+// createDir creates the data directory if where, which open returned, is it. If
+// neither a flag nor DATA_DIR names the directory, a server must have used it
+// before: otherwise no server would find what the command stores there.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

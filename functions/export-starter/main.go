@@ -3,20 +3,6 @@
 // ones, which export-worker continues.
 package main
 
-import (
-	"context"
-	"log"
-	"os"
+import "sluice/functions/internal/exportworker"
 
-	"github.com/aws/aws-lambda-go/lambda"
-
-	"sluice/functions/internal/exportworker"
-)
-
-func main() {
-	worker, err := exportworker.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(worker.Handle)
-}
+func main() { exportworker.Start() }

@@ -2,20 +2,6 @@
 // starts: it writes their files.
 package main
 
-import (
-	"context"
-	"log"
-	"os"
+import "sluice/functions/internal/exportworker"
 
-	"github.com/aws/aws-lambda-go/lambda"
-
-	"sluice/functions/internal/exportworker"
-)
-
-func main() {
-	worker, err := exportworker.New(context.Background(), os.Getenv)
-	if err != nil {
-		log.Fatal(err)
-	}
-	lambda.Start(worker.Handle)
-}
+func main() { exportworker.Start() }

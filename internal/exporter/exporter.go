@@ -55,11 +55,11 @@ type exporter struct {
 	stderr  io.Writer
 }
 
-// Run exports to a file, or to o.Stdout, and returns the export job. Nothing is
-// there before the file is complete and checked; until then what was downloaded is
-// in a file beside it, and a journal remembers the job, so that the same call
-// continues after an error. With o.Stdout there is no file to continue with, so Run
-// cancels the job if ctx is done. It shows on stderr how far it is.
+// Run exports to a file, or to o.Stdout, and returns the export job. The file appears
+// at o.Path only when it is complete and checked. Until then the downloaded part is in
+// a file beside it, and a journal has the id of the job, so that the same call
+// continues after an error. An export to o.Stdout cannot continue, so Run cancels the
+// job if ctx is done. Run shows its progress on stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path := o.Path
 	if path == "-" {
@@ -307,12 +307,16 @@ func (ex *exporter) place(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
 	}
-	err := os.Link(file, ex.Path) // which, unlike Rename, replaces nothing
+	// Rename replaces what is there, so an empty file reserves the name first.
+	reserved, err := os.OpenFile(ex.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s appeared during the export; --force replaces it", ex.Path)
 	}
-	if err != nil { // the file system may have no hard links
-		return os.Rename(file, ex.Path)
+	if err != nil {
+		return err
 	}
-	return os.Remove(file)
+	if err = errors.Join(reserved.Close(), os.Rename(file, ex.Path)); err != nil {
+		err = errors.Join(err, os.Remove(ex.Path))
+	}
+	return err
 }

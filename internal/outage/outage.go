@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// Report tells about the tries of a client. It is safe for concurrent use.
+// Report writes a line when a client gets no response. It is safe for concurrent use.
 type Report struct {
 	out      io.Writer
 	url      string // of the service
@@ -28,14 +28,14 @@ type Report struct {
 	next    time.Time // try
 }
 
-// New returns a report on out about the service at url. Where the caller shows the
-// progress on a terminal, with what Waiting returns, the report tells only the
-// beginning of an outage; otherwise it tells of every try without a response.
+// New returns a Report on the service at url that writes to out. If the caller shows
+// its progress on a terminal, together with Waiting, the Report writes only when an
+// outage begins. Otherwise it writes for every try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note takes note of a try.
+// Note records a try.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -85,7 +85,7 @@ func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]Ba
 	return results, err
 }
 
-// DeleteEntity deletes an entity. If there is none, it succeeds.
+// DeleteEntity deletes an entity. It succeeds if no entity has that id.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var deleted api.Deleted
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

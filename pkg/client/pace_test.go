@@ -164,7 +164,7 @@ func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 					}
 				}
 				wg.Wait()
-				limit := service.instances[0].Limits()
+				limit := service.instances[0].LimitsFor("")
 				perSecond := float64(min(limit.Imports, limit.Requests))
 				rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
 				t.Logf("%.3f of the limit, %.4f refused", rate, refused)

@@ -118,8 +118,8 @@ type retries struct {
 	deadline time.Time // after MaxElapsed
 }
 
-// next returns the wait until the next try. again is false if there is none:
-// failure is nil or final, a bound is reached or ctx is done.
+// next returns the wait until the next try. again is false if the call must not be
+// tried again: failure is nil or final, a bound is reached or ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false

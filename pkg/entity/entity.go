@@ -108,7 +108,7 @@ type Store interface {
 	// reports whether it did. e has the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
-	// Delete removes an entity. If there is none, it succeeds.
+	// Delete removes an entity. It succeeds if no entity has that id.
 	Delete(ctx context.Context, workspace, id string) error
 }
 
@@ -140,9 +140,9 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff bounds the random waits of retry after the first and the second
-// replacement that another write came before; the third is the last. They are long,
-// because the more updates of one entity try again at once, the fewer succeed. If a
+// backOff bounds the random waits of retry after the first and the second replacement
+// that fails because of another write. The third replacement is the last. The waits are
+// long, because the more updates of one entity try again at once, the fewer succeed. If a
 // call of the store takes 5 ms, 200 concurrent updates make about 2.5 replacements
 // each, and 9 of 10 are applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
@@ -181,8 +181,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write until it reports that it is done or fails. A write that another
-// one came before is not done. op names the operation.
+// retry calls write until it reports that it is done or fails. A write is not done if
+// another write of the entity came before it. op names the operation.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write()
@@ -222,8 +222,8 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 	return e, true, nil
 }
 
-// Delete removes an entity, if there is one of that id: so it can be repeated.
-// It fails with kind Invalid when id can be no entity's.
+// Delete removes an entity. It succeeds if no entity has that id, so it can be
+// repeated. It fails with kind Invalid if id is not valid.
 func Delete(ctx context.Context, s Store, workspace, id string) error {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))

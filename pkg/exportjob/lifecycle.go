@@ -22,8 +22,8 @@ func IsNotFound(err error) bool {
 	return errors.As(err, &e) && e.Kind == record.NotFound
 }
 
-// TooManyError returns the error of a workspace that has as many unfinished jobs
-// as it may have.
+// TooManyError returns the error of a workspace that has reached its quota of
+// unfinished jobs.
 func TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the most allowed; wait until one has ended, or cancel one", quota)}
 }

@@ -120,7 +120,7 @@ func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error)
 	return w.store(ctx)
 }
 
-// kindOf returns the kind of a record's error; 0 if err is none.
+// kindOf returns the kind of a *record.Error, or 0 if err is not one.
 func kindOf(err error) record.Kind {
 	if failure, ok := errors.AsType[*record.Error](err); ok {
 		return failure.Kind
@@ -138,8 +138,8 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the faults of the service, joined, for the log; nil if there
-// were none.
+// failure returns the faults of the service, joined, for the log, or nil without
+// a fault.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -170,8 +170,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim removes entities from the results from where on they exceed the bytes of a page:
-// each may be much larger than the change that the request has of it.
+// trim removes the last entities from the results if all together exceed the bytes of
+// a page: an entity may be much larger than the change in the request.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

@@ -111,8 +111,8 @@ func acceptsGzip(header http.Header) bool {
 	return false
 }
 
-// weight returns the value of a parameter q, from 0 to 1: 1 if there is none, and 0
-// if it cannot be read.
+// weight returns the value of a parameter q, from 0 to 1. It is 1 without the
+// parameter, and 0 if the parameter cannot be read.
 func weight(parameter string) float64 {
 	if strings.TrimSpace(parameter) == "" {
 		return 1

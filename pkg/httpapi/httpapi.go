@@ -44,7 +44,7 @@ type Stores struct {
 type Options struct {
 	Access         *access.Authenticator      // checks API keys
 	AccessOff      bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides      *override.Cache            // that the limiter takes limits from, to refresh before each request; nil if there is none
+	Overrides      *override.Cache            // of the limiter, to refresh before each request; nil without overrides
 	IPv6Prefix     int                        // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader string                     // header in which a trusted proxy names the client; "" for the address of the connection
 	OriginSecrets  []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it

@@ -43,7 +43,7 @@ func requestID(*http.Request) string { return "test-request" }
 type api struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
-	rows    *override.Cache // nil if there is none
+	rows    *override.Cache // nil without overrides
 }
 
 func newAPI(t testing.TB) api {

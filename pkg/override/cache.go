@@ -33,9 +33,9 @@ type CacheConfig struct {
 // Cache holds the rows of a Store for the requests of a process. It is safe for
 // concurrent use.
 //
-// Refresh reads the rows when they have three quarters of the maximum age, while
-// requests go on with what is there. Only where that was not possible, as after
-// Lambda had frozen the process, a request waits for the rows. If the store cannot
+// Refresh reads the rows in the background when they have three quarters of the
+// maximum age. A request waits for the rows only if they have the maximum age, for
+// example because Lambda had frozen the process. If the store cannot
 // be read, the last rows still apply, and no rows before the first success.
 type Cache struct {
 	store  Store
@@ -50,7 +50,7 @@ type Cache struct {
 // state is what a Cache knows.
 type state struct {
 	table    *Table
-	readAt   time.Time // when the read of table began; zero if there was none
+	readAt   time.Time // when the read of table began; zero before the first read
 	failedAt time.Time // when the last read failed; zero if it succeeded
 	err      error     // why it failed
 }
@@ -80,11 +80,11 @@ func (c *Cache) Limits(address string) ratelimit.Limits {
 	return r.Limits()
 }
 
-// Refresh reads the rows if that is due. It must be called before each use of
-// Limits. It waits for the read, for up to a second or until ctx is done, only if
-// the rows have the maximum age, and not again within 5 seconds after a read that
-// failed. It returns nil if the rows are not too old, otherwise why: ErrUnread if
-// there are none.
+// Refresh begins to read the rows if they have three quarters of the maximum age. It
+// must be called before each use of Limits. If the rows have the maximum age, it waits
+// for the read, for up to a second or until ctx is done. After a read that failed, it
+// neither reads nor waits for 5 seconds. It returns nil if the rows are not too old, and otherwise an error that
+// says why: ErrUnread if no rows have been read.
 func (c *Cache) Refresh(ctx context.Context) error {
 	// A read that began before the process was frozen is followed by another one.
 	for range 2 {

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -123,17 +122,23 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
+// The last parameters of the items of RateLimit-Policy and RateLimit, in seconds.
+var (
+	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
+	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)
+)
+
 // SetHeaders sets the rate limit headers: X-RateLimit-Limit, -Remaining and
 // -Reset (Unix seconds) of the tightest rule, and RateLimit-Policy and RateLimit
 // of every rule whose counter is known (draft-ietf-httpapi-ratelimit-headers-10).
-// It stores the names
-// in the case shown here; http.Header.Get does not find the first three.
+// It stores the names in the case shown here; http.Header.Get does not find the
+// first three.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {
-		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", c.Rule.Policy, c.Rule.Limit, WindowLength/time.Second))
+		policies = append(policies, strconv.Quote(c.Rule.Policy)+";q="+strconv.FormatInt(c.Rule.Limit, 10)+windowParameter)
 		if !c.Unknown {
-			states = append(states, fmt.Sprintf("%q;r=%d;t=%d", c.Rule.Policy, c.remaining(), RetryAfter))
+			states = append(states, strconv.Quote(c.Rule.Policy)+";r="+strconv.FormatInt(c.remaining(), 10)+resetParameter)
 		}
 	}
 	h["X-RateLimit-Limit"] = []string{strconv.FormatInt(d.tightest().Rule.Limit, 10)}

@@ -56,9 +56,6 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// Limits returns the limits of addresses that Config.LimitsFor does not change.
-func (l *Limiter) Limits() Limits { return l.limits }
-
 // LimitsFor returns the limits in force for an address. No field is zero.
 func (l *Limiter) LimitsFor(address string) Limits {
 	if l.limitsFor == nil {

@@ -24,9 +24,8 @@ type Middleware struct {
 	// Refuse writes the response to a request that must not pass, with status
 	// 429 if a limit is reached, 403 if the address is blocked, 503 with the
 	// error if the counters cannot be reached, or 400 with the error if Request
-	// failed. The rate limit headers
-	// and, for 429 and 503, Retry-After are already set. If Refuse is nil, the
-	// response is plain text.
+	// failed. The rate limit headers and, for 429 and 503, Retry-After are
+	// already set. If Refuse is nil, the response is plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d Decision, status int, err error)
 
 	// Observe, if not nil, is called once per request, after its decision and

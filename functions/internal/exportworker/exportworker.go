@@ -5,12 +5,14 @@ package exportworker
 import (
 	"context"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"strconv"
 	"time"
 
 	lambdaevents "github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/functions/internal/bootstrap"
@@ -38,6 +40,16 @@ const (
 // Function is the worker as a function.
 type Function struct {
 	worker *worker.Worker
+}
+
+// Start runs the function that the environment variables describe. It ends the
+// process if the function cannot be set up, and does not return otherwise.
+func Start() {
+	f, err := New(context.Background(), os.Getenv)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lambda.Start(f.Handle)
 }
 
 // New returns the Function that environment variables describe: ENTITIES_TABLE,
@@ -79,8 +91,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	return &Function{worker: w}, nil
 }
 
-// Handle runs the job of each record of the stream. Pass it to lambda.Start. After
-// an error, Lambda delivers the records again.
+// Handle runs the job of each record of the stream. After an error, Lambda delivers the records again.
 func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc

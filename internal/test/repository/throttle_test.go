@@ -35,7 +35,7 @@ var unitsOf = map[string]resourceUnits{
 	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
 	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
 	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
-	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 100},
+	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 200}, // a new type is another key of the index
 	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1},
 	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100},
 	"create-export-job": {"ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},

@@ -1,4 +1,4 @@
-// Package secrettest shows that no secret of an access key gets into what a
+// Package secrettest shows that no secret of an API key gets into what a
 // program writes. Tests make their keys with New, what they and the processes
 // that they start have written is collected, and Run fails the test binary if
 // one is found in the other.
@@ -97,7 +97,7 @@ func Run(m *testing.M) int {
 	code := m.Run()
 	stop()
 	if found := all.found(); len(found) > 0 {
-		fmt.Fprintf(os.Stderr, "FAIL: the secret of an access key was written by:\n\t%s\n", strings.Join(found, "\n\t"))
+		fmt.Fprintf(os.Stderr, "FAIL: the secret of an API key was written by:\n\t%s\n", strings.Join(found, "\n\t"))
 		return 1
 	}
 	if n, size := len(all.secrets), all.size(); Whole() && (n == 0 || size == 0) {

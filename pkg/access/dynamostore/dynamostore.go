@@ -69,18 +69,9 @@ func (s *Store) Create(ctx context.Context, k access.Key) error {
 
 // List implements access.Manager with a scan of the table.
 func (s *Store) List(ctx context.Context) ([]access.Key, error) {
-	var keys []access.Key
-	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("list keys: %w", err)
-		}
-		some, err := dynamorecord.Each(page.Items, fromItem)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, some...)
+	keys, err := dynamorecord.Scan(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, fromItem)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
 	}
 	slices.SortFunc(keys, func(a, b access.Key) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -62,7 +61,7 @@ func (s *Store) Create(ctx context.Context, j exportjob.Job, quota int) (stored 
 	put := &types.Put{ConditionExpression: aws.String("attribute_not_exists(#revision)")}
 	count := s.count(j)
 	count.Update.ConditionExpression = aws.String("attribute_not_exists(#jobs) OR size(#jobs) < :quota")
-	count.Update.ExpressionAttributeValues[":quota"] = number(int64(quota))
+	count.Update.ExpressionAttributeValues[":quota"] = dynamorecord.Number(int64(quota))
 	return s.write(ctx, "create export job", j, exportjob.TooManyError(quota), put, count)
 }
 
@@ -99,7 +98,7 @@ func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (
 func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
 	put := &types.Put{
 		ConditionExpression:       aws.String("#revision = :was"),
-		ExpressionAttributeValues: dynamorecord.Item{":was": number(j.Revision - 1)},
+		ExpressionAttributeValues: dynamorecord.Item{":was": dynamorecord.Number(j.Revision - 1)},
 	}
 	var counts []types.TransactWriteItem
 	if j.Status.Final() {
@@ -200,10 +199,6 @@ func (s *Store) Unfinished(ctx context.Context) (keys []exportjob.Key, err error
 	return keys, nil
 }
 
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
 func key(workspace, id string) dynamorecord.Item {
 	return dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)}
 }
@@ -216,7 +211,7 @@ func toItem(j exportjob.Job) (dynamorecord.Item, error) {
 	item := key(j.Workspace, j.ID)
 	item["status"] = dynamorecord.Text(string(j.Status))
 	item["position"] = dynamorecord.Text(j.Position().String())
-	item["revision"] = number(j.Revision)
+	item["revision"] = dynamorecord.Number(j.Revision)
 	item["job"] = dynamorecord.Text(string(job))
 	if progress != nil {
 		item["progress"] = dynamorecord.Text(string(progress))
@@ -225,7 +220,7 @@ func toItem(j exportjob.Job) (dynamorecord.Item, error) {
 		item["lane"] = dynamorecord.Text(string(lane))
 	}
 	if j.Status.Final() {
-		item["expires_at"] = number(j.CreatedAt.Time().AddDate(0, 0, exportjob.HistoryDays).Unix())
+		item["expires_at"] = dynamorecord.Number(j.CreatedAt.Time().AddDate(0, 0, exportjob.HistoryDays).Unix())
 	}
 	return item, nil
 }

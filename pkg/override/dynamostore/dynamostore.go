@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -49,18 +48,9 @@ func New(client Client, table string) (*Store, error) {
 // List implements override.Store with a strongly consistent scan of the table,
 // which takes one read unit for each 4 KB of rows and at least one.
 func (s *Store) List(ctx context.Context) ([]override.Row, error) {
-	var rows []override.Row
-	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("list limits: %w", err)
-		}
-		some, err := dynamorecord.Each(page.Items, fromItem)
-		if err != nil {
-			return nil, fmt.Errorf("list limits: %w", err)
-		}
-		rows = append(rows, some...)
+	rows, err := dynamorecord.Scan(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, fromItem)
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	slices.SortFunc(rows, func(a, b override.Row) int { return a.CIDR.Compare(b.CIDR) })
 	return rows, nil
@@ -90,7 +80,7 @@ func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err err
 		Select:           types.SelectCount,
 		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
 		ExpressionAttributeValues: dynamorecord.Item{
-			":cidr": dynamorecord.Text(r.CIDR.String()), ":now": number(r.UpdatedAt.Unix()),
+			":cidr": dynamorecord.Text(r.CIDR.String()), ":now": dynamorecord.Number(r.UpdatedAt.Unix()),
 		},
 	})
 	for pages.HasMorePages() {
@@ -119,26 +109,22 @@ func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
 	return nil
 }
 
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
 func toItem(r override.Row) dynamorecord.Item {
 	item := dynamorecord.Item{
 		"cidr":       dynamorecord.Text(r.CIDR.String()),
 		"action":     dynamorecord.Text(string(r.Action)),
-		"updated_at": number(r.UpdatedAt.Unix()),
+		"updated_at": dynamorecord.Number(r.UpdatedAt.Unix()),
 	}
 	for name, limit := range map[string]int64{"records": r.Records, "imports": r.Imports, "requests": r.Requests} {
 		if limit != 0 {
-			item[name] = number(limit)
+			item[name] = dynamorecord.Number(limit)
 		}
 	}
 	if r.Note != "" {
 		item["note"] = dynamorecord.Text(r.Note)
 	}
 	if !r.ExpiresAt.IsZero() {
-		item["expires_at"] = number(r.ExpiresAt.Unix())
+		item["expires_at"] = dynamorecord.Number(r.ExpiresAt.Unix())
 	}
 	return item
 }

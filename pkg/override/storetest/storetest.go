@@ -45,121 +45,133 @@ func checkRows(t *testing.T, s override.Store, want ...override.Row) {
 // Run checks that the stores that open returns keep the contract of
 // override.Manager. Each call of open must return a store without rows.
 func Run(t *testing.T, open func(t *testing.T) override.Manager) {
-	t.Run("rows come back as they were put, in the order of their blocks", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		checkRows(t, s)
-		rows := []override.Row{
-			{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: start},
-			{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: start, Note: strings.Repeat("😀", 128)},
-			{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: start, ExpiresAt: start.Add(time.Hour)},
-			{CIDR: block("10.0.0.0/32"), Action: "unlimited", Requests: 7, UpdatedAt: start},
-			{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: start, Note: "<&> Ada's"},
-		}
-		for i := range rows {
-			put(t, s, rows[(i*3)%len(rows)])
-		}
-		checkRows(t, s, rows...)
-	})
+	t.Run("rows come back as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
 
-	t.Run("a put replaces the row of its block", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		other := limit("192.0.2.0/25", 1)
-		put(t, s, override.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 5, Note: "n", UpdatedAt: start, ExpiresAt: start.Add(time.Hour)}, other)
-		later := limit("192.0.2.0/24", 9)
-		later.UpdatedAt = start.Add(time.Minute)
-		put(t, s, later)
-		checkRows(t, s, later, other)
-	})
+	t.Run("a put replaces the row of its block", func(t *testing.T) { putReplaces(t, open) })
 
-	t.Run("only the row of the block is removed", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
-			t.Errorf("without rows: %v", err)
-		}
-		put(t, s, limit("192.0.2.0/24", 1), limit("192.0.2.0/25", 2))
-		for _, absent := range []string{"192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
-			if err := s.Remove(t.Context(), block(absent)); !errors.Is(err, override.ErrNotFound) {
-				t.Errorf("%s: %v", absent, err)
-			}
-		}
-		if err := s.Remove(t.Context(), block("192.0.2.0/24")); err != nil {
-			t.Error(err)
-		}
-		checkRows(t, s, limit("192.0.2.0/25", 2))
-		if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
-			t.Errorf("again: %v", err)
-		}
-	})
+	t.Run("only the row of the block is removed", func(t *testing.T) { removeOne(t, open) })
 
-	t.Run("there is room for 1,000 rows that have not expired", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		expiring := limit("192.0.2.0/24", 1)
-		expiring.ExpiresAt = start.Add(time.Hour)
-		put(t, s, expiring)
-		for i := range override.MaxRows - 1 {
-			put(t, s, limit(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1))
-		}
-		next := limit("198.51.100.0/24", 1)
-		if err := s.Put(t.Context(), next); !errors.Is(err, override.ErrFull) {
-			t.Errorf("row 1,001: %v", err)
-		}
-		put(t, s, limit("10.0.0.0/24", 2)) // replaces
-		next.UpdatedAt = expiring.ExpiresAt
-		put(t, s, next)
-		next = limit("203.0.113.0/24", 1)
-		next.UpdatedAt = expiring.ExpiresAt
-		if err := s.Put(t.Context(), next); !errors.Is(err, override.ErrFull) {
-			t.Errorf("row 1,001, after one has expired: %v", err)
-		}
-		if rows, err := s.List(t.Context()); err != nil || len(rows) < override.MaxRows || len(rows) > override.MaxRows+1 {
-			t.Errorf("%d rows, error %v", len(rows), err)
-		}
-	})
+	t.Run("there is room for 1,000 rows that have not expired", func(t *testing.T) { fillUp(t, open) })
 
-	t.Run("concurrent changes are all made", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		gone := limit("10.0.0.0/8", 1)
-		put(t, s, gone)
-		var want []override.Row
-		var wg sync.WaitGroup
-		for n := range 8 {
-			r := limit(fmt.Sprintf("192.0.2.%d/32", n), int64(n+1))
-			want = append(want, r)
-			wg.Go(func() {
-				if err := s.Put(t.Context(), r); err != nil {
-					t.Error(err)
-				}
-			})
+	t.Run("concurrent changes are all made", func(t *testing.T) { changeAtOnce(t, open) })
+
+	t.Run("a context that is done changes nothing", func(t *testing.T) { contextDone(t, open) })
+}
+
+func comeBack(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	checkRows(t, s)
+	rows := []override.Row{
+		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: start},
+		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: start, Note: strings.Repeat("😀", 128)},
+		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: start, ExpiresAt: start.Add(time.Hour)},
+		{CIDR: block("10.0.0.0/32"), Action: "unlimited", Requests: 7, UpdatedAt: start},
+		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: start, Note: "<&> Ada's"},
+	}
+	for i := range rows {
+		put(t, s, rows[(i*3)%len(rows)])
+	}
+	checkRows(t, s, rows...)
+}
+
+func putReplaces(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	other := limit("192.0.2.0/25", 1)
+	put(t, s, override.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 5, Note: "n", UpdatedAt: start, ExpiresAt: start.Add(time.Hour)}, other)
+	later := limit("192.0.2.0/24", 9)
+	later.UpdatedAt = start.Add(time.Minute)
+	put(t, s, later)
+	checkRows(t, s, later, other)
+}
+
+func removeOne(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
+		t.Errorf("without rows: %v", err)
+	}
+	put(t, s, limit("192.0.2.0/24", 1), limit("192.0.2.0/25", 2))
+	for _, absent := range []string{"192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
+		if err := s.Remove(t.Context(), block(absent)); !errors.Is(err, override.ErrNotFound) {
+			t.Errorf("%s: %v", absent, err)
 		}
+	}
+	if err := s.Remove(t.Context(), block("192.0.2.0/24")); err != nil {
+		t.Error(err)
+	}
+	checkRows(t, s, limit("192.0.2.0/25", 2))
+	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func fillUp(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	expiring := limit("192.0.2.0/24", 1)
+	expiring.ExpiresAt = start.Add(time.Hour)
+	put(t, s, expiring)
+	for i := range override.MaxRows - 1 {
+		put(t, s, limit(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1))
+	}
+	next := limit("198.51.100.0/24", 1)
+	if err := s.Put(t.Context(), next); !errors.Is(err, override.ErrFull) {
+		t.Errorf("row 1,001: %v", err)
+	}
+	put(t, s, limit("10.0.0.0/24", 2)) // replaces
+	next.UpdatedAt = expiring.ExpiresAt
+	put(t, s, next)
+	next = limit("203.0.113.0/24", 1)
+	next.UpdatedAt = expiring.ExpiresAt
+	if err := s.Put(t.Context(), next); !errors.Is(err, override.ErrFull) {
+		t.Errorf("row 1,001, after one has expired: %v", err)
+	}
+	if rows, err := s.List(t.Context()); err != nil || len(rows) < override.MaxRows || len(rows) > override.MaxRows+1 {
+		t.Errorf("%d rows, error %v", len(rows), err)
+	}
+}
+
+func changeAtOnce(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	gone := limit("10.0.0.0/8", 1)
+	put(t, s, gone)
+	var want []override.Row
+	var wg sync.WaitGroup
+	for n := range 8 {
+		r := limit(fmt.Sprintf("192.0.2.%d/32", n), int64(n+1))
+		want = append(want, r)
 		wg.Go(func() {
-			if err := s.Remove(t.Context(), gone.CIDR); err != nil {
+			if err := s.Put(t.Context(), r); err != nil {
 				t.Error(err)
 			}
 		})
-		wg.Wait()
-		checkRows(t, s, want...)
+	}
+	wg.Go(func() {
+		if err := s.Remove(t.Context(), gone.CIDR); err != nil {
+			t.Error(err)
+		}
 	})
+	wg.Wait()
+	checkRows(t, s, want...)
+}
 
-	t.Run("a context that is done changes nothing", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		put(t, s, limit("10.0.0.0/8", 1))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := s.List(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("list: %v", err)
-		}
-		if err := s.Put(ctx, limit("10.0.0.0/8", 2)); !errors.Is(err, context.Canceled) {
-			t.Errorf("put: %v", err)
-		}
-		if err := s.Remove(ctx, block("10.0.0.0/8")); !errors.Is(err, context.Canceled) {
-			t.Errorf("remove: %v", err)
-		}
-		checkRows(t, s, limit("10.0.0.0/8", 1))
-	})
+func contextDone(t *testing.T, open func(t *testing.T) override.Manager) {
+	t.Parallel()
+	s := open(t)
+	put(t, s, limit("10.0.0.0/8", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.List(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("list: %v", err)
+	}
+	if err := s.Put(ctx, limit("10.0.0.0/8", 2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if err := s.Remove(ctx, block("10.0.0.0/8")); !errors.Is(err, context.Canceled) {
+		t.Errorf("remove: %v", err)
+	}
+	checkRows(t, s, limit("10.0.0.0/8", 1))
 }

@@ -25,82 +25,85 @@ const (
 func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	var sequences atomic.Int64
 
-	t.Run("random charges agree with plain arithmetic", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		rapid.Check(t, func(rt *rapid.T) {
-			sequence, m := sequences.Add(1), make(model)
-			for step := range rapid.IntRange(1, mostSteps).Draw(rt, "steps") {
-				at := place{
-					address: rapid.IntRange(1, 2).Draw(rt, "address"),
-					scope:   rapid.SampledFrom([]ratelimit.Scope{"export", "usage"}).Draw(rt, "scope"),
-					window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
-				}
-				costs := drawCosts(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
-				want := m.charge(at, costs)
-				key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Scope: at.scope, Window: at.window}
-				got, err := s.Charge(t.Context(), key, costs)
-				if err != nil {
-					rt.Fatalf("step %d: %v", step, err)
-				}
-				if got.Admitted != want {
-					rt.Fatalf("step %d: admitted %v, want %v: %+v over %v", step, got.Admitted, want, costs, m[at])
-				}
-				if !got.Admitted && slices.ContainsFunc(costs, neverFits) {
-					continue // the store need not have read the counters
-				}
-				for i, c := range costs {
-					if name := c.Rule.Counter; got.Used[i] != m[at][name] {
-						rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, got.Used[i], name, m[at][name], got.Admitted)
-					}
-				}
-			}
-		})
-	})
-
+	t.Run("random charges agree with plain arithmetic", func(t *testing.T) { chargeLikeArithmetic(t, open(t), &sequences) })
 	t.Run("random charges at once never exceed a limit, are never lost and leave no refused one room", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		rapid.Check(t, func(rt *rapid.T) {
-			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Scope: "usage", Window: here.Window}
-			limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
-			charges := make([][]ratelimit.Cost, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
-			for i := range charges {
-				charges[i] = drawCosts(rt, rapid.Just(limit))
-			}
-			results, errs := make([]ratelimit.Result, len(charges)), make([]error, len(charges))
-			var wg sync.WaitGroup
-			for i := range charges {
-				wg.Go(func() { results[i], errs[i] = s.Charge(t.Context(), key, charges[i]) })
-			}
-			wg.Wait()
+		chargeWithoutLoss(t, open(t), &sequences)
+	})
+}
 
-			sum := make(map[string]int64)
-			for i, costs := range charges {
-				if errs[i] != nil {
-					rt.Fatalf("charge %d: %v", i, errs[i])
-				}
-				if results[i].Admitted {
-					for _, c := range costs {
-						sum[c.Rule.Counter] += c.Amount
-					}
+func chargeLikeArithmetic(t *testing.T, s ratelimit.Store, sequences *atomic.Int64) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		sequence, m := sequences.Add(1), make(model)
+		for step := range rapid.IntRange(1, mostSteps).Draw(rt, "steps") {
+			at := place{
+				address: rapid.IntRange(1, 2).Draw(rt, "address"),
+				scope:   rapid.SampledFrom([]ratelimit.Scope{"export", "usage"}).Draw(rt, "scope"),
+				window:  here.Window + ratelimit.Window(rapid.IntRange(0, 2).Draw(rt, "window")),
+			}
+			costs := drawCosts(rt, rapid.SampledFrom([]int64{1, 5, 10, 200}))
+			want := m.charge(at, costs)
+			key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.%d of %d", at.address, sequence), Scope: at.scope, Window: at.window}
+			got, err := s.Charge(t.Context(), key, costs)
+			if err != nil {
+				rt.Fatalf("step %d: %v", step, err)
+			}
+			if got.Admitted != want {
+				rt.Fatalf("step %d: admitted %v, want %v: %+v over %v", step, got.Admitted, want, costs, m[at])
+			}
+			if !got.Admitted && slices.ContainsFunc(costs, neverFits) {
+				continue // the store need not have read the counters
+			}
+			for i, c := range costs {
+				if name := c.Rule.Counter; got.Used[i] != m[at][name] {
+					rt.Fatalf("step %d: used %d of %s, want %d (admitted %v)", step, got.Used[i], name, m[at][name], got.Admitted)
 				}
 			}
-			for _, name := range counterNames {
-				result, err := s.Charge(t.Context(), key, []ratelimit.Cost{cost(name, limit, 0)})
-				if err != nil {
-					rt.Fatal(err)
-				}
-				if used := result.Used[0]; used != sum[name] || used > limit {
-					rt.Fatalf("%s holds %d after admitted charges of %d, its limit is %d", name, used, sum[name], limit)
+		}
+	})
+}
+
+func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		key := ratelimit.Key{Address: fmt.Sprintf("192.0.2.3 of %d", sequences.Add(1)), Scope: "usage", Window: here.Window}
+		limit := rapid.SampledFrom([]int64{1, 5, 10, 200}).Draw(rt, "limit")
+		charges := make([][]ratelimit.Cost, rapid.IntRange(2, mostAtOnce).Draw(rt, "charges"))
+		for i := range charges {
+			charges[i] = drawCosts(rt, rapid.Just(limit))
+		}
+		results, errs := make([]ratelimit.Result, len(charges)), make([]error, len(charges))
+		var wg sync.WaitGroup
+		for i := range charges {
+			wg.Go(func() { results[i], errs[i] = s.Charge(t.Context(), key, charges[i]) })
+		}
+		wg.Wait()
+
+		sum := make(map[string]int64)
+		for i, costs := range charges {
+			if errs[i] != nil {
+				rt.Fatalf("charge %d: %v", i, errs[i])
+			}
+			if results[i].Admitted {
+				for _, c := range costs {
+					sum[c.Rule.Counter] += c.Amount
 				}
 			}
-			for i, costs := range charges {
-				if !results[i].Admitted && !slices.ContainsFunc(costs, func(c ratelimit.Cost) bool { return sum[c.Rule.Counter]+c.Amount > limit }) {
-					rt.Fatalf("charge %d, %+v, was refused but fits even the final counters, %v", i, costs, sum)
-				}
+		}
+		for _, name := range counterNames {
+			result, err := s.Charge(t.Context(), key, []ratelimit.Cost{cost(name, limit, 0)})
+			if err != nil {
+				rt.Fatal(err)
 			}
-		})
+			if used := result.Used[0]; used != sum[name] || used > limit {
+				rt.Fatalf("%s holds %d after admitted charges of %d, its limit is %d", name, used, sum[name], limit)
+			}
+		}
+		for i, costs := range charges {
+			if !results[i].Admitted && !slices.ContainsFunc(costs, func(c ratelimit.Cost) bool { return sum[c.Rule.Counter]+c.Amount > limit }) {
+				rt.Fatalf("charge %d, %+v, was refused but fits even the final counters, %v", i, costs, sum)
+			}
+		}
 	})
 }
 

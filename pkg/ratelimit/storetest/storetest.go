@@ -33,78 +33,80 @@ var (
 	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
+// sequences are charges that are made one after the other.
+var sequences = []struct {
+	name  string
+	steps []step
+}{
+	{"fills to the limit and no further", []step{
+		{here, []ratelimit.Cost{cost("a", 3, 1)}, true, []int64{1}},
+		{here, []ratelimit.Cost{cost("a", 3, 2)}, true, []int64{3}},
+		{here, []ratelimit.Cost{cost("a", 3, 1)}, false, []int64{3}},
+	}},
+	{"takes the whole limit at once", []step{
+		{here, []ratelimit.Cost{cost("a", 200, 200)}, true, []int64{200}},
+		{here, []ratelimit.Cost{cost("a", 200, 1)}, false, []int64{200}},
+	}},
+	{"a cost above the limit is refused on a fresh counter", []step{
+		{here, []ratelimit.Cost{cost("a", 200, 201)}, false, nil},
+		{here, []ratelimit.Cost{cost("a", 200, 200)}, true, []int64{200}},
+	}},
+	{"a cost above the limit is refused beside one that fits", []step{
+		{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
+		{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
+	}},
+	{"three sixties leave room for twenty, not for thirty", []step{
+		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{60}},
+		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{120}},
+		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{180}},
+		{here, []ratelimit.Cost{cost("a", 200, 30)}, false, []int64{180}},
+		{here, []ratelimit.Cost{cost("a", 200, 20)}, true, []int64{200}},
+	}},
+	{"all rules are charged or none", []step{
+		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
+		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
+		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},
+		{here, []ratelimit.Cost{cost("a", 10, 8), cost("c", 2, 1)}, true, []int64{10, 1}},
+		{here, []ratelimit.Cost{cost("a", 10, 1), cost("c", 2, 1)}, false, []int64{10, 1}},
+		{here, []ratelimit.Cost{cost("c", 2, 1)}, true, []int64{2}},
+	}},
+	{"a cost of zero passes a full counter and shows it", []step{
+		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{0, 1}},
+		{here, []ratelimit.Cost{cost("a", 5, 5), cost("b", 9, 1)}, true, []int64{5, 2}},
+		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
+		{here, []ratelimit.Cost{cost("a", 5, 0)}, true, []int64{5}},
+	}},
+	{"a limit that was lowered refuses what is already above it", []step{
+		{here, []ratelimit.Cost{cost("a", 10, 8)}, true, []int64{8}},
+		{here, []ratelimit.Cost{cost("a", 5, 1)}, false, []int64{8}},
+	}},
+	{"a cost of zero passes a counter that is above a lowered limit", []step{
+		{here, []ratelimit.Cost{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
+		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
+	}},
+	{"addresses, scopes and windows are counted apart", []step{
+		{here, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+		{otherAddress, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+		{otherScope, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+		{nextWindow, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
+		{here, []ratelimit.Cost{cost("a", 1, 1)}, false, []int64{1}},
+	}},
+	{"an earlier window still counts after a later one began", []step{
+		{nextWindow, []ratelimit.Cost{cost("a", 2, 1)}, true, []int64{1}},
+		{here, []ratelimit.Cost{cost("a", 2, 2)}, true, []int64{2}},
+		{here, []ratelimit.Cost{cost("a", 2, 1)}, false, []int64{2}},
+		{nextWindow, []ratelimit.Cost{cost("a", 2, 1)}, true, []int64{2}},
+	}},
+	{"names that DynamoDB reserves are counters like any other", []step{
+		{here, []ratelimit.Cost{cost("count", 1, 1), cost("ttl", 1, 1)}, true, []int64{1, 1}},
+		{here, []ratelimit.Cost{cost("count", 1, 1), cost("ttl", 1, 0)}, false, []int64{1, 1}},
+	}},
+}
+
 // Run tests that the stores that open returns keep the contract of
 // ratelimit.Store. Each call of open must return a store without counters.
 func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
-	tests := []struct {
-		name  string
-		steps []step
-	}{
-		{"fills to the limit and no further", []step{
-			{here, []ratelimit.Cost{cost("a", 3, 1)}, true, []int64{1}},
-			{here, []ratelimit.Cost{cost("a", 3, 2)}, true, []int64{3}},
-			{here, []ratelimit.Cost{cost("a", 3, 1)}, false, []int64{3}},
-		}},
-		{"takes the whole limit at once", []step{
-			{here, []ratelimit.Cost{cost("a", 200, 200)}, true, []int64{200}},
-			{here, []ratelimit.Cost{cost("a", 200, 1)}, false, []int64{200}},
-		}},
-		{"a cost above the limit is refused on a fresh counter", []step{
-			{here, []ratelimit.Cost{cost("a", 200, 201)}, false, nil},
-			{here, []ratelimit.Cost{cost("a", 200, 200)}, true, []int64{200}},
-		}},
-		{"a cost above the limit is refused beside one that fits", []step{
-			{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
-			{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
-		}},
-		{"three sixties leave room for twenty, not for thirty", []step{
-			{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{60}},
-			{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{120}},
-			{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{180}},
-			{here, []ratelimit.Cost{cost("a", 200, 30)}, false, []int64{180}},
-			{here, []ratelimit.Cost{cost("a", 200, 20)}, true, []int64{200}},
-		}},
-		{"all rules are charged or none", []step{
-			{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
-			{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
-			{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},
-			{here, []ratelimit.Cost{cost("a", 10, 8), cost("c", 2, 1)}, true, []int64{10, 1}},
-			{here, []ratelimit.Cost{cost("a", 10, 1), cost("c", 2, 1)}, false, []int64{10, 1}},
-			{here, []ratelimit.Cost{cost("c", 2, 1)}, true, []int64{2}},
-		}},
-		{"a cost of zero passes a full counter and shows it", []step{
-			{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{0, 1}},
-			{here, []ratelimit.Cost{cost("a", 5, 5), cost("b", 9, 1)}, true, []int64{5, 2}},
-			{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
-			{here, []ratelimit.Cost{cost("a", 5, 0)}, true, []int64{5}},
-		}},
-		{"a limit that was lowered refuses what is already above it", []step{
-			{here, []ratelimit.Cost{cost("a", 10, 8)}, true, []int64{8}},
-			{here, []ratelimit.Cost{cost("a", 5, 1)}, false, []int64{8}},
-		}},
-		{"a cost of zero passes a counter that is above a lowered limit", []step{
-			{here, []ratelimit.Cost{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
-			{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
-		}},
-		{"addresses, scopes and windows are counted apart", []step{
-			{here, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-			{otherAddress, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-			{otherScope, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-			{nextWindow, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
-			{here, []ratelimit.Cost{cost("a", 1, 1)}, false, []int64{1}},
-		}},
-		{"an earlier window still counts after a later one began", []step{
-			{nextWindow, []ratelimit.Cost{cost("a", 2, 1)}, true, []int64{1}},
-			{here, []ratelimit.Cost{cost("a", 2, 2)}, true, []int64{2}},
-			{here, []ratelimit.Cost{cost("a", 2, 1)}, false, []int64{2}},
-			{nextWindow, []ratelimit.Cost{cost("a", 2, 1)}, true, []int64{2}},
-		}},
-		{"names that DynamoDB reserves are counters like any other", []step{
-			{here, []ratelimit.Cost{cost("count", 1, 1), cost("ttl", 1, 1)}, true, []int64{1, 1}},
-			{here, []ratelimit.Cost{cost("count", 1, 1), cost("ttl", 1, 0)}, false, []int64{1, 1}},
-		}},
-	}
-	for _, tt := range tests {
+	for _, tt := range sequences {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)
@@ -123,59 +125,63 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		})
 	}
 
-	t.Run("concurrent charges admit exactly the limit", func(t *testing.T) {
-		t.Parallel()
-		const workers, each, limit = 16, 40, 200
-		for _, size := range []int64{1, 7} {
-			t.Run(fmt.Sprintf("cost %d", size), func(t *testing.T) {
-				t.Parallel()
-				s := open(t)
-				var admitted atomic.Int64
-				var wg sync.WaitGroup
-				for range workers {
-					wg.Go(func() {
-						for range each {
-							result, err := s.Charge(t.Context(), here, []ratelimit.Cost{cost("a", limit, size), cost("b", workers*each, 1)})
-							if err != nil {
-								t.Error(err)
-							}
-							if result.Admitted {
-								admitted.Add(1)
-							}
-						}
-					})
-				}
-				wg.Wait()
-				if want := int64(limit) / size; admitted.Load() != want {
-					t.Errorf("admitted %d charges of %d, want %d", admitted.Load(), size, want)
-				}
-				result, err := s.Charge(t.Context(), here, []ratelimit.Cost{cost("a", limit, 0), cost("b", workers*each, 0)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := []int64{admitted.Load() * size, admitted.Load()}; !slices.Equal(result.Used, want) {
-					t.Errorf("counters hold %v, want %v after %d admitted charges of %d", result.Used, want, admitted.Load(), size)
-				}
-			})
-		}
-	})
+	t.Run("concurrent charges admit exactly the limit", func(t *testing.T) { chargeAtOnce(t, open) })
 
 	t.Run("properties", func(t *testing.T) {
 		t.Parallel()
 		runProperties(t, open)
 	})
 
-	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) {
-		t.Parallel()
-		s := open(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		costs := []ratelimit.Cost{cost("a", 1, 1)}
-		if _, err := s.Charge(ctx, here, costs); err == nil {
-			t.Error("no error")
-		}
-		if result, err := s.Charge(t.Context(), here, costs); !result.Admitted || err != nil {
-			t.Errorf("the next charge: %+v, error %v", result, err)
-		}
-	})
+	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) { chargeCanceled(t, open) })
+}
+
+func chargeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.Store) {
+	t.Parallel()
+	const workers, each, limit = 16, 40, 200
+	for _, size := range []int64{1, 7} {
+		t.Run(fmt.Sprintf("cost %d", size), func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					for range each {
+						result, err := s.Charge(t.Context(), here, []ratelimit.Cost{cost("a", limit, size), cost("b", workers*each, 1)})
+						if err != nil {
+							t.Error(err)
+						}
+						if result.Admitted {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if want := int64(limit) / size; admitted.Load() != want {
+				t.Errorf("admitted %d charges of %d, want %d", admitted.Load(), size, want)
+			}
+			result, err := s.Charge(t.Context(), here, []ratelimit.Cost{cost("a", limit, 0), cost("b", workers*each, 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := []int64{admitted.Load() * size, admitted.Load()}; !slices.Equal(result.Used, want) {
+				t.Errorf("counters hold %v, want %v after %d admitted charges of %d", result.Used, want, admitted.Load(), size)
+			}
+		})
+	}
+}
+
+func chargeCanceled(t *testing.T, open func(t *testing.T) ratelimit.Store) {
+	t.Parallel()
+	s := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	costs := []ratelimit.Cost{cost("a", 1, 1)}
+	if _, err := s.Charge(ctx, here, costs); err == nil {
+		t.Error("no error")
+	}
+	if result, err := s.Charge(t.Context(), here, costs); !result.Admitted || err != nil {
+		t.Errorf("the next charge: %+v, error %v", result, err)
+	}
 }

@@ -74,6 +74,23 @@ func Get[R any](ctx context.Context, client Getter, table string, key Item, deco
 	return r, true, err
 }
 
+// Scan returns the records of all items that a scan finds, in no particular order.
+func Scan[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamodb.ScanInput, decode func(Item) (R, error)) ([]R, error) {
+	var all []R
+	for pages := dynamodb.NewScanPaginator(client, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, Error("scan "+aws.ToString(in.TableName), err)
+		}
+		some, err := Each(page.Items, decode)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 // Error wraps the error of a call of the SDK as record stores return it: of kind
 // Unavailable, because the call may succeed later, unless DynamoDB says that the
 // call itself is wrong (no such table, not allowed, not valid), which is a fault

@@ -17,6 +17,11 @@ func Text(s string) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: s}
 }
 
+// Number returns n as an attribute value.
+func Number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
 // size returns about how many bytes the JSON of the record in item has. Like
 // DynamoDB it counts names and values.
 func size(item Item) int {
