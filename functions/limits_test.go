@@ -159,7 +159,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	l := startLoad(t, d.start(t, "not-found", processes), address, 5*time.Millisecond)
 	changes := []change{{limit: 60, ended: begin}}
 	apply := func(limit int, do func()) {
-		l.until(t, changes[len(changes)-1].ended.Add(maxAge + settled))
+		l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
 		c := change{begun: time.Now(), limit: limit}
 		do()
 		c.ended = time.Now()
@@ -173,7 +173,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	l.until(t, changes[len(changes)-1].ended.Add(maxAge + settled))
+	l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
 	done := l.stop()
 
 	checkInForce(t, done, changes, maxAge)
@@ -299,7 +299,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
 	l := startLoad(t, instances, address, 5*time.Millisecond)
-	l.until(t, time.Now().Add(6 * time.Second))
+	l.until(t, time.Now().Add(6*time.Second))
 	done := l.stop()
 	want := 0
 	for w, got := range outcomes(t, done) {
