@@ -31,7 +31,7 @@ func TestASecretThatIsWrittenFailsTheTests(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()
-		if (err == nil) != ok || strings.Contains(stderr.String(), "the secret of an access key was written by") == ok {
+		if (err == nil) != ok || strings.Contains(stderr.String(), "the secret of an API key was written by") == ok {
 			t.Errorf("%s: %v, %s", how, err, &stderr)
 		}
 	}
