@@ -50,7 +50,7 @@ func BenchmarkExport(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entities, err := entitydynamo.New(client, "none")
+	entities, err := entitydynamo.New(client, "none", entitydynamo.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}

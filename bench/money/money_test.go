@@ -192,7 +192,7 @@ func deploy(b *testing.B) deployment {
 			b.Fatal(err)
 		}
 	}
-	entities, err := entitydynamo.New(client, table["EntitiesTable"])
+	entities, err := entitydynamo.New(client, table["EntitiesTable"], entitydynamo.Config{})
 	check(err)
 	events, err := eventdynamo.New(client, table["EventsTable"], eventdynamo.Config{Shards: 1})
 	check(err)

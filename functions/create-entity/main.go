@@ -11,7 +11,7 @@ import (
 
 func main() {
 	bootstrap.Start("create-entity", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		s.Entities, err = dynamostore.New(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+		s.Entities, err = dynamostore.Open(c.DynamoDB, os.Getenv)
 		return s, err
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	bootstrap.Start("health", func(c bootstrap.Clients) (httpapi.Stores, error) {
-		entities, entityErr := entitydynamo.New(c.DynamoDB, os.Getenv("ENTITIES_TABLE"))
+		entities, entityErr := entitydynamo.Open(c.DynamoDB, os.Getenv)
 		events, eventErr := eventdynamo.Open(c.DynamoDB, os.Getenv)
 		return httpapi.Stores{Entities: entities, Events: events}, errors.Join(entityErr, eventErr)
 	})

@@ -132,7 +132,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	var errs [7]error
 	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"])
+	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"], entitydynamo.Config{Shards: shards.Shards})
 	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], shards)
 	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])

@@ -27,6 +27,10 @@ type Problem struct {
 type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
+
+	// SyncedUntil is the time before which every change is in the pages of this walk.
+	// Only lists of changes and of arrivals, oldest first, have it.
+	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
 // Batch is the body of the response to a batch.

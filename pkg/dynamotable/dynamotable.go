@@ -85,6 +85,7 @@ func input(table template.Table, name string) *dynamodb.CreateTableInput {
 		for _, a := range index.Projection.Attributes {
 			attributes = append(attributes, string(a))
 		}
+		slices.Sort(attributes)
 		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
 			IndexName:  aws.String(string(index.Name)),
 			KeySchema:  schema(index.Key),
@@ -105,10 +106,12 @@ func schema(key []template.KeyElement) (schema []types.KeySchemaElement) {
 }
 
 // same reports whether an existing table has the key, the attributes, the
-// indexes and the stream of in. DynamoDB returns attributes and indexes in any order.
+// indexes and the stream of in. DynamoDB returns attributes and indexes in any order,
+// and the attributes that an index projects.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	var indexes []types.GlobalSecondaryIndex
 	for _, i := range exists.GlobalSecondaryIndexes {
+		slices.Sort(i.Projection.NonKeyAttributes)
 		indexes = append(indexes, types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection})
 	}
 	attributeName := func(a types.AttributeDefinition) string { return aws.ToString(a.AttributeName) }

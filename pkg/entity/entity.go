@@ -24,7 +24,7 @@ type Entity struct {
 	Type       string            `json:"type"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
-	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change; CreatedAt at first
+	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change; CreatedAt at first; each change is later than the one before
 }
 
 // AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
@@ -100,16 +100,24 @@ type Store interface {
 	// Limit, that were created at until or before.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
+	// Changes returns the latest change of each entity, if q asks for that, tombstones
+	// included. An entity that was created again may have its tombstones in the list
+	// too. There may be fewer than q.Limit while more is true, as in a page of List.
+	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
+
 	// Create stores e unless the workspace has an entity with its id. It
-	// returns the entity that is stored afterwards and whether that is e.
+	// returns the entity that is stored afterwards and whether that is e. If an
+	// entity with the id was deleted at e.UpdatedAt or later, e is stored with the
+	// times that Entity.After returns.
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
 	// Replace stores e in place of the entity with its id if that is still was, and
 	// reports whether it did. e has the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
-	// Delete removes an entity. It succeeds if no entity has that id.
-	Delete(ctx context.Context, workspace, id string) error
+	// Delete removes the entity with the id of was if that is still was, leaves its
+	// tombstone for TombstoneAge, and reports whether it did.
+	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
 }
 
 // Create stamps e with now and stores it. It fails with kind Invalid if a field that
@@ -140,17 +148,17 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff bounds the random waits of retry after the first and the second replacement
-// that fails because of another write. The third replacement is the last. The waits are
+// backOff bounds the random waits of retry after the first and the second write that
+// fails because of another write. The third write is the last. The waits are
 // long, because the more updates of one entity try again at once, the fewer succeed. If a
 // call of the store takes 5 ms, 200 concurrent updates make about 2.5 replacements
 // each, and 9 of 10 are applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes)
-// and returns the entity as it is then. UpdatedAt becomes now, unless the patch
-// changes nothing: then nothing is written, and so a repeat leaves the entity as
-// the first call did. It fails with kind Invalid if id or patch is not valid or the
+// and returns the entity as it is then. UpdatedAt becomes now, but at least a
+// millisecond later than before, unless the patch changes nothing: then nothing is
+// written, and so a repeat leaves the entity as the first call did. It fails with kind Invalid if id or patch is not valid or the
 // result exceeds record.MaxAttributesBytes, with kind NotFound, and with kind
 // Unavailable if other writes of the entity keep coming between its reads and
 // writes. In these cases it changes nothing.
@@ -215,22 +223,38 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; at most %d are kept, so remove some", len(attributes), record.MaxAttributesBytes)}}.Err()
 	}
 	e.Type, e.Attributes = typ, attributes
-	// A clock that lags behind another instance's must not turn time back.
-	if updated := record.TimeOf(now); e.UpdatedAt.Compare(updated) < 0 {
-		e.UpdatedAt = updated
-	}
+	e.UpdatedAt = e.UpdatedAt.Next(now)
 	return e, true, nil
 }
 
-// Delete removes an entity. It succeeds if no entity has that id, so it can be
-// repeated. It fails with kind Invalid if id is not valid.
-func Delete(ctx context.Context, s Store, workspace, id string) error {
+// After returns e with the times of an entity that was created again after it was
+// deleted: at least a millisecond later, also if the clock that stamped e lags.
+func (e Entity) After(deletedAt record.Time) Entity {
+	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
+	e.CreatedAt = e.UpdatedAt
+	return e
+}
+
+// Delete removes an entity, if one with that id exists, and leaves its tombstone,
+// stamped with now but later than the entity's latest change. A repeat changes
+// nothing. It fails with kind Invalid if id is not valid, and with kind Unavailable
+// like Update.
+func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) error {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
 	if err := wrong.Err(); err != nil {
 		return err
 	}
-	return s.Delete(ctx, workspace, id)
+	return retry(ctx, "delete entity", id, func() (bool, error) {
+		was, err := s.Get(ctx, workspace, id)
+		switch {
+		case isNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+		return s.Delete(ctx, workspace, was, was.UpdatedAt.Next(now))
+	})
 }
 
 // checkGivenID is record.CheckID for an id that names an entity that exists.

@@ -59,7 +59,7 @@ func TestUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)
 	c := &contended{Store: s, between: func() {
-		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
+		if err := entity.Delete(t.Context(), s, "default", "ada", noon); err != nil {
 			t.Error(err)
 		}
 	}}

@@ -15,8 +15,9 @@ import (
 // returns the entity as it is then and whether it was created. A new entity without a
 // type is of DefaultType, and has no attributes that are null in change.
 //
-// UpdatedAt becomes now, unless change changes nothing: then nothing is written, and
-// so a repeat leaves the entity as the first call did. Upsert fails with kind Invalid
+// UpdatedAt becomes now, but at least a millisecond later than before, unless change
+// changes nothing: then nothing is written, and so a repeat leaves the entity as the
+// first call did. Upsert fails with kind Invalid
 // and Unavailable as Update does, and changes nothing then.
 func Upsert(ctx context.Context, s Store, workspace string, change Entity, now time.Time) (stored Entity, created bool, err error) {
 	e, err := newFrom(change, now)

@@ -103,7 +103,7 @@ func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"b":2}`)
 	c := &contended{Store: s, between: func() {
-		if err := entity.Delete(t.Context(), s, "default", "ada"); err != nil {
+		if err := entity.Delete(t.Context(), s, "default", "ada", noon); err != nil {
 			t.Error(err)
 		}
 	}}

@@ -116,31 +116,13 @@ type Query struct {
 	Limit     int          // most events to return, at least 1
 }
 
-// Bounds returns the lowest and the highest text of the positions that From, To and
-// After allow, "" for no bound. No position has either text, so it does not matter
-// whether bounds are included. They may cross: then no event is selected.
+// Bounds returns what record.Bounds returns for q.
 func (q Query) Bounds() (low, high string) {
-	if q.From != nil {
-		low = q.From.String() // shorter than a position of that time, and so below all of them
+	after := ""
+	if q.After != nil {
+		after = q.After.String()
 	}
-	if q.To != nil {
-		high = q.To.String()
-	}
-	if q.After == nil {
-		return low, high
-	}
-	after := q.After.String()
-	if q.Ascending {
-		return max(low, after+"\x00"), high
-	}
-	// What is below after is also below the text with its last character lowered
-	// and the highest character beyond those of ids behind it.
-	last := len(after) - 1
-	below := after[:last] + string(after[last]-1) + "\x7f"
-	if high == "" || below < high {
-		high = below
-	}
-	return low, high
+	return record.Bounds(q.From, q.To, after, q.Ascending)
 }
 
 // Page is a part of a list.
@@ -165,6 +147,10 @@ type Store interface {
 	// q.Limit while More is true: a page's bytes are bounded too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
+
+	// Arrivals returns the events that q asks for, in order of CreatedAt, then id. The
+	// page may be shorter than q.Limit like that of List.
+	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
 	// Count returns how many events q asks for, whatever its After and Limit,
 	// that were created at until or before.

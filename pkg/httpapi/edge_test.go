@@ -334,6 +334,18 @@ func TestFilters(t *testing.T) {
 		{"/event?entity_id=", 400, "entity_id must be"},
 		{"/event?entity_id=a%20b", 400, "entity_id must be"},
 		{"/event?type=n", 400, "type is not a parameter"},
+		{"/entity?include_deleted=true", 400, "include_deleted is not a parameter"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc", 200, "2 1 0"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc&type=person", 200, "2 0"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=up", 400, "order must be"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=yes", 400, "include_deleted must be"},
+		{"/entity?updated_since=", 400, "updated_since is not an RFC 3339"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&from=2000-01-01T00:00:00Z", 400, "from is not a parameter"},
+		{"/event?created_since=2000-01-01T00:00:00Z&order=desc", 200, "3 2 1 0"},
+		{"/event?created_since=2000-01-01T00:00:00Z&order=desc&entity_id=ada", 200, "3 2 0"},
+		{"/event?created_since=2000-01-01T00:00:00Z&from=2000-01-01T00:00:00Z", 422, "from cannot be combined with created_since"},
+		{"/event?created_since=2000-01-01T00:00:00Z&to=2000-01-01T00:00:00Z", 422, "to cannot be combined with created_since"},
+		{"/event?created_since=yesterday&to=2000-01-01T00:00:00Z", 400, "created_since is not an RFC 3339"},
 	} {
 		for _, limit := range []string{"1", "2", "200"} {
 			target, ids := tt.target, []string{}
@@ -381,6 +393,11 @@ func TestACursorIsGoodForItsListAlone(t *testing.T) {
 		{"/event?entity_id=ada&order=asc", "/event?order=asc&entity_id=ada"},
 		{"/event?from=2000-01-01T00:00:00Z", "/event?from=2000-01-01T00:00:00.000%2B00:00"},
 		{"/event?to=2100-01-01T00:00:00Z"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc", "/entity?order=desc&updated_since=2000-01-01T01:00:00%2B01:00&include_deleted=false"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc&include_deleted=true"},
+		{"/entity?updated_since=2000-01-01T00:00:00Z&order=desc&type=t"},
+		{"/event?created_since=2000-01-01T00:00:00Z&order=desc"},
+		{"/event?created_since=2000-01-01T00:00:00Z&order=desc&entity_id=ada"},
 	}
 	for from, spellings := range lists {
 		var page struct {

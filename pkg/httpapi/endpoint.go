@@ -11,14 +11,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // storeTimeout bounds everything that an action does, reads of the record
-// stores included.
-const storeTimeout = 5 * time.Second
+// stores included. A write is stamped after it has begun, so it ends within this time
+// of its stamp.
+const storeTimeout = record.WriteTimeout
 
 // action does what a route is for, without regard to limits. Its error is an
 // *apiError, a *record.Error, or a fault of the service.

@@ -10,9 +10,12 @@ import (
 )
 
 func listEntity(s *service, r *request) (response, error) {
-	p := parseQuery(r, "limit", "cursor", "type")
+	if r.URL.Query().Has("updated_since") {
+		return listChange(s, r)
+	}
+	p := parseQuery(r, "limit", "cursor", "type", "updated_since")
 	q := entity.Query{Limit: p.limit(s.maxPage(r.log.counted)), Type: p.filter("type", record.CheckName)}
-	q.AfterID = p.cursor(r, false).ID
+	q.AfterID = p.cursor(r, false, false).ID
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
@@ -105,7 +108,7 @@ func deleteEntity(s *service, r *request) (response, error) {
 	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
 		return response{}, err
 	}
-	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id); err != nil {
+	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id, s.Now()); err != nil {
 		return response{}, err
 	}
 	return response{status: http.StatusOK, body: api.Deleted{ID: id, Deleted: true}}, nil

@@ -10,19 +10,22 @@ import (
 )
 
 func listEvent(s *service, r *request) (response, error) {
-	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order")
+	if r.URL.Query().Has("created_since") {
+		return listArrival(s, r)
+	}
+	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since")
 	q := event.Query{
 		Limit:     p.limit(s.maxPage(r.log.counted)),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
 		From:      p.instant("from"),
 		To:        p.instant("to"),
-		Ascending: p.ascending(),
+		Ascending: p.choice("order", "desc", "asc"),
 	}
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
 		p.wrong.Add("from", "is later than to")
 	}
-	if c := p.cursor(r, true); c.OccurredAt != nil {
-		q.After = &event.Position{OccurredAt: *c.OccurredAt, ID: c.ID}
+	if c := p.cursor(r, true, false); c.At != nil {
+		q.After = &event.Position{OccurredAt: *c.At, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -34,7 +37,7 @@ func listEvent(s *service, r *request) (response, error) {
 	next := cursor{Filters: p.filters.Encode()}
 	if n := len(page.Events); n > 0 {
 		last := page.Events[n-1]
-		next.ID, next.OccurredAt = last.ID, &last.OccurredAt
+		next.ID, next.At = last.ID, &last.OccurredAt
 	}
 	return listResponse(r, page.Events, page.More, next)
 }

@@ -45,8 +45,8 @@ func optional(into **record.Time) record.Decoder {
 func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	q := exportjob.Query{Limit: p.limit(maxPageLength)}
-	if c := p.cursor(r, true); c.OccurredAt != nil {
-		q.Before = &exportjob.Position{CreatedAt: *c.OccurredAt, ID: c.ID}
+	if c := p.cursor(r, true, false); c.At != nil {
+		q.Before = &exportjob.Position{CreatedAt: *c.At, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -58,7 +58,7 @@ func listExportJob(s *service, r *request) (response, error) {
 	var next cursor
 	if n := len(page.Jobs); n > 0 {
 		last := page.Jobs[n-1]
-		next.ID, next.OccurredAt = last.ID, &last.CreatedAt
+		next.ID, next.At = last.ID, &last.CreatedAt
 	}
 	return listResponse(r, page.Jobs, page.More, next)
 }

@@ -27,6 +27,7 @@ type parameters struct {
 	values  url.Values
 	filters url.Values // the parameters read so far that choose or order records, in canonical form
 	wrong   record.Fields
+	unfit   record.Fields // valid, but not together
 }
 
 // parseQuery reads the query, which may hold the known parameters once each.
@@ -105,39 +106,45 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// ascending reads the parameter order: asc, or desc, the default.
-func (p *parameters) ascending() bool {
-	if !p.values.Has("order") {
+// choice reads a parameter that is one of two values, and reports whether it is the
+// second. The first is the default.
+func (p *parameters) choice(name, first, second string) bool {
+	if !p.values.Has(name) {
 		return false
 	}
-	switch p.values.Get("order") {
-	case "asc":
-		p.filters.Set("order", "asc")
+	switch p.values.Get(name) {
+	case second:
+		p.filters.Set(name, second)
 		return true
-	case "desc":
+	case first:
 	default:
-		p.wrong.Add("order", "must be asc or desc")
+		p.wrong.Add(name, "must be "+first+" or "+second)
 	}
 	return false
 }
 
-// err returns a 400 that names what is wrong, or nil.
+// err returns a 400 that names what is wrong, or a 422 that names what does not go
+// together, or nil.
 func (p *parameters) err() error {
-	if len(p.wrong) == 0 {
-		return nil
+	switch {
+	case len(p.wrong) > 0:
+		return badParameters(p.wrong)
+	case len(p.unfit) > 0:
+		return unfitParameters(p.unfit)
 	}
-	return badParameters(p.wrong)
+	return nil
 }
 
 // cursor is a place in a list. It holds everything that is needed to continue, so
 // it never expires. It is valid only for the list that it came from, with the
 // same filters and in the same order.
 type cursor struct {
-	Route      string       `json:"r"`
-	Workspace  string       `json:"w"`
-	Filters    string       `json:"f,omitzero"` // of parameters
-	ID         string       `json:"i"`          // of the last record shown
-	OccurredAt *record.Time `json:"t,omitzero"` // of the last event shown
+	Route       string       `json:"r"`
+	Workspace   string       `json:"w"`
+	Filters     string       `json:"f,omitzero"` // of parameters
+	ID          string       `json:"i"`          // of the last record shown
+	At          *record.Time `json:"t,omitzero"` // of that, in a list in order of time
+	SyncedUntil *record.Time `json:"u,omitzero"` // of the walk
 }
 
 // encode returns the cursor as clients see it: base64url of JSON.
@@ -150,16 +157,17 @@ func (c cursor) encode() (string, error) {
 }
 
 // cursor reads the place where the page begins, or returns the zero cursor if
-// none is given. timed says whether this list's cursors hold a time. Only what
-// encode wrote for the same route, workspace and filters is accepted, so the
-// filters must have been read before.
-func (p *parameters) cursor(r *request, timed bool) cursor {
+// none is given. timed and synced say whether this list's cursors hold At and
+// SyncedUntil. Only what encode wrote for the same route, workspace and filters is
+// accepted, so the filters must have been read before.
+func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
 	}
 	text := p.values.Get("cursor")
 	c, ok := decodeCursor(text)
-	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() || (c.OccurredAt != nil) != timed {
+	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() ||
+		(c.At != nil) != timed || (c.SyncedUntil != nil) != synced {
 		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or leave it out to start over")
 		return cursor{}
 	}

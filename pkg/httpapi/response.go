@@ -9,6 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+
+	"sluice/pkg/record"
 )
 
 // response is what an action returns.
@@ -52,8 +54,9 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 
 // page is one page of a list.
 type page[T any] struct {
-	data []T
-	next *string // cursor of the next page; nil on the last one
+	data        []T
+	next        *string      // cursor of the next page; nil on the last one
+	syncedUntil *record.Time // of a walk; nil for other lists
 }
 
 // AppendJSON appends the JSON of api.List[T].
@@ -71,15 +74,22 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	if b, err = appendJSON(b, p.next); err != nil {
 		return nil, err
 	}
+	if p.syncedUntil != nil {
+		b = append(b, `,"synced_until":"`...)
+		b, _ = p.syncedUntil.AppendText(b) // it never fails
+		b = append(b, '"')
+	}
 	return append(b, '}'), nil
 }
 
 // listResponse returns the response that holds a page of a list. If more
-// records follow, next is where the following page begins.
+// records follow, next is where the following page begins; its SyncedUntil is that
+// of the page too.
 func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
 	out := response{status: http.StatusOK, records: len(records)}
+	body := page[T]{data: records, syncedUntil: next.SyncedUntil}
 	if !more {
-		out.body = page[T]{data: records}
+		out.body = body
 		return out, nil
 	}
 	next.Route, next.Workspace = r.route.Name, r.workspace
@@ -87,7 +97,8 @@ func listResponse[T any](r *request, records []T, more bool, next cursor) (respo
 	if err != nil {
 		return response{}, err
 	}
-	out.body = page[T]{data: records, next: &text}
+	body.next = &text
+	out.body = body
 	out.header = http.Header{"Link": {fmt.Sprintf("<%s>; rel=\"next\"", nextURI(r.Request, text))}}
 	return out, nil
 }

@@ -47,6 +47,12 @@ func (w *ObjectWriter) OptionalString(name, value string) {
 	w.b = append(w.b, "null"...)
 }
 
+// True appends a true.
+func (w *ObjectWriter) True(name string) {
+	w.name(name)
+	w.b = append(w.b, "true"...)
+}
+
 // Time appends the text of a time.
 func (w *ObjectWriter) Time(name string, value Time) {
 	w.name(name)

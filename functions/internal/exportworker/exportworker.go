@@ -62,7 +62,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	}
 	sdk.RetryMaxAttempts = attempts
 	client := dynamodb.NewFromConfig(sdk)
-	entities, err := entitydynamo.New(client, getenv("ENTITIES_TABLE"))
+	entities, err := entitydynamo.Open(client, getenv)
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}

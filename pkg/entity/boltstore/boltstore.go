@@ -4,7 +4,11 @@
 // The bucket entities has a bucket for each workspace, with the JSON of every
 // entity by id: bbolt sorts keys by bytes, which is the order of lists. The
 // bucket entities_by_type has a bucket for each workspace, and in it one for each
-// type, whose keys and values are the ids of its entities.
+// type, whose keys and values are the ids of its entities. The buckets
+// entities_by_updated_at and entity_tombstones have a bucket for each workspace: the
+// first has the id of every entity and of every tombstone by the position of its
+// latest change, the second the JSON of every tombstone by the position of the
+// deletion.
 package boltstore
 
 import (
@@ -33,14 +37,28 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{workspaces: workspaces}, nil
+	err = workspaces.BuildIndex(byUpdatedAt, func(entities *bbolt.Bucket, workspace string, value []byte) error {
+		e, err := boltrecord.Decode[entity.Entity](value)
+		if err != nil {
+			return err
+		}
+		return indexChange(entities, workspace, entity.Change{Entity: e})
+	})
+	return &Store{workspaces: workspaces}, err
 }
 
 // Create implements entity.Store. Concurrent calls share an fsync.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	err = s.workspaces.Update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
+		e, err := afterDeletion(entities, workspace, e)
+		if err != nil {
+			return err
+		}
 		stored, created, err = boltrecord.Create(entities, e.ID, e)
 		if err != nil || !created {
+			return err
+		}
+		if err := indexChange(entities, workspace, entity.Change{Entity: e}); err != nil {
 			return err
 		}
 		return boltrecord.Index(entities.Tx(), e.ID, e.ID, byType, workspace, e.Type)
@@ -50,18 +68,10 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 
 // Replace implements entity.Store.
 func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
-	err = s.workspaces.Update(ctx, "replace entity", workspace, func(entities *bbolt.Bucket) error {
-		replaced = false
-		value := entities.Get([]byte(was.ID))
-		if value == nil {
-			return nil
-		}
-		// Decoded, because an earlier build may have encoded the same entity differently.
-		stored, err := boltrecord.Decode[entity.Entity](value)
-		if err != nil || !reflect.DeepEqual(stored, was) {
+	return s.change(ctx, "replace entity", workspace, was, func(entities *bbolt.Bucket) error {
+		if err := indexChange(entities, workspace, entity.Change{Entity: e}); err != nil {
 			return err
 		}
-		replaced = true
 		if e.Type != was.Type {
 			if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
 				return err
@@ -72,25 +82,42 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 		}
 		return boltrecord.Put(entities, was.ID, e)
 	})
-	return replaced && err == nil, err
 }
 
 // Delete implements entity.Store.
-func (s *Store) Delete(ctx context.Context, workspace, id string) error {
-	return s.workspaces.Update(ctx, "delete entity", workspace, func(entities *bbolt.Bucket) error {
-		value := entities.Get([]byte(id))
+func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (deleted bool, err error) {
+	return s.change(ctx, "delete entity", workspace, was, func(entities *bbolt.Bucket) error {
+		if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
+			return err
+		}
+		if err := entities.Delete([]byte(was.ID)); err != nil {
+			return err
+		}
+		return bury(entities, workspace, entity.TombstoneOf(was, at))
+	})
+}
+
+// change calls write, after it has removed was from the index of changes, if the
+// stored entity with the id of was is still was, and reports whether it is.
+func (s *Store) change(ctx context.Context, op, workspace string, was entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
+	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
+		changed = false
+		value := entities.Get([]byte(was.ID))
 		if value == nil {
 			return nil
 		}
-		e, err := boltrecord.Decode[entity.Entity](value)
-		if err != nil {
+		// Decoded, because an earlier build may have encoded the same entity differently.
+		stored, err := boltrecord.Decode[entity.Entity](value)
+		if err != nil || !reflect.DeepEqual(stored, was) {
 			return err
 		}
-		if err := boltrecord.Bucket(entities.Tx(), byType, workspace, e.Type).Delete([]byte(id)); err != nil {
+		changed = true
+		if err := unindexChange(entities, workspace, entity.Change{Entity: was}); err != nil {
 			return err
 		}
-		return entities.Delete([]byte(id))
+		return write(entities)
 	})
+	return changed && err == nil, err
 }
 
 // Get implements entity.Store.

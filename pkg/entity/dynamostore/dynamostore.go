@@ -3,12 +3,22 @@
 // The table's partition key is workspace (S), its sort key id (S): DynamoDB
 // sorts strings by bytes, which is the order of lists. The other attributes
 // are type, attributes (JSON text), created_at and updated_at (the text of
-// record.Time), and type_key: workspace, '#', type. All are S. attributes is text
-// and not a map, so that it keeps its bytes: DynamoDB's numbers have 38 digits
+// record.Time), and the keys of two global secondary indexes. All are S. attributes is
+// text and not a map, so that it keeps its bytes: DynamoDB's numbers have 38 digits
 // and no trailing zeros.
 //
-// The global secondary index by_type, of type_key and id, serves lists of one
-// type. It projects all attributes, so that a list is one query.
+//   - by_type, of type_key and id: the entities of one type. type_key is workspace,
+//     '#', type. It projects all attributes, so that a list is one query.
+//   - by_updated_at, of shard and change: entities and tombstones in order of their
+//     latest change. shard is workspace, '#' and a number from 0, by a hash of the id
+//     (dynamorecord.Shards), change the text of record.SyncPosition. Entities of
+//     earlier builds have neither until Backfill. It projects no key of by_type, nor
+//     updated_at, which its own key has.
+//
+// A tombstone is an item of its own, so that reads of entities never meet one: its
+// workspace is that of the entity and "#deleted". It has id, type, created_at, the keys
+// of by_updated_at, and expires_at (N, seconds of Unix time), by which DynamoDB
+// removes it.
 package dynamostore
 
 import (
@@ -19,7 +29,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -31,48 +40,59 @@ type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter
 	dynamorecord.Querier
-	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, opts ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Config tunes a Store. Its zero value is ready to use.
+type Config struct {
+	// Shards is the number of partition keys of by_updated_at over which the changes of
+	// a workspace are spread, 1 (the default) to dynamorecord.MaxShards.
+	Shards int
 }
 
 // Store is an entity.Store. It is safe for concurrent use.
 type Store struct {
 	client Client
 	table  string
+	shards dynamorecord.Shards
 }
 
 // New returns a Store over the table of that name.
-func New(client Client, table string) (*Store, error) {
+func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("entity dynamostore: a client and a table name are required")
 	}
-	return &Store{client: client, table: table}, nil
+	shards, err := dynamorecord.NewShards(cfg.Shards)
+	if err != nil {
+		return nil, fmt.Errorf("entity dynamostore: %w", err)
+	}
+	return &Store{client: client, table: table, shards: shards}, nil
 }
 
-// Create implements entity.Store with one conditional PutItem.
-func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	return dynamorecord.Create(ctx, s.client, s.table, "workspace", e, toItem(workspace, e), fromItem)
+// Open returns a Store over the table that the environment variable ENTITIES_TABLE
+// names, with as many shards as EVENT_SHARDS says.
+func Open(client Client, getenv func(string) string) (*Store, error) {
+	shards, err := dynamorecord.LoadShards(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
 }
 
 // Replace implements entity.Store with a put on the condition that the item still
 // has every attribute of was. If the SDK retries a put whose response was lost, the
 // retry finds e, so Replace reports false.
 func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
-	in := &dynamodb.PutItemInput{
+	condition, names, values := unchanged(was)
+	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                 &s.table,
-		Item:                      toItem(workspace, e),
-		ExpressionAttributeNames:  make(map[string]string),
-		ExpressionAttributeValues: make(dynamorecord.Item),
-	}
-	var conditions []string
-	for name, value := range toItem(workspace, was) {
-		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
-		in.ExpressionAttributeNames["#"+name], in.ExpressionAttributeValues[":"+name] = name, value
-	}
-	in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
-	_, err = s.client.PutItem(ctx, in)
-	var differs *types.ConditionalCheckFailedException
+		Item:                      s.toItem(workspace, e),
+		ConditionExpression:       condition,
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
+	})
 	switch {
-	case errors.As(err, &differs):
+	case dynamorecord.Contended(err):
 		return false, nil
 	case err != nil:
 		return false, dynamorecord.Error("replace entity", err)
@@ -80,13 +100,18 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 	return true, nil
 }
 
-// Delete implements entity.Store.
-func (s *Store) Delete(ctx context.Context, workspace, id string) error {
-	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: key(workspace, id)})
-	if err != nil {
-		return dynamorecord.Error("delete entity", err)
+// unchanged returns the condition that an item has every attribute of the entity was.
+// Keys of indexes do not count: those of by_updated_at are missing from items of
+// earlier builds.
+func unchanged(was entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
+	values = make(dynamorecord.Item)
+	names = make(map[string]string)
+	var conditions []string
+	for name, value := range attributes(was) {
+		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
+		names["#"+name], values[":"+name] = name, value
 	}
-	return nil
+	return aws.String(strings.Join(conditions, " AND ")), names, values
 }
 
 // Get implements entity.Store. The read is strongly consistent.
@@ -140,12 +165,19 @@ func key(workspace, id string) dynamorecord.Item {
 // type. It is unique, because a workspace's name has no '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
-func toItem(workspace string, e entity.Entity) dynamorecord.Item {
+func (s *Store) toItem(workspace string, e entity.Entity) dynamorecord.Item {
+	item := attributes(e)
+	item["workspace"] = dynamorecord.Text(workspace)
+	item["type_key"] = dynamorecord.Text(typeKey(workspace, e.Type))
+	s.setChange(item, workspace, entity.Change{Entity: e})
+	return item
+}
+
+// attributes returns the attributes of an item that are members of the entity.
+func attributes(e entity.Entity) dynamorecord.Item {
 	return dynamorecord.Item{
-		"workspace":  dynamorecord.Text(workspace),
 		"id":         dynamorecord.Text(e.ID),
 		"type":       dynamorecord.Text(e.Type),
-		"type_key":   dynamorecord.Text(typeKey(workspace, e.Type)),
 		"attributes": dynamorecord.Text(string(e.Attributes)),
 		"created_at": dynamorecord.Text(e.CreatedAt.String()),
 		"updated_at": dynamorecord.Text(e.UpdatedAt.String()),

@@ -45,7 +45,9 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	Others: func(ctx context.Context, s entity.Store) map[string]error {
 		_, replaceErr := s.Replace(ctx, workspace, plain("a"), changed(plain("a"), `{}`))
 		_, countErr := s.Count(ctx, workspace, entity.Query{}, updated)
-		return map[string]error{"replace": replaceErr, "count": countErr, "delete": s.Delete(ctx, workspace, "a")}
+		_, deleteErr := s.Delete(ctx, workspace, plain("a"), updated)
+		_, _, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
+		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr}
 	},
 }
 
@@ -63,7 +65,11 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a replacement of what has changed changes nothing", Run: testReplaceChanged},
 		{Name: "a replacement may have another type", Run: testReplaceType},
 		{Name: "concurrent updates lose nothing", Run: testConcurrentUpdates},
-		{Name: "an entity that is deleted is gone from everywhere", Run: testDelete},
+		{Name: "an entity that is deleted is gone from all lists but that of changes", Run: testDelete},
+		{Name: "an entity that is created again is later than its tombstone", Run: testCreateAgain},
+		{Name: "changes are in order of time, each entity's latest only", Run: testChanges},
+		{Name: "changes begin at a time and end before one", Run: testChangesBetween},
+		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
 	})
 }
 
@@ -217,9 +223,7 @@ func testReplace(t *testing.T, s entity.Store) {
 
 func testReplaceChanged(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, workspace, "a", "gone")
-	if err := s.Delete(t.Context(), workspace, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, s, plain("gone"))
 	later := plain("a")
 	later.UpdatedAt = updated
 	recreated := plain("a")
@@ -234,6 +238,9 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 	} {
 		if replaced, err := s.Replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
 			t.Errorf("%s: replaced %v, error %v", name, replaced, err)
+		}
+		if deleted, err := s.Delete(t.Context(), workspace, was, updated); deleted || err != nil {
+			t.Errorf("%s: deleted %v, error %v", name, deleted, err)
 		}
 	}
 	if replaced, err := s.Replace(t.Context(), "nobody", plain("a"), changed(plain("a"), `{}`)); replaced || err != nil {
@@ -306,13 +313,14 @@ func increment(t *testing.T, s entity.Store) (replaced bool, err error) {
 func testDelete(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, workspace, "a", "b", "c")
 	kind.FillPlain(t, s, "other", "b")
-	for _, id := range []string{"b", "b", "none"} {
-		if err := s.Delete(t.Context(), workspace, id); err != nil {
-			t.Errorf("delete %s: %v", id, err)
+	remove(t, s, plain("b"))
+	for _, id := range []string{"b", "none"} {
+		if deleted, err := s.Delete(t.Context(), workspace, plain(id), updated); deleted || err != nil {
+			t.Errorf("delete %s: %v, error %v", id, deleted, err)
 		}
 	}
-	if err := s.Delete(t.Context(), "nobody", "b"); err != nil {
-		t.Errorf("delete in a workspace without entities: %v", err)
+	if deleted, err := s.Delete(t.Context(), "nobody", plain("b"), updated); deleted || err != nil {
+		t.Errorf("delete in a workspace without entities: %v, error %v", deleted, err)
 	}
 	kind.WantNotFound(t, s, workspace, "b")
 	kind.Want(t, s, workspace, plain("a"), plain("c"))
@@ -321,7 +329,7 @@ func testDelete(t *testing.T, s entity.Store) {
 	if replaced, err := s.Replace(t.Context(), workspace, plain("b"), changed(plain("b"), `{}`)); replaced || err != nil {
 		t.Errorf("replacement of what was deleted: %v, error %v", replaced, err)
 	}
-	again := plain("b")
+	again := plain("b").After(updated)
 	again.Type = "other"
 	kind.Fill(t, s, workspace, again) // as new
 	listOf(t.Context(), s, workspace, "other").Check(t, []entity.Entity{again}, 10)

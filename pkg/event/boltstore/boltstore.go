@@ -5,7 +5,8 @@
 // the JSON of every event by id, by_position the id of every event by
 // event.Position.String. bbolt sorts keys by bytes, which is the order of lists. The
 // bucket events_by_entity has a bucket for each workspace, and in it one for each
-// entity id, which is like by_position.
+// entity id, which is like by_position. The bucket events_by_created_at has a bucket
+// for each workspace, with the id of every event by the text of record.SyncPosition.
 package boltstore
 
 import (
@@ -21,10 +22,11 @@ import (
 
 // The buckets at the top, and those of a workspace.
 const (
-	top        = "events"
-	byEntity   = "events_by_entity"
-	byID       = "by_id"
-	byPosition = "by_position"
+	top         = "events"
+	byEntity    = "events_by_entity"
+	byCreatedAt = "events_by_created_at"
+	byID        = "by_id"
+	byPosition  = "by_position"
 )
 
 // Store is an event.Store. It is safe for concurrent use.
@@ -38,7 +40,14 @@ func New(db *bbolt.DB) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{workspaces: workspaces}, nil
+	err = workspaces.BuildIndex(byCreatedAt, func(events *bbolt.Bucket, workspace string, value []byte) error {
+		e, err := boltrecord.Decode[event.Event](value)
+		if err != nil {
+			return err
+		}
+		return indexArrival(events, workspace, e)
+	})
+	return &Store{workspaces: workspaces}, err
 }
 
 // Create implements event.Store. Concurrent calls share an fsync.
@@ -46,6 +55,9 @@ func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (st
 	err = s.workspaces.Update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
 		stored, created, err = boltrecord.Create(events, e.ID, e)
 		if err != nil || !created {
+			return err
+		}
+		if err := indexArrival(events, workspace, e); err != nil {
 			return err
 		}
 		position := e.Position().String()
@@ -58,6 +70,11 @@ func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (st
 	return stored, created, err
 }
 
+// indexArrival puts an event into the index by creation.
+func indexArrival(events *bbolt.Bucket, workspace string, e event.Event) error {
+	return boltrecord.Index(events.Tx(), e.SyncPosition().String(), e.ID, byCreatedAt, workspace)
+}
+
 // Get implements event.Store.
 func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
 	return boltrecord.Get[event.Event](ctx, s.workspaces, "event", workspace, id)
@@ -67,6 +84,17 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, err
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
 	err = s.workspaces.View(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
 		page.Events, page.More, err = boltrecord.Page[event.Event](scan(events, workspace, q), q.Limit)
+		return err
+	})
+	return page, err
+}
+
+// Arrivals implements event.Store.
+func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (page event.Page, err error) {
+	err = s.workspaces.View(ctx, "list arrivals of events", workspace, func(events *bbolt.Bucket) (err error) {
+		low, high := q.Bounds()
+		ids := boltrecord.Scan(boltrecord.Bucket(events.Tx(), byCreatedAt, workspace), low, high, !q.Descending)
+		page.Events, page.More, err = boltrecord.Page[event.Event](boltrecord.Lookup(events, ids), q.Limit)
 		return err
 	})
 	return page, err

@@ -8,6 +8,7 @@ import (
 
 	"sluice/pkg/event"
 	"sluice/pkg/event/boltstore"
+	"sluice/pkg/record"
 )
 
 // The layout of a database must not change unnoticed: files of earlier builds are
@@ -55,5 +56,9 @@ func TestADatabaseOfAnEarlierBuildShowsItsEvents(t *testing.T) {
 		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Events) != 1 || page.Events[0].ID != "evt-1" {
 			t.Errorf("List %+v: %+v, %v", q, page, err)
 		}
+	}
+	// The index by creation is built when the database is opened.
+	if page, err := s.Arrivals(t.Context(), "default", record.SyncQuery{Limit: 10}); err != nil || len(page.Events) != 1 || page.Events[0].ID != "evt-1" {
+		t.Errorf("Arrivals: %+v, %v", page, err)
 	}
 }

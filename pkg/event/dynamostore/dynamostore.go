@@ -3,26 +3,25 @@
 // The table's partition key is pk (S): workspace, '#', id. So an event is
 // unique in its workspace, and writes spread over all partitions. The other
 // attributes are id, name, entity_id (absent if the event has none), occurred_at,
-// attributes (JSON text, to keep its bytes), created_at, and the keys of two
-// global secondary indexes, which serve lists. All are S, the indexes project all
-// of them, and the sort key of both is position, the text of event.Position.
+// attributes (JSON text, to keep its bytes), created_at, and the keys of three
+// global secondary indexes, which serve lists. All are S. position is the text of
+// event.Position.
 //
 //   - by_position, of shard and position: all events of a workspace. shard is
-//     workspace, '#' and a number from 0, by a hash of the id.
+//     workspace, '#' and a number from 0, by a hash of the id (dynamorecord.Shards).
 //   - by_entity, of entity_key and position: those of one entity. entity_key is
 //     workspace, '#', entity_id; absent if the event has no entity_id.
+//   - by_created_at, of shard and arrival: all events of a workspace in order of
+//     creation. arrival is the text of the event's record.SyncPosition; events of
+//     earlier builds have none until Backfill. This index projects no key of another
+//     and nothing that its own key has; the others project all attributes.
 package dynamostore
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/pkg/event"
@@ -31,7 +30,7 @@ import (
 )
 
 // MaxShards is the largest number of shards.
-const MaxShards = 64
+const MaxShards = dynamorecord.MaxShards
 
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
@@ -42,11 +41,9 @@ type Client interface {
 
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
-	// Shards is the number of partition keys of by_position over which the
-	// events of a workspace are spread, 1 (the default) to MaxShards. Each takes
-	// 1,000 write units a second, and each is read for a list. It may be raised
-	// at any time but never lowered: events in a shard that is no longer read
-	// are missing from lists.
+	// Shards is the number of partition keys of by_position and of by_created_at over
+	// which the events of a workspace are spread, 1 (the default) to MaxShards. See
+	// dynamorecord.Shards.
 	Shards int
 }
 
@@ -54,7 +51,7 @@ type Config struct {
 type Store struct {
 	client Client
 	table  string
-	shards int
+	shards dynamorecord.Shards
 }
 
 // New returns a Store over the table of that name.
@@ -62,11 +59,11 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	cfg.Shards = cmp.Or(cfg.Shards, 1)
-	if cfg.Shards < 1 || cfg.Shards > MaxShards {
-		return nil, fmt.Errorf("event dynamostore: %d shards, want 1 to %d", cfg.Shards, MaxShards)
+	shards, err := dynamorecord.NewShards(cfg.Shards)
+	if err != nil {
+		return nil, fmt.Errorf("event dynamostore: %w", err)
 	}
-	return &Store{client: client, table: table, shards: cfg.Shards}, nil
+	return &Store{client: client, table: table, shards: shards}, nil
 }
 
 // Open returns a Store over the table that the environment variable EVENTS_TABLE
@@ -82,13 +79,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 // LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS,
 // whose default is 1. The error for another value names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
-	const name = "EVENT_SHARDS"
-	text := cmp.Or(getenv(name), "1")
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxShards {
-		return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
-	}
-	return Config{Shards: n}, nil
+	shards, err := dynamorecord.LoadShards(getenv)
+	return Config{Shards: shards}, err
 }
 
 // Create implements event.Store with one conditional PutItem.
@@ -113,6 +105,13 @@ func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page
 	return page, err
 }
 
+// Arrivals implements event.Store, as consistently as List.
+func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (page event.Page, err error) {
+	ins := s.shards.SyncQueries(s.table, "by_created_at", "arrival", workspace, q)
+	page.Events, page.More, err = dynamorecord.Page(ctx, s.client, "arrival", q.Limit, fromArrival, ins...)
+	return page, err
+}
+
 // Count implements event.Store, as consistently as List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
@@ -120,44 +119,21 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 }
 
 // queries returns the queries for what q selects, none if it selects nothing.
-func (s *Store) queries(workspace string, q event.Query) (ins []*dynamodb.QueryInput) {
+func (s *Store) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
-	// Positions begin with a digit, so they are between these texts.
-	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
-	if low > high {
-		return nil // DynamoDB rejects a range whose ends cross
+	if q.EntityID == "" {
+		return s.shards.Queries(s.table, "by_position", "position", workspace, low, high, q.Ascending)
 	}
-	query := func(index, attribute, value string) *dynamodb.QueryInput {
-		return &dynamodb.QueryInput{
-			TableName:                &s.table,
-			IndexName:                &index,
-			ScanIndexForward:         &q.Ascending,
-			KeyConditionExpression:   aws.String("#key = :key AND #position BETWEEN :low AND :high"),
-			ExpressionAttributeNames: map[string]string{"#key": attribute, "#position": "position"},
-			ExpressionAttributeValues: dynamorecord.Item{
-				":key": dynamorecord.Text(value), ":low": dynamorecord.Text(low), ":high": dynamorecord.Text(high),
-			},
-		}
+	in := dynamorecord.Between(s.table, "by_entity", "entity_key", key(workspace, string(q.EntityID)), "position", low, high, q.Ascending)
+	if in == nil {
+		return nil
 	}
-	if q.EntityID != "" {
-		return append(ins, query("by_entity", "entity_key", key(workspace, string(q.EntityID))))
-	}
-	for n := range s.shards {
-		ins = append(ins, query("by_position", "shard", key(workspace, strconv.Itoa(n))))
-	}
-	return ins
+	return []*dynamodb.QueryInput{in}
 }
 
-// key returns the partition key of a workspace's events with a name: an id, the
-// number of a shard, or the id of an entity.
+// key returns the partition key of a workspace's events with a name: an id, or the id
+// of an entity.
 func key(workspace, name string) string { return workspace + "#" + name }
-
-// shardOf returns the number of the shard of an event. The hash spreads all kinds
-// of ids evenly, also those that count up.
-func (s *Store) shardOf(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:8])%uint64(s.shards), 10)
-}
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 	item := dynamorecord.Item{
@@ -167,8 +143,9 @@ func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 		"occurred_at": dynamorecord.Text(e.OccurredAt.String()),
 		"attributes":  dynamorecord.Text(string(e.Attributes)),
 		"created_at":  dynamorecord.Text(e.CreatedAt.String()),
-		"shard":       dynamorecord.Text(key(workspace, s.shardOf(e.ID))),
+		"shard":       dynamorecord.Text(s.shards.Key(workspace, e.ID)),
 		"position":    dynamorecord.Text(e.Position().String()),
+		"arrival":     dynamorecord.Text(e.SyncPosition().String()),
 	}
 	if e.EntityID != "" {
 		item["entity_id"] = dynamorecord.Text(string(e.EntityID))
@@ -191,4 +168,23 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 		return event.Event{}, fmt.Errorf("read event: %w", err)
 	}
 	return e, nil
+}
+
+// fromArrival is fromItem for an item of by_created_at.
+func fromArrival(item dynamorecord.Item) (event.Event, error) {
+	dynamorecord.RestorePosition(item, "arrival", "created_at")
+	return fromItem(item)
+}
+
+// Backfill returns what adds the key of by_created_at to events that an earlier build
+// wrote. Run it after the deployment of this build is complete.
+func Backfill(client dynamorecord.BackfillClient, table string) dynamorecord.Backfill {
+	return dynamorecord.Backfill{
+		Client: client, Table: table, Key: []string{"pk"}, SortKey: "arrival", Time: "created_at", Read: []string{"id"},
+		Keys: func(item dynamorecord.Item) (dynamorecord.Item, error) {
+			r := dynamorecord.Read(item)
+			arrival := record.SyncPosition{At: r.Time("created_at"), ID: r.Text("id")}
+			return dynamorecord.Item{"arrival": dynamorecord.Text(arrival.String())}, r.Err()
+		},
+	}
 }

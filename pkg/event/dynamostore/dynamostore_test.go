@@ -68,6 +68,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 			"created_at":  dynamorecord.Text("1970-01-01T00:00:00.000Z"),
 			"shard":       dynamorecord.Text("default#0"),
 			"position":    dynamorecord.Text("2026-01-02T15:04:05.678Z#" + id),
+			"arrival":     dynamorecord.Text("1970-01-01T00:00:00.000Z#" + id),
 		}
 		if entityID != "" {
 			want["entity_id"] = dynamorecord.Text("u-1")

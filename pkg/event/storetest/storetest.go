@@ -57,8 +57,9 @@ var kind = storetest.Kind[event.Event, event.Store]{
 		}
 	},
 	Others: func(ctx context.Context, s event.Store) map[string]error {
-		_, err := s.Count(ctx, workspace, event.Query{}, noon)
-		return map[string]error{"count": err}
+		_, countErr := s.Count(ctx, workspace, event.Query{}, noon)
+		_, arrivalsErr := s.Arrivals(ctx, workspace, record.SyncQuery{Limit: 1})
+		return map[string]error{"count": countErr, "arrivals": arrivalsErr}
 	},
 }
 
@@ -74,6 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "a list holds to an entity and to a range of times", Run: testFilters},
 		{Name: "pages of one entity are in order and hold every event once", Run: testEntityPages},
 		{Name: "a count has the events of a filter that are old enough", Run: testCount},
+		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
 	})
 }
 

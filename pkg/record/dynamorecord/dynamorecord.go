@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -113,6 +115,23 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
+	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // of this request or of another
 	status := response.HTTPStatusCode()
-	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
+}
+
+// Contended reports whether err says that a conditional write, or a transaction of
+// such, did not take place because an item is not as its condition says, or because
+// another request is changing it.
+func Contended(err error) bool {
+	var failed *types.ConditionalCheckFailedException
+	var conflict *types.TransactionConflictException
+	var cancelled *types.TransactionCanceledException
+	if errors.As(err, &failed) || errors.As(err, &conflict) {
+		return true
+	}
+	return errors.As(err, &cancelled) && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
+		code := aws.ToString(r.Code)
+		return code == "ConditionalCheckFailed" || code == "TransactionConflict"
+	})
 }

@@ -1,0 +1,113 @@
+package boltstore
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+	"sluice/pkg/record/boltrecord"
+)
+
+// The buckets of changes. Each has a bucket for each workspace, whose keys are
+// texts of record.SyncPosition.
+const (
+	byUpdatedAt = "entities_by_updated_at"
+	tombstones  = "entity_tombstones"
+)
+
+// sweepLimit is how many expired tombstones a deletion removes, at most: more than
+// one, so that they do not accumulate.
+const sweepLimit = 10
+
+// Changes implements entity.Store.
+func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []entity.Change, more bool, err error) {
+	err = s.workspaces.View(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
+		low, high := q.Bounds()
+		ids := boltrecord.Scan(boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace), low, high, !q.Descending)
+		changes, more, err = boltrecord.Page[entity.Change](lookup(entities, workspace, ids), q.Limit)
+		return err
+	})
+	return changes, more, err
+}
+
+// lookup ranges over positions with the tombstones or the entities that are there.
+func lookup(entities *bbolt.Bucket, workspace string, ids iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
+	deleted := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
+	return func(yield func(position, value []byte) bool) {
+		for position, id := range ids {
+			var value []byte
+			if deleted != nil {
+				value = deleted.Get(position)
+			}
+			if value == nil {
+				value = entities.Get(id)
+			}
+			if !yield(position, value) {
+				return
+			}
+		}
+	}
+}
+
+// indexChange puts the latest change of an entity into the index.
+func indexChange(entities *bbolt.Bucket, workspace string, c entity.Change) error {
+	return boltrecord.Index(entities.Tx(), c.SyncPosition().String(), c.ID, byUpdatedAt, workspace)
+}
+
+// unindexChange removes it.
+func unindexChange(entities *bbolt.Bucket, workspace string, c entity.Change) error {
+	return boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace).Delete([]byte(c.SyncPosition().String()))
+}
+
+// afterDeletion returns e, or e.After the latest deletion of an entity with its id if
+// that is not before e.
+func afterDeletion(entities *bbolt.Bucket, workspace string, e entity.Entity) (entity.Entity, error) {
+	since := e.UpdatedAt.String()
+	for position, value := range boltrecord.Scan(boltrecord.Bucket(entities.Tx(), tombstones, workspace), since, "", true) {
+		if !strings.HasSuffix(string(position), "#"+e.ID) {
+			continue
+		}
+		deleted, err := boltrecord.Decode[entity.Change](value)
+		if err != nil {
+			return entity.Entity{}, err
+		}
+		e = e.After(deleted.DeletedAt)
+	}
+	return e, nil
+}
+
+// bury puts a tombstone where Changes finds it, and removes some that expired before
+// its deletion.
+func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
+	if err := indexChange(entities, workspace, c); err != nil {
+		return err
+	}
+	b, err := boltrecord.CreateBucket(entities.Tx(), tombstones, workspace)
+	if err != nil {
+		return err
+	}
+	if err := boltrecord.Put(b, c.SyncPosition().String(), c); err != nil {
+		return err
+	}
+	var expired [][]byte
+	end := record.TimeOf(c.DeletedAt.Time().Add(-entity.TombstoneAge)).String()
+	for position := range boltrecord.Scan(b, "", end, true) {
+		if expired = append(expired, position); len(expired) == sweepLimit {
+			break
+		}
+	}
+	index := boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace)
+	for _, position := range expired {
+		if err := b.Delete(position); err != nil {
+			return err
+		}
+		if err := index.Delete(position); err != nil {
+			return err
+		}
+	}
+	return nil
+}

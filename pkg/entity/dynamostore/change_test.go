@@ -1,0 +1,286 @@
+package dynamostore_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/entity"
+	"sluice/pkg/entity/dynamostore"
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func create(t *testing.T, s *dynamostore.Store, id string) entity.Entity {
+	t.Helper()
+	e, created, err := entity.Create(t.Context(), s, "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}, noon)
+	if !created || err != nil {
+		t.Fatalf("create %s: %v, error %v", id, created, err)
+	}
+	return e
+}
+
+// A tombstone is an item of its own, which expires and which no other list reads.
+func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	l := &log{Client: client}
+	s := open(t, l, table)
+	create(t, s, "ada")
+	item := func(workspace string) dynamorecord.Item {
+		t.Helper()
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text("ada")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Item
+	}
+	want := dynamorecord.Item{
+		"workspace": dynamorecord.Text("default"), "id": dynamorecord.Text("ada"), "type": dynamorecord.Text("account"),
+		"type_key": dynamorecord.Text("default#account"), "attributes": dynamorecord.Text(`{"a":1.0}`),
+		"created_at": dynamorecord.Text("2026-01-02T12:00:00.000Z"), "updated_at": dynamorecord.Text("2026-01-02T12:00:00.000Z"),
+		"shard": dynamorecord.Text("default#0"), "change": dynamorecord.Text("2026-01-02T12:00:00.000Z#ada"),
+	}
+	if got := item("default"); !reflect.DeepEqual(got, want) {
+		t.Errorf("the entity is %v, want %v", got, want)
+	}
+	if err := entity.Delete(t.Context(), s, "default", "ada", noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want = dynamorecord.Item{
+		"workspace": dynamorecord.Text("default#deleted"), "id": dynamorecord.Text("ada"), "type": dynamorecord.Text("account"),
+		"created_at": dynamorecord.Text("2026-01-02T12:00:00.000Z"),
+		"expires_at": &types.AttributeValueMemberN{Value: strconv.FormatInt(noon.Add(time.Hour+30*24*time.Hour).Unix(), 10)},
+		"shard":      dynamorecord.Text("default#0"), "change": dynamorecord.Text("2026-01-02T13:00:00.000Z#ada"),
+	}
+	if got := item("default#deleted"); !reflect.DeepEqual(got, want) || item("default") != nil {
+		t.Errorf("the tombstone is %v, want %v, and no entity", got, want)
+	}
+	l.calls = nil
+	for _, q := range []entity.Query{{Limit: 10}, {Limit: 10, Type: "account"}} {
+		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Entities) != 0 {
+			t.Errorf("%+v, error %v", page, err)
+		}
+	}
+	for _, call := range l.calls {
+		if call != "query, consistent false, read 0" {
+			t.Error(call)
+		}
+	}
+}
+
+// The items of an earlier build lack the keys of by_updated_at. An interrupted
+// backfill is run again, while the table is in use.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	const count = 60
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	s := open(t, client, table)
+	for i := range count {
+		id := fmt.Sprintf("%02d", i)
+		create(t, s, id)
+		_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: &table, Key: dynamorecord.Item{"workspace": dynamorecord.Text("default"), "id": dynamorecord.Text(id)},
+			UpdateExpression: aws.String("REMOVE #shard, #change"), ExpressionAttributeNames: map[string]string{"#shard": "shard", "#change": "change"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Updates and deletions reach entities without keys.
+	if _, err := entity.Update(t.Context(), s, "default", "00", record.Attributes(`{"b":1}`), noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := entity.Delete(t.Context(), s, "default", "01", noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	changes := func() int {
+		t.Helper()
+		all, _, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	if n := changes(); n != 2 {
+		t.Errorf("%d changes before the backfill, want 2", n)
+	}
+	shards, err := dynamorecord.NewShards(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopping := &stopsAfter{Client: client, left: 20}
+	first, err := dynamostore.Backfill(stopping, table, shards).Run(t.Context(), nil)
+	if err == nil || first == 0 {
+		t.Errorf("the interrupted backfill updated %d, error %v", first, err)
+	}
+	// Updates whose responses the interruption lost are not counted twice.
+	for _, most := range []int64{count - 2 - first, 0} {
+		if n, err := dynamostore.Backfill(client, table, shards).Run(t.Context(), nil); n > most || err != nil {
+			t.Errorf("%d were updated, error %v; want at most %d", n, err, most)
+		}
+	}
+	if n := changes(); n != count {
+		t.Errorf("%d changes after the backfill, want %d", n, count)
+	}
+	if page, err := s.List(t.Context(), "default", entity.Query{Limit: 200}); err != nil || len(page.Entities) != count-1 {
+		t.Errorf("%d entities, error %v", len(page.Entities), err)
+	}
+}
+
+// stopsAfter fails all but the first calls of UpdateItem.
+type stopsAfter struct {
+	*dynamodb.Client
+	mu   sync.Mutex
+	left int
+}
+
+func (c *stopsAfter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.mu.Lock()
+	c.left--
+	stop := c.left < 0
+	c.mu.Unlock()
+	if stop {
+		return nil, context.Canceled
+	}
+	return c.Client.UpdateItem(ctx, in, opts...)
+}
+
+// meter sums what queries consume, and the bytes of the items that they return.
+type meter struct {
+	*dynamodb.Client
+	mu    sync.Mutex
+	units float64
+	bytes map[string]int // by id
+}
+
+func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	for _, item := range out.Items {
+		n := 0
+		for name, value := range item {
+			n += len(name) + len(value.(*types.AttributeValueMemberS).Value)
+		}
+		m.bytes[item["id"].(*types.AttributeValueMemberS).Value] = n
+	}
+	return out, nil
+}
+
+// TestReadUnitsOfChanges reads the changes among many entities by pages of 200. The
+// environment variable SYNC_ENTITIES changes how many there are, SYNC_CHANGES how many
+// of them change.
+func TestReadUnitsOfChanges(t *testing.T) {
+	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
+	for _, shards := range []int{1, 16} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			table := dynamolocal.Table(t, "EntitiesTable")
+			m := &meter{Client: dynamolocal.Client(t), bytes: make(map[string]int)}
+			s, err := dynamostore.New(m, table, dynamostore.Config{Shards: shards})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, m.Client, table, s, dynamorecord.Shards(shards), total, changed)
+			began, pages, read := time.Now(), 0, 0
+			for q := (record.SyncQuery{Since: record.TimeOf(noon.Add(time.Hour)), Limit: 200}); ; pages++ {
+				changes, more, err := s.Changes(t.Context(), "default", q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				read += len(changes)
+				if !more {
+					pages++
+					break
+				}
+				last := changes[len(changes)-1].SyncPosition()
+				q.After = &last
+			}
+			took, bytes := time.Since(began), 0
+			for _, n := range m.bytes {
+				bytes += n
+			}
+			// 5 pages of 200 are 5 queries, each rounded up.
+			own := math.Ceil(float64(bytes)/4096) / 2
+			most := 1.25 * own
+			if shards > 1 {
+				most = 2 * max(own, float64(shards*pages)/2)
+			}
+			t.Logf("%d changes of %d entities, %d shards: %d pages in %s, %.1f read units; own units %.1f, at most %.1f", changed, total, shards, pages, took, m.units, own, most)
+			if read != changed || m.units > most {
+				t.Errorf("%d changes by %.1f read units, want %d by at most %.1f", read, m.units, changed, most)
+			}
+		})
+	}
+}
+
+func count(t *testing.T, variable string, n int) int {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// fill puts entities that were created at noon into a table and updates the first of
+// them an hour later.
+func fill(t *testing.T, client *dynamodb.Client, table string, s *dynamostore.Store, shards dynamorecord.Shards, total, changed int) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(8)
+	at := record.TimeOf(noon).String()
+	for first := 0; first < total; first += 25 {
+		group.Go(func() error {
+			var puts []types.WriteRequest
+			for i := first; i < min(first+25, total); i++ {
+				id := spread(i)
+				puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: dynamorecord.Item{
+					"workspace": dynamorecord.Text("default"), "id": dynamorecord.Text(id), "type": dynamorecord.Text("person"),
+					"type_key": dynamorecord.Text("default#person"), "created_at": dynamorecord.Text(at), "updated_at": dynamorecord.Text(at),
+					"attributes": dynamorecord.Text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
+					"shard":      dynamorecord.Text(shards.Key("default", id)), "change": dynamorecord.Text(at + "#" + id),
+				}}})
+			}
+			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: puts}})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range changed {
+		group.Go(func() error {
+			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`), noon.Add(time.Hour+time.Duration(i)*time.Millisecond))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spread returns the i-th of ids that are in no order.
+func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+	"sluice/pkg/record/storetest"
+)
+
+// changesOf returns the list of the changes that q asks for.
+func changesOf(ctx context.Context, s entity.Store, workspace string, q record.SyncQuery) storetest.List[entity.Change] {
+	return storetest.List[entity.Change]{
+		Compare: func(a, b entity.Change) int {
+			if q.Descending {
+				a, b = b, a
+			}
+			return a.SyncPosition().Compare(b.SyncPosition())
+		},
+		Page: func(after *entity.Change, limit int) ([]entity.Change, bool, error) {
+			q.Limit = limit
+			if q.After = nil; after != nil {
+				position := after.SyncPosition()
+				q.After = &position
+			}
+			return s.Changes(ctx, workspace, q)
+		},
+	}
+}
+
+// at returns the instant n milliseconds after updated.
+func at(n int) record.Time {
+	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
+}
+
+// remove deletes e at the time updated.
+func remove(t *testing.T, s entity.Store, e entity.Entity) {
+	t.Helper()
+	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {
+		t.Fatalf("delete %s: %v, error %v", e.ID, deleted, err)
+	}
+}
+
+// testCreateAgain deletes an entity at the time updated and creates one with its id
+// by clocks before, at and after that.
+func testCreateAgain(t *testing.T, s entity.Store) {
+	for i, tt := range []struct{ stamp, want record.Time }{
+		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
+	} {
+		id := fmt.Sprintf("%d", i)
+		kind.FillPlain(t, s, workspace, id)
+		remove(t, s, plain(id))
+		again := plain(id)
+		again.CreatedAt, again.UpdatedAt = tt.stamp, tt.stamp
+		want := plain(id)
+		want.CreatedAt, want.UpdatedAt = tt.want, tt.want
+		for _, first := range []bool{true, false} {
+			stored, created, err := s.Create(t.Context(), workspace, again)
+			if created != first || err != nil || !reflect.DeepEqual(stored, want) {
+				t.Errorf("create %s at %s: created %v, error %v\n got %+v\nwant %+v", id, tt.stamp, created, err, stored, want)
+			}
+		}
+		if got, err := s.Get(t.Context(), workspace, id); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("get %s: error %v\n got %+v\nwant %+v", id, err, got, want)
+		}
+		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: at(1)})
+		if page, _ := l.Read(t, nil, 200); !slices.ContainsFunc(page, func(c entity.Change) bool { return reflect.DeepEqual(c.Entity, want) }) {
+			t.Errorf("the changes after the deletion are %+v, without %+v", page, want)
+		}
+	}
+}
+
+// testChanges has entities that were created, updated and deleted, some at the same
+// time.
+func testChanges(t *testing.T, s entity.Store) {
+	var want []entity.Change
+	for i := range 40 {
+		e := plain(fmt.Sprintf("%02d", 39-i))
+		e.CreatedAt, e.UpdatedAt = at(i/3), at(i/3)
+		kind.Fill(t, s, workspace, e)
+		switch i % 4 {
+		case 0:
+			was := e
+			e.Attributes, e.UpdatedAt = record.Attributes(`{"n":1}`), at(5+i/5)
+			if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
+				t.Fatalf("replace: %v, error %v", replaced, err)
+			}
+			want = append(want, entity.Change{Entity: e})
+		case 1:
+			if deleted, err := s.Delete(t.Context(), workspace, e, at(7+i/4)); !deleted || err != nil {
+				t.Fatalf("delete: %v, error %v", deleted, err)
+			}
+			want = append(want, entity.TombstoneOf(e, at(7+i/4)))
+		default:
+			want = append(want, entity.Change{Entity: e})
+		}
+	}
+	kind.FillPlain(t, s, "other", "00")
+	for _, descending := range []bool{false, true} {
+		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: created, Descending: descending})
+		l.Check(t, want, 1, 3, 7, 39, 40, 41, 200)
+	}
+	changesOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+}
+
+func testChangesBetween(t *testing.T, s entity.Store) {
+	var all []entity.Change
+	for i := range 6 {
+		for _, id := range []string{"-", "z"} { // the ends of ids
+			e := plain(fmt.Sprintf("%s%d", id, i))
+			e.UpdatedAt = at(i)
+			kind.Fill(t, s, workspace, e)
+			all = append(all, entity.Change{Entity: e})
+		}
+	}
+	for since := -1; since <= 6; since++ {
+		for until := since; until <= 7; until++ {
+			end := at(until)
+			q := record.SyncQuery{Since: at(since), Until: &end}
+			want := all
+			if until == 7 {
+				q.Until = nil
+			}
+			want = slices.DeleteFunc(slices.Clone(want), func(c entity.Change) bool {
+				return c.UpdatedAt.Compare(q.Since) < 0 || c.UpdatedAt.Compare(end) >= 0
+			})
+			for _, q.Descending = range []bool{false, true} {
+				changesOf(t.Context(), s, workspace, q).Check(t, want, 1, 5, 200)
+			}
+		}
+	}
+}
+
+func testChangesBytes(t *testing.T, s entity.Store) {
+	var all []entity.Entity
+	for i := range 15 {
+		e := plain(fmt.Sprintf("%02d", i))
+		e.Attributes = record.Attributes(`{"a":"` + strings.Repeat("<", 250_000) + `"}`)
+		all = append(all, e)
+	}
+	kind.Fill(t, s, workspace, all...)
+	pages := changesOf(t.Context(), s, workspace, record.SyncQuery{}).Walk(t, nil, 200)
+	got := slices.Concat(pages...)
+	if !slices.EqualFunc(got, all, func(c entity.Change, e entity.Entity) bool { return c.ID == e.ID }) || len(pages) != 2 {
+		t.Errorf("%d changes on %d pages, want %d on 2", len(got), len(pages), len(all))
+	}
+}

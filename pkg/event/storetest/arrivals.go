@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/record/storetest"
+)
+
+// arrivalsOf returns the list of events that q asks for, in order of creation.
+func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.SyncQuery) storetest.List[event.Event] {
+	return storetest.List[event.Event]{
+		Compare: func(a, b event.Event) int {
+			if q.Descending {
+				a, b = b, a
+			}
+			return a.SyncPosition().Compare(b.SyncPosition())
+		},
+		Page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
+			q.Limit = limit
+			if q.After = nil; after != nil {
+				position := after.SyncPosition()
+				q.After = &position
+			}
+			page, err := s.Arrivals(ctx, workspace, q)
+			return page.Events, page.More, err
+		},
+	}
+}
+
+// testArrivals has events that occurred in another order than they arrived.
+func testArrivals(t *testing.T, s event.Store) {
+	var all []event.Event
+	for i := range 30 {
+		e := plain(fmt.Sprintf("%02d", 29-i), later(-time.Duration(i)*time.Hour))
+		e.CreatedAt = later(time.Duration(i/4) * time.Millisecond)
+		all = append(all, e)
+	}
+	kind.Fill(t, s, workspace, all...)
+	kind.FillPlain(t, s, "other", "00")
+	for since := -1; since <= 9; since += 2 {
+		for until := since; until <= 9; until++ {
+			from, end := later(time.Duration(since)*time.Millisecond), later(time.Duration(until)*time.Millisecond)
+			want := slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool {
+				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
+			})
+			for _, descending := range []bool{false, true} {
+				arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 1, 7, 200)
+			}
+		}
+	}
+	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, all, 200)
+	arrivalsOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+}

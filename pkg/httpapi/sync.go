@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// listChange is listEntity with updated_since: entities in order of their latest
+// change.
+func listChange(s *service, r *request) (response, error) {
+	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
+	q := entity.ChangeQuery{
+		Type:           p.filter("type", record.CheckName),
+		IncludeDeleted: p.choice("include_deleted", "false", "true"),
+	}
+	next := p.sync(s, r, "updated_since", &q.SyncQuery)
+	if err := p.err(); err != nil {
+		return response{}, err
+	}
+	page, err := entity.ListChanges(r.Context(), s.stores.Entities, r.workspace, q, s.Now())
+	return syncResponse(r, page, next, err)
+}
+
+// listArrival is listEvent with created_since: events in order of their creation.
+func listArrival(s *service, r *request) (response, error) {
+	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "order", "from", "to")
+	for _, name := range []string{"from", "to"} {
+		if p.values.Has(name) {
+			p.unfit.Add(name, "cannot be combined with created_since")
+		}
+	}
+	q := event.ArrivalQuery{EntityID: event.OptionalID(p.filter("entity_id", record.CheckID))}
+	next := p.sync(s, r, "created_since", &q.SyncQuery)
+	if err := p.err(); err != nil {
+		return response{}, err
+	}
+	page, err := event.ListArrivals(r.Context(), s.stores.Events, r.workspace, q)
+	return syncResponse(r, page, next, err)
+}
+
+// sync reads the parameters that all lists in order of record.SyncPosition have, after
+// the filters. It returns the cursor of the next page without the place where that
+// begins.
+func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
+	q.Limit = p.limit(s.maxPage(r.log.counted))
+	q.Descending = p.choice("order", "asc", "desc")
+	from := p.instant(since)
+	if from == nil {
+		return cursor{}
+	}
+	q.Since = *from
+	c := p.cursor(r, true, !q.Descending)
+	if c.At != nil {
+		q.After = &record.SyncPosition{At: *c.At, ID: c.ID}
+	}
+	if q.Until = c.SyncedUntil; q.Until == nil && !q.Descending {
+		until := record.SyncedUntil(q.Since, s.Now())
+		q.Until = &until
+	}
+	return cursor{Filters: p.filters.Encode(), SyncedUntil: q.Until}
+}
+
+// syncResponse returns the response that holds a page, unless err is not nil.
+func syncResponse[R interface{ SyncPosition() record.SyncPosition }](r *request, page record.SyncPage[R], next cursor, err error) (response, error) {
+	if err != nil {
+		return response{}, err
+	}
+	next.ID, next.At = page.Last.ID, &page.Last.At
+	return listResponse(r, page.Records, page.More, next)
+}
+
+func unfitParameters(fields record.Fields) error {
+	return &apiError{status: http.StatusUnprocessableEntity, code: "invalid_combination", detail: "the query parameters do not go together: " + sentence(fields), fields: fields}
+}

@@ -1,0 +1,155 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// syncPage is a page of changes or of arrivals.
+type syncPage struct {
+	Data []struct {
+		ID        string
+		UpdatedAt string `json:"updated_at"`
+		DeletedAt string `json:"deleted_at"`
+		Deleted   bool
+	}
+	NextCursor  *string `json:"next_cursor"`
+	SyncedUntil *string `json:"synced_until"`
+}
+
+func (p syncPage) ids() string {
+	var ids []string
+	for _, d := range p.Data {
+		id := d.ID
+		if d.Deleted {
+			id = "-" + id
+		}
+		ids = append(ids, id)
+	}
+	return strings.Join(ids, " ")
+}
+
+// clock is the clock of an API that a test sets.
+type clock struct{ now time.Time }
+
+func (c *clock) invoke(t *testing.T, a api, route, method, target, body string) events.APIGatewayV2HTTPResponse {
+	t.Helper()
+	opts := options
+	opts.Now = func() time.Time { return c.now }
+	ev := lambdatest.Event(method, target, "192.0.2.1", body)
+	ev.Headers["content-type"] = "application/json"
+	resp := serve(t, newFunction(t, route, a, opts), ev)
+	checkDescribed(t, ev, resp)
+	return resp
+}
+
+func (c *clock) get(t *testing.T, a api, target string) (p syncPage) {
+	t.Helper()
+	resp := c.invoke(t, a, routeOf(target), "GET", target, "")
+	if resp.StatusCode != 200 {
+		t.Fatalf("%s: %d %s", target, resp.StatusCode, resp.Body)
+	}
+	if err := json.Unmarshal([]byte(resp.Body), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAWalkEndsWhereItsFirstPageSays(t *testing.T) {
+	a := newRoomyAPI(t)
+	c := &clock{now: now()}
+	began := record.TimeOf(c.now).String()
+	for i := range 5 {
+		c.invoke(t, a, "create-entity", "POST", "/create_entity", fmt.Sprintf(`{"id":"%d"}`, i))
+		c.invoke(t, a, "create-event", "POST", "/create_event", fmt.Sprintf(`{"id":"%d","name":"n"}`, i))
+		c.now = c.now.Add(time.Second)
+	}
+	for _, list := range []string{"/entity?updated_since=", "/event?created_since="} {
+		target := list + began + "&limit=1"
+		c.now = now().Add(record.SyncLag + 3*time.Second)
+		page := c.get(t, a, target)
+		until := record.TimeOf(now().Add(3 * time.Second)).String()
+		got := page.ids()
+		for page.NextCursor != nil {
+			c.now = c.now.Add(time.Hour)
+			page = c.get(t, a, target+"&cursor="+*page.NextCursor)
+			if got += " " + page.ids(); page.SyncedUntil == nil || *page.SyncedUntil != until {
+				t.Errorf("%s: a page is synced until %v, want %s", target, page.SyncedUntil, until)
+			}
+		}
+		if got != "0 1 2" {
+			t.Errorf("%s: %s, want the records before %s", target, got, until)
+		}
+		if page := c.get(t, a, list+until); page.ids() != "3 4" {
+			t.Errorf("the next walk has %s", page.ids())
+		}
+		// A clock that lags does not lead back.
+		c.now = now()
+		if page := c.get(t, a, list+until); page.ids() != "" || *page.SyncedUntil != until {
+			t.Errorf("a walk that begins after its end has %q, synced until %s", page.ids(), *page.SyncedUntil)
+		}
+		if page := c.get(t, a, list+until+"&order=desc"); page.ids() != "4 3" || page.SyncedUntil != nil {
+			t.Errorf("newest first: %s, synced until %v", page.ids(), page.SyncedUntil)
+		}
+	}
+}
+
+func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
+	a := newRoomyAPI(t)
+	c := &clock{now: now()}
+	for _, id := range []string{"a", "b", "c"} {
+		c.invoke(t, a, "create-entity", "POST", "/create_entity", `{"id":"`+id+`","type":"`+id+`"}`)
+	}
+	c.now = c.now.Add(time.Second)
+	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"a"}`)
+	c.now = c.now.Add(-2 * time.Second) // the clock of another instance
+	c.invoke(t, a, "create-entity", "POST", "/create_entity", `{"id":"a","type":"new"}`)
+	c.now = c.now.Add(3 * time.Second)
+	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"b"}`)
+
+	const list = "/entity?updated_since=2026-01-01T00:00:00Z"
+	c.now = now().Add(time.Minute)
+	page := c.get(t, a, list+"&include_deleted=true")
+	if want := "c -a a -b"; page.ids() != want {
+		t.Errorf("the changes are %s, want %s", page.ids(), want)
+	}
+	if deleted, again := page.Data[1].DeletedAt, page.Data[2].UpdatedAt; again <= deleted {
+		t.Errorf("created again at %s, deleted at %s", again, deleted)
+	}
+	for query, want := range map[string]string{
+		"": "c a", "&include_deleted=false": "c a", "&include_deleted=true&type=b": "-b", "&type=c": "c", "&type=b": "", "&type=new&include_deleted=true": "a",
+	} {
+		if page := c.get(t, a, list+query); page.ids() != want {
+			t.Errorf("%s: %s, want %s", query, page.ids(), want)
+		}
+		// Pages that have nothing to show lead on.
+		got := ""
+		page := c.get(t, a, list+query+"&limit=1")
+		for {
+			got = strings.TrimSpace(got + " " + page.ids())
+			if page.NextCursor == nil {
+				break
+			}
+			page = c.get(t, a, list+query+"&limit=1&cursor="+*page.NextCursor)
+		}
+		if got != want {
+			t.Errorf("%s by one: %s, want %s", query, got, want)
+		}
+	}
+	c.now = now().Add(entity.TombstoneAge + time.Second)
+	if page := c.get(t, a, list+"&include_deleted=true"); page.ids() != "c a -b" {
+		t.Errorf("when one tombstone has expired: %s", page.ids())
+	}
+	if page := c.get(t, a, "/entity?"); page.ids() != "a c" {
+		t.Errorf("the list by id is %s", page.ids())
+	}
+}

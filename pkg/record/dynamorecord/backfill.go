@@ -1,0 +1,120 @@
+package dynamorecord
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+)
+
+// backfillWriters is how many items Backfill.Run updates at the same time.
+const backfillWriters = 16
+
+// BackfillClient is the part of *dynamodb.Client that a Backfill uses.
+type BackfillClient interface {
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// Backfill adds the keys of an index to the items of a table that lack them, because
+// an earlier build wrote them.
+type Backfill struct {
+	Client  BackfillClient
+	Table   string
+	Key     []string // attributes of the table's key
+	SortKey string   // of the index; items that have it are left as they are
+	Time    string   // attribute by whose value an item is known to be unchanged
+	Read    []string // further attributes that Keys needs
+
+	// Keys returns the keys of the index for an item with the attributes Key, Time and
+	// Read.
+	Keys func(Item) (Item, error)
+}
+
+// Run scans the table once and returns how many items it has updated. It may run
+// while the table is in use. If it was interrupted, or an older build may have
+// written meanwhile, run it again: it leaves finished items as they are. progress,
+// which may be nil, is called after each page of the scan.
+func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
+	in := &dynamodb.ScanInput{
+		TableName:                &b.Table,
+		FilterExpression:         aws.String("attribute_not_exists(#sort)"),
+		ExpressionAttributeNames: map[string]string{"#sort": b.SortKey},
+	}
+	var projected []string
+	for _, name := range slices.Concat(b.Key, []string{b.Time}, b.Read) {
+		in.ExpressionAttributeNames["#"+name] = name
+		projected = append(projected, "#"+name)
+	}
+	in.ProjectionExpression = aws.String(strings.Join(projected, ", "))
+	for {
+		out, err := b.Client.Scan(ctx, in)
+		if err != nil {
+			return updated, err
+		}
+		n, err := b.update(ctx, out.Items)
+		updated += n
+		if err != nil {
+			return updated, err
+		}
+		if progress != nil {
+			progress(updated)
+		}
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 {
+			return updated, nil
+		}
+	}
+}
+
+// update adds the keys to items and returns to how many.
+func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
+	var updated atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(backfillWriters)
+	for _, item := range items {
+		group.Go(func() error {
+			keys, err := b.Keys(item)
+			if err != nil {
+				return err
+			}
+			_, err = b.Client.UpdateItem(ctx, b.updateInput(item, keys))
+			var changed *types.ConditionalCheckFailedException
+			if errors.As(err, &changed) {
+				return nil // a request has changed or deleted it, and a change has the keys
+			}
+			if err == nil {
+				updated.Add(1)
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	return updated.Load(), err
+}
+
+func (b Backfill) updateInput(item, keys Item) *dynamodb.UpdateItemInput {
+	in := &dynamodb.UpdateItemInput{
+		TableName:                 &b.Table,
+		Key:                       make(Item),
+		ConditionExpression:       aws.String("#time = :time AND attribute_not_exists(#sort)"),
+		ExpressionAttributeNames:  map[string]string{"#time": b.Time, "#sort": b.SortKey},
+		ExpressionAttributeValues: Item{":time": item[b.Time]},
+	}
+	for _, name := range b.Key {
+		in.Key[name] = item[name]
+	}
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		set = append(set, "#key_"+name+" = :key_"+name)
+		in.ExpressionAttributeNames["#key_"+name], in.ExpressionAttributeValues[":key_"+name] = name, keys[name]
+	}
+	in.UpdateExpression = aws.String("SET " + strings.Join(set, ", "))
+	return in
+}
