@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/spf13/cobra"
+
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/record/dynamorecord"
+)
+
+func backfillCommand(getenv func(string) string) *cobra.Command {
+	var entities, events, endpoint string
+	var shards int
+	cmd := &cobra.Command{
+		Use:   "backfill --entities TABLE --events TABLE --shards N",
+		Short: "Index records of earlier versions by their latest change",
+		Long: `Add the keys of the indexes by_updated_at and by_created_at to the records in a
+deployment's DynamoDB tables that an earlier version wrote, so that lists with
+updated_since and created_since have them.
+
+Run it after the deployment of this version is complete. It reads the tables once
+and writes only records without the keys, while the service is in use. If it was
+interrupted, run it again. It is finished when it reports 0 records. The data
+directory of "sluice serve" does not need it.
+
+The tables are found by the AWS configuration of this machine; the stack's outputs
+EntitiesTableName and EventsTableName name them.`,
+		Example: `  sluice backfill --entities sluice-EntitiesTable-1ABC --events sluice-EventsTable-1ABC --shards 1`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if entities == "" && events == "" {
+				return usageError("name a table by --entities or --events")
+			}
+			n, err := dynamorecord.NewShards(shards)
+			if err != nil {
+				return usageError("--shards: %w", err)
+			}
+			client, err := dynamoClient(cmd, endpoint)
+			if err != nil {
+				return err
+			}
+			return errors.Join(
+				backfill(cmd, "entities", entitydynamo.Backfill(client, entities, n)),
+				backfill(cmd, "events", eventdynamo.Backfill(client, events)),
+			)
+		},
+	}
+	cmd.Flags().StringVar(&entities, "entities", getenv("ENTITIES_TABLE"), "DynamoDB table of the entities (env ENTITIES_TABLE)")
+	cmd.Flags().StringVar(&events, "events", getenv("EVENTS_TABLE"), "DynamoDB table of the events (env EVENTS_TABLE)")
+	cmd.Flags().StringVar(&endpoint, "dynamodb", "", "URL of a DynamoDB endpoint, such as DynamoDB Local")
+	cmd.Flags().IntVar(&shards, "shards", 1, "the stack's parameter EventShards")
+	return cmd
+}
+
+// backfill runs b, if it has a table, and reports how many records it updated.
+func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
+	if b.Table == "" {
+		return nil
+	}
+	updated, err := b.Run(cmd.Context(), func(updated int64) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d %s so far\n", updated, noun)
+	})
+	if err != nil {
+		return fmt.Errorf("%d %s of the table %s were updated; run it again: %w", updated, noun, b.Table, err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d %s of the table %s were updated.\n", updated, noun, b.Table)
+	return nil
+}
+
+// dynamoClient returns a client by the AWS configuration of this machine, of another
+// endpoint if that is not "".
+func dynamoClient(cmd *cobra.Command, endpoint string) (*dynamodb.Client, error) {
+	sdk, err := config.LoadDefaultConfig(cmd.Context())
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	if sdk.Region == "" {
+		return nil, errors.New("no AWS region is set; set AWS_REGION to that of the tables, or AWS_PROFILE to a profile that has one")
+	}
+	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) {
+		if endpoint != "" {
+			o.BaseEndpoint = aws.String(endpoint)
+		}
+	}), nil
+}
