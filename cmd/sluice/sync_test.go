@@ -1,0 +1,361 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/internal/test/dynamolocal"
+	api "sluice/pkg/client"
+	"sluice/pkg/entity"
+	entitybolt "sluice/pkg/entity/boltstore"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// syncDuration is for how long TestCopiesFollowTheService writes. The environment
+// variable SYNC_DURATION changes it, for example to 5m.
+const syncDuration = 8 * time.Second
+
+// TestCopiesFollowTheService has writers and readers at several processes over one
+// DynamoDB, with responses that are lost. After each completed walk the copy of a
+// reader equals what was stored as of synced_until, and in the end all of it.
+func TestCopiesFollowTheService(t *testing.T) {
+	t.Parallel()
+	const servers, writers, readers = 3, 8, 3
+	duration := syncDuration
+	if text := os.Getenv("SYNC_DURATION"); text != "" {
+		var err error
+		if duration, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"}
+	for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable"} {
+		env = append(env, variable+"="+dynamolocal.Table(t, table))
+	}
+	var lossy, clients []*api.Client
+	for range servers {
+		s := startIn(t, append(env, "DATA_DIR="+t.TempDir()), "--dynamodb", dynamolocal.Endpoint(t))
+		url, _ := loseAThird(t, s.url)
+		lossy, clients = append(lossy, newClient(t, url)), append(clients, newClient(t, s.url))
+	}
+
+	w := &written{states: make(map[string][]syncState), events: make(map[string]record.Time)}
+	end := time.Now().Add(duration)
+	var writing, reading sync.WaitGroup
+	for i := range writers {
+		writing.Go(func() { w.write(t, lossy, i, end) })
+	}
+	stop := make(chan struct{})
+	followers := make([]*follower, readers)
+	for i := range followers {
+		f := &follower{clients: clients, entities: make(map[string]entity.Change), events: make(map[string]record.Time)}
+		followers[i] = f
+		reading.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(rand.N(time.Second)):
+					f.walkEntities(t, true)
+					f.walkEvents(t, true)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	time.Sleep(record.SyncLag + time.Second)
+	close(stop)
+	reading.Wait()
+	for i, f := range followers {
+		f.walkEntities(t, false)
+		f.walkEvents(t, false)
+		f.check(t, w)
+		f.checkAll(t, clients[0], w)
+		t.Logf("reader %d: %d walks, %d entities and tombstones, %d events", i, len(f.walks), len(f.entities), len(f.events))
+	}
+}
+
+func newClient(t *testing.T, url string) *api.Client {
+	t.Helper()
+	c, err := api.New(url, api.Config{MaxTries: 50, MaxBackoff: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// syncState is a state of an entity, stamped between two times.
+type syncState struct {
+	from, to record.Time
+	deleted  bool
+}
+
+// written is what writers have stored.
+type written struct {
+	mu     sync.Mutex
+	states map[string][]syncState // by id of the entity
+	events map[string]record.Time // created_at by id
+}
+
+// write creates, updates, deletes and creates again a few entities that no other
+// writer has, and creates events.
+func (w *written) write(t *testing.T, clients []*api.Client, number int, end time.Time) {
+	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
+		c, id := clients[rand.IntN(len(clients))], fmt.Sprintf("w%d-%d", number, rand.IntN(5))
+		w.mu.Lock()
+		states := w.states[id]
+		w.mu.Unlock()
+		exists := len(states) > 0 && !states[len(states)-1].deleted
+		var err error
+		state := syncState{from: record.TimeOf(time.Now())}
+		switch e := (entity.Entity{}); {
+		case rand.IntN(3) == 0:
+			var stored event.Event
+			stored, _, err = c.CreateEvent(t.Context(), api.NewEvent{Name: "n", OccurredAt: &record.Time{}})
+			w.mu.Lock()
+			w.events[stored.ID] = stored.CreatedAt
+			w.mu.Unlock()
+			id = ""
+		case !exists:
+			e, _, err = c.CreateEntity(t.Context(), api.NewEntity{ID: id})
+			state.from, state.to = e.UpdatedAt, e.UpdatedAt
+		case rand.IntN(3) == 0:
+			err = c.DeleteEntity(t.Context(), id)
+			state.to, state.deleted = record.TimeOf(time.Now()), true
+		default:
+			e, err = c.UpdateEntity(t.Context(), id, record.Attributes(fmt.Sprintf(`{"n":%d}`, n)))
+			state.from, state.to = e.UpdatedAt, e.UpdatedAt
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if id == "" {
+			continue
+		}
+		if len(states) > 0 && !state.deleted && state.from.Compare(states[len(states)-1].from) <= 0 {
+			t.Errorf("entity %s: changed at %s after a change at %s", id, state.from, states[len(states)-1].from)
+		}
+		w.mu.Lock()
+		w.states[id] = append(states, state)
+		w.mu.Unlock()
+		time.Sleep(rand.N(20 * time.Millisecond))
+	}
+}
+
+// follower keeps a copy. Each page comes from any of the servers.
+type follower struct {
+	clients                    []*api.Client
+	entitiesSince, eventsSince record.Time
+	entities                   map[string]entity.Change
+	events                     map[string]record.Time
+	walks                      []completedWalk
+}
+
+// completedWalk is the copy after a walk.
+type completedWalk struct {
+	until    record.Time
+	ended    record.Time
+	entities map[string]syncState // nil for a walk of events
+	events   map[string]record.Time
+}
+
+func (f *follower) client() *api.Client { return f.clients[rand.IntN(len(f.clients))] }
+
+// follow reads pages until the walk is complete. If it may stop, it pauses between
+// pages, or gives up.
+func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Page[R], error), apply func(R)) (until record.Time, complete bool) {
+	for cursor := ""; ; {
+		p, err := page(cursor)
+		if err != nil {
+			t.Error(err)
+			return until, false
+		}
+		until = *p.SyncedUntil
+		for _, r := range p.Data {
+			apply(r)
+		}
+		if p.NextCursor == nil {
+			return until, true
+		}
+		cursor = *p.NextCursor
+		if mayStop {
+			if rand.IntN(20) == 0 {
+				return until, false
+			}
+			time.Sleep(rand.N(200 * time.Millisecond))
+		}
+	}
+}
+
+func (f *follower) walkEntities(t *testing.T, mayStop bool) {
+	q := api.ChangeQuery{UpdatedSince: f.entitiesSince, IncludeDeleted: true, Limit: 1 + rand.IntN(20)}
+	until, complete := follow(t, mayStop, func(cursor string) (api.Page[entity.Change], error) {
+		q.Cursor = cursor
+		return f.client().ListChanges(t.Context(), q)
+	}, func(c entity.Change) { f.entities[c.ID] = c })
+	if !complete {
+		return
+	}
+	walk := completedWalk{until: until, ended: record.TimeOf(time.Now()), entities: make(map[string]syncState)}
+	for id, c := range f.entities {
+		walk.entities[id] = syncState{from: c.SyncPosition().At, deleted: c.Deleted}
+	}
+	f.entitiesSince, f.walks = until, append(f.walks, walk)
+}
+
+func (f *follower) walkEvents(t *testing.T, mayStop bool) {
+	q := api.ArrivalQuery{CreatedSince: f.eventsSince, Limit: 1 + rand.IntN(20)}
+	until, complete := follow(t, mayStop, func(cursor string) (api.Page[event.Event], error) {
+		q.Cursor = cursor
+		return f.client().ListArrivals(t.Context(), q)
+	}, func(e event.Event) { f.events[e.ID] = e.CreatedAt })
+	if !complete {
+		return
+	}
+	walk := completedWalk{until: until, events: make(map[string]record.Time)}
+	for id, at := range f.events {
+		walk.events[id] = at
+	}
+	f.eventsSince, f.walks = until, append(f.walks, walk)
+}
+
+// check compares the copy after each walk with what was stored as of its end. The
+// copy may be ahead after a walk that was given up.
+func (f *follower) check(t *testing.T, w *written) {
+	for _, walk := range f.walks {
+		if walk.events != nil {
+			for id, at := range w.events {
+				if _, copied := walk.events[id]; !copied && at.Compare(walk.until) < 0 {
+					t.Errorf("the copy until %s lacks the event of %s", walk.until, at)
+				}
+			}
+			continue
+		}
+		for id, states := range w.states {
+			var want syncState
+			overwritten := false
+			for _, s := range states {
+				if s.to.Compare(walk.until) < 0 {
+					want = s
+				} else {
+					overwritten = overwritten || s.from.Compare(walk.ended) <= 0
+				}
+			}
+			got := walk.entities[id]
+			switch {
+			case got.from.Compare(want.from) < 0 && !overwritten:
+				t.Errorf("the copy until %s has %s as of %s, the store as of %s", walk.until, id, got.from, want.from)
+			case got.from.Compare(want.to) == 0 && got.deleted != want.deleted:
+				t.Errorf("the copy until %s has %s deleted %v", walk.until, id, got.deleted)
+			}
+		}
+	}
+}
+
+// checkAll compares the copy with the lists by id and by occurrence.
+func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
+	stored := make(map[string]entity.Entity)
+	for e, err := range c.Entities(t.Context(), api.EntityQuery{Limit: 200}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[e.ID] = e
+	}
+	copied := make(map[string]entity.Entity)
+	for id, c := range f.entities {
+		if !c.Deleted {
+			copied[id] = c.Entity
+		} else if _, err := f.client().GetEntity(t.Context(), id); !errors.Is(err, api.ErrNotFound) {
+			t.Errorf("get %s, which is deleted: %v", id, err)
+		}
+	}
+	if !reflect.DeepEqual(copied, stored) {
+		t.Errorf("the copy is\n%v, the store\n%v", copied, stored)
+	}
+	if len(f.entities) != len(w.states) || !reflect.DeepEqual(f.events, w.events) {
+		t.Errorf("the copy has %d entities and tombstones and %d events, the store %d and %d", len(f.entities), len(f.events), len(w.states), len(w.events))
+	}
+}
+
+// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits.
+// The environment variables SYNC_ENTITIES and SYNC_CHANGES change how many entities
+// there are and how many of them have changed.
+func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
+	t.Parallel()
+	total, changed := 20_000, 300
+	for variable, n := range map[string]*int{"SYNC_ENTITIES": &total, "SYNC_CHANGES": &changed} {
+		if text := os.Getenv(variable); text != "" {
+			var err error
+			if *n, err = strconv.Atoi(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	began := record.TimeOf(time.Now().Add(-time.Minute)) // before synced_until
+	fillEntities(t, dir, total, changed, began)
+	s := start(t, dir)
+	c, err := api.New(s.url, api.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	read := 0
+	_, complete := follow(t, false, func(cursor string) (api.Page[entity.Change], error) {
+		return c.ListChanges(t.Context(), api.ChangeQuery{UpdatedSince: began, Limit: 200, Cursor: cursor})
+	}, func(entity.Change) { read++ })
+	took := time.Since(start)
+	t.Logf("%d changes of %d entities were read in %s", read, total, took)
+	if !complete || read != changed || took > 10*time.Second {
+		t.Errorf("%d changes were read in %s, want %d in 10s", read, took, changed)
+	}
+}
+
+// fillEntities puts entities into the file of a server that is not running, an hour
+// before at. Some of them changed at that time.
+func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := entitybolt.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := at.Time().Add(-time.Hour)
+	var writers sync.WaitGroup
+	const together = 500 // share a transaction
+	for w := range together {
+		writers.Go(func() {
+			for i := w; i < total; i += together {
+				id := fmt.Sprintf("%07d", i)
+				e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
+				_, _, err := entity.Create(t.Context(), store, "default", e, before)
+				if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
+					_, err = entity.Update(t.Context(), store, "default", id, record.Attributes(`{"changed":true}`), at.Time())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := db.Close(); err != nil || t.Failed() {
+		t.Fatal("import: ", err)
+	}
+}

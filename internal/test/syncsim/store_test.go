@@ -1,0 +1,208 @@
+package syncsim_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// entry is a record in an index. Reads see it from a time on until another.
+type entry[R any] struct {
+	position    string
+	record      R
+	from, until time.Time
+}
+
+// index is an index whose changes appear to reads up to record.MaxIndexDelay after
+// they were made.
+type index[R interface{ SyncPosition() record.SyncPosition }] struct {
+	entries []*entry[R]
+}
+
+func (x *index[R]) put(r R, at time.Time) {
+	x.entries = append(x.entries, &entry[R]{position: r.SyncPosition().String(), record: r, from: at, until: at.AddDate(1, 0, 0)})
+}
+
+func (x *index[R]) remove(r R, at time.Time) {
+	position := r.SyncPosition().String()
+	for _, e := range x.entries {
+		if e.position == position {
+			e.until = at
+		}
+	}
+}
+
+func (x *index[R]) page(q record.SyncQuery, now time.Time) (page []R, more bool) {
+	low, high := q.Bounds()
+	var found []*entry[R]
+	for _, e := range x.entries {
+		if e.position >= low && e.position <= high && !now.Before(e.from) && now.Before(e.until) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry[R]) int { return strings.Compare(a.position, b.position) })
+	for i, e := range found {
+		if i == q.Limit {
+			return page, true
+		}
+		page = append(page, e.record)
+	}
+	return page, false
+}
+
+// state is a change of an entity and the time at which it was committed.
+type state struct {
+	entity.Change
+	committed time.Time
+}
+
+// store keeps the entities and the events of one workspace behind a slow network, and
+// all states that its entities have had. It implements what the simulation uses of
+// entity.Store; events implements that of event.Store.
+type store struct {
+	entity.Store
+	mu       sync.Mutex
+	rng      *rand.Rand
+	history  map[string][]state // by id; the last one is current
+	changes  index[entity.Change]
+	arrived  map[string]event.Event
+	arrivals index[event.Event]
+	back     []string // what went back in time
+}
+
+type events struct {
+	event.Store
+	s *store
+}
+
+func (s *store) random(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return extreme(s.rng, 0, d)
+}
+
+// extreme returns a duration between two, often one of them.
+func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
+	if low == high {
+		return low
+	}
+	switch rng.IntN(4) {
+	case 0:
+		return low
+	case 1:
+		return high
+	}
+	return low + time.Duration(rng.Int64N(int64(high-low)))
+}
+
+// write calls commit at some time until the deadline of ctx. The response may be lost.
+func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
+	deadline, _ := ctx.Deadline()
+	time.Sleep(s.random(time.Until(deadline)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	commit(time.Now())
+	if ctx.Err() != nil || s.rng.IntN(10) == 0 {
+		return record.UnavailableError("write", errors.New("the response is lost"))
+	}
+	return nil
+}
+
+// current returns the current state of an entity that exists.
+func (s *store) current(id string) (state, bool) {
+	all := s.history[id]
+	if len(all) == 0 {
+		return state{}, false
+	}
+	last := all[len(all)-1]
+	return last, !last.Deleted
+}
+
+// commit makes c the current state.
+func (s *store) commit(c entity.Change, now time.Time) {
+	delay := func() time.Time { return now.Add(extreme(s.rng, 0, record.MaxIndexDelay)) }
+	if all := s.history[c.ID]; len(all) > 0 {
+		last := all[len(all)-1]
+		if last.SyncPosition().At.Compare(c.SyncPosition().At) >= 0 {
+			s.back = append(s.back, last.SyncPosition().String()+" before "+c.SyncPosition().String())
+		}
+		if !last.Deleted { // tombstones stay
+			s.changes.remove(last.Change, delay())
+		}
+	}
+	s.history[c.ID] = append(s.history[c.ID], state{c, now})
+	s.changes.put(c, delay())
+}
+
+func (s *store) Get(_ context.Context, _, id string) (entity.Entity, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, exists := s.current(id); exists {
+		return e.Entity, nil
+	}
+	return entity.Entity{}, record.NotFoundError("entity", id)
+}
+
+func (s *store) Create(ctx context.Context, _ string, e entity.Entity) (stored entity.Entity, created bool, err error) {
+	err = s.write(ctx, func(now time.Time) {
+		last, exists := s.current(e.ID)
+		if stored, created = last.Entity, !exists; exists {
+			return
+		}
+		if stored = e; last.Deleted && last.DeletedAt.Compare(e.UpdatedAt) >= 0 {
+			stored = e.After(last.DeletedAt)
+		}
+		s.commit(entity.Change{Entity: stored}, now)
+	})
+	return stored, created, err
+}
+
+func (s *store) Replace(ctx context.Context, _ string, was, e entity.Entity) (bool, error) {
+	return s.change(ctx, was, entity.Change{Entity: e})
+}
+
+func (s *store) Delete(ctx context.Context, _ string, was entity.Entity, at record.Time) (bool, error) {
+	return s.change(ctx, was, entity.TombstoneOf(was, at))
+}
+
+func (s *store) change(ctx context.Context, was entity.Entity, c entity.Change) (changed bool, err error) {
+	err = s.write(ctx, func(now time.Time) {
+		if last, exists := s.current(was.ID); exists && reflect.DeepEqual(last.Entity, was) {
+			changed = true
+			s.commit(c, now)
+		}
+	})
+	return changed, err
+}
+
+func (s *store) Changes(_ context.Context, _ string, q record.SyncQuery) ([]entity.Change, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page, more := s.changes.page(q, time.Now())
+	return page, more, nil
+}
+
+func (e events) Create(ctx context.Context, _ string, r event.Event) (event.Event, bool, error) {
+	s := e.s
+	err := s.write(ctx, func(now time.Time) {
+		s.arrived[r.ID] = r
+		s.arrivals.put(r, now.Add(extreme(s.rng, 0, record.MaxIndexDelay)))
+	})
+	return r, true, err
+}
+
+func (e events) Arrivals(_ context.Context, _ string, q record.SyncQuery) (event.Page, error) {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	page, more := e.s.arrivals.page(q, time.Now())
+	return event.Page{Events: page, More: more}, nil
+}
