@@ -39,7 +39,7 @@ func TestCopiesFollowTheService(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	env := []string{"EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=1000000", "LIMIT_REQUESTS=1000000"}
+	env := []string{"EVENT_SHARDS=4", "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 	for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable"} {
 		env = append(env, variable+"="+dynamolocal.Table(t, table))
 	}
