@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -20,14 +22,14 @@ import (
 )
 
 const (
-	writers      = 8
-	writesEach   = 6
-	readers      = 2
-	writerPause  = 4 * time.Second
-	readerPause  = 8 * time.Second
-	workspace    = "default"
-	seeds        = 10_000 // SYNC_SEEDS changes it
-	seedsForRace = 500    // with -short
+	writers     = 8
+	writesEach  = 6
+	readers     = 2
+	writerPause = 4 * time.Second
+	readerPause = 8 * time.Second
+	workspace   = "default"
+	seeds       = 10_000 // SYNC_SEEDS changes it
+	seedsRace   = 1_000  // with the race detector, or -short
 )
 
 // TestSimulation checks that each completed walk leaves a reader with a copy of the
@@ -79,10 +81,16 @@ func seedCount(t *testing.T) int {
 		}
 		return n
 	}
-	if testing.Short() {
-		return seedsForRace
+	if testing.Short() || raceEnabled() {
+		return seedsRace
 	}
 	return seeds
+}
+
+// raceEnabled reports whether the test was built with -race.
+func raceEnabled() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // simulate runs one seed in a bubble of its own and returns what is wrong.
