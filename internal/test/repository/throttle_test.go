@@ -28,16 +28,16 @@ const pageUnits = 10.5
 // up to 1 KB and one shard of events, besides what every request takes. A write in
 // a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
-	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits},
+	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
-	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits},
+	"list-event":        {"EventsTable/by_position read": pageUnits, "EventsTable/by_entity read": pageUnits, "EventsTable/by_created_at read": pageUnits},
 	"get-event":         {"EventsTable read": 1},
-	"create-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
-	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
-	"delete-entity":     {"EntitiesTable write": 1, "EntitiesTable/by_type write": 1},
-	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 100, "EntitiesTable/by_type write": 200}, // a new type is another key of the index
-	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1},
-	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100},
+	"create-entity":     {"EntitiesTable write": 4, "EntitiesTable/by_type write": 2, "EntitiesTable/by_updated_at write": 2},
+	"update-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 1, "EntitiesTable/by_type write": 1, "EntitiesTable/by_updated_at write": 2},
+	"delete-entity":     {"EntitiesTable read": 1, "EntitiesTable write": 4, "EntitiesTable/by_type write": 2, "EntitiesTable/by_updated_at write": 4},
+	"upsert-entities":   {"EntitiesTable read": 100, "EntitiesTable write": 400, "EntitiesTable/by_type write": 200, "EntitiesTable/by_updated_at write": 200},
+	"create-event":      {"EventsTable write": 1, "EventsTable/by_position write": 1, "EventsTable/by_entity write": 1, "EventsTable/by_created_at write": 1},
+	"create-events":     {"EventsTable write": 100, "EventsTable/by_position write": 100, "EventsTable/by_entity write": 100, "EventsTable/by_created_at write": 100},
 	"create-export-job": {"ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 1},
 	"list-export-job":   {"ExportJobsTable/by_position read": 2 * pageUnits},
 	"get-export-job":    {"ExportJobsTable read": 1},
