@@ -20,9 +20,11 @@ type exportOptions struct {
 	exporter.Options
 	connection
 	format, from, to string
-	since            string
-	deleted          bool
 	json             bool
+
+	sinceText string
+	since     *record.Time // nil for an export job
+	deleted   bool         // tombstones too
 }
 
 const exportHelp = `Get all records of one kind, or those that the flags choose, out of a service
@@ -87,7 +89,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVar(&o.Order.Filters.EntityID, "entity-id", "", "only events of this entity")
 	cmd.Flags().StringVar(&o.from, "from", "", "only events at this time (RFC 3339) or later")
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
-	cmd.Flags().StringVar(&o.since, "since", "", "only what has changed at this time (RFC 3339) or later")
+	cmd.Flags().StringVar(&o.sinceText, "since", "", "only what has changed at this time (RFC 3339) or later")
 	cmd.Flags().BoolVar(&o.deleted, "include-deleted", false, "with --since, tombstones of deleted entities too")
 	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
 	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
@@ -131,12 +133,15 @@ func (o *exportOptions) check() (err error) {
 	return nil
 }
 
-// checkSince says what is wrong with --since and what belongs to it.
-func (o *exportOptions) checkSince() error {
+// checkSince is check for --since and what belongs to it.
+func (o *exportOptions) checkSince() (err error) {
+	if o.since, err = parseTime("--since", o.sinceText); err != nil {
+		return err
+	}
 	switch {
-	case o.since == "" && o.deleted:
+	case o.since == nil && o.deleted:
 		return usageError("--include-deleted needs --since")
-	case o.since == "":
+	case o.since == nil:
 		return nil
 	case o.deleted && o.Order.Resource == exportjob.Event:
 		return usageError("--include-deleted is for entities; events are not deleted")
@@ -182,7 +187,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 		return err
 	}
 	o.URL, o.Stdout, o.Waiting = o.baseURL(), cmd.OutOrStdout(), o.waiting
-	if o.since != "" {
+	if o.since != nil {
 		return exportSince(cmd, o, c)
 	}
 	j, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
@@ -211,11 +216,7 @@ type changesResult struct {
 
 // exportSince runs the command with --since.
 func exportSince(cmd *cobra.Command, o *exportOptions, c *api.Client) error {
-	since, err := parseTime("--since", o.since)
-	if err != nil {
-		return err
-	}
-	done, err := exporter.RunSince(cmd.Context(), o.Options, *since, o.deleted, c, cmd.ErrOrStderr())
+	done, err := exporter.RunSince(cmd.Context(), o.Options, *o.since, o.deleted, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

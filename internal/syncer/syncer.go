@@ -99,74 +99,90 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	return s, err
 }
 
-// run reads the changes and applies them.
+// run brings the copy up to date. A walk that an earlier run began ends where that run
+// fixed, so another one follows it.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	begun := s.walk.Begun()
-	if err := s.prepare(); err != nil {
-		if !begun {
-			err = errors.Join(err, s.walk.Remove())
-		}
+	continues, err := s.prepare()
+	if err != nil && !begun {
+		err = errors.Join(err, s.walk.Remove())
+	}
+	if err != nil {
 		return Result{}, err
 	}
-	err := s.walk.Read(ctx, s.lists(), s.Waiting, s.stderr)
-	var merged copyFile
-	if err == nil {
-		merged, err = s.mergeChanges(ctx)
-	}
-	if err == nil && merged.path != "" {
-		err = replace(s.Path, merged.path)
-	}
-	if err == nil {
-		err = s.finish(merged)
+	err = s.update(ctx)
+	read := s.walk.Mark().Changes
+	if continues && err == nil {
+		if err = s.walk.Begin(s.since()); err == nil {
+			err = s.update(ctx)
+		}
+		read += s.walk.Mark().Changes
 	}
 	if err != nil {
 		return Result{}, s.walk.Stop(ctx, err)
 	}
-	return Result{s.Resource, s.Path, merged.records, s.walk.Mark().Changes, *s.state.SyncedUntil}, s.walk.Remove()
+	return Result{s.Resource, s.Path, s.state.Records, read, s.since()}, s.walk.Remove()
 }
 
-// prepare loads the state, checks what is at the path, and continues the walk of an
-// earlier run or begins one.
-func (s *syncer) prepare() error {
+// update reads the rest of the changes and replaces the copy.
+func (s *syncer) update(ctx context.Context) error {
+	if err := s.walk.Read(ctx, s.lists(), s.Waiting, s.stderr); err != nil {
+		return err
+	}
+	merged, err := s.mergeChanges(ctx)
+	if err != nil {
+		return err
+	}
+	if merged.path != "" {
+		if err := replace(s.Path, merged.path); err != nil {
+			return err
+		}
+	}
+	return s.finish(merged)
+}
+
+// prepare loads the state, checks what is at the path, and begins a walk or reports that
+// it continues that of an earlier run.
+func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
+		return false, err
 	case exists && !info.Mode().IsRegular():
-		return refuse("%s is not a regular file", s.Path)
+		return false, refuse("%s is not a regular file", s.Path)
 	case exists:
 		s.mode = info.Mode().Perm()
 	}
 	if s.Force {
-		return s.force(exists)
+		return false, s.force(exists)
 	}
 	if s.state, err = loadState(s.statePath); err != nil {
-		return err
+		return false, err
 	}
 	if s.state == nil {
 		if exists {
-			return refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
+			return false, refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
 		}
 		s.state = s.newState()
 	}
 	switch {
 	case s.state.URL != s.URL || s.state.Resource != s.Resource:
-		return refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
+		return false, refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
 	case exists && !s.state.knowsSize(info.Size()):
-		return s.refuseChanged()
+		return false, s.refuseChanged()
 	case !exists && s.state.SyncedUntil != nil:
 		fmt.Fprintf(s.stderr, "%s is gone. Making a new copy.\n", s.Path)
-		return s.startOver(nil)
+		return false, s.startOver(nil)
 	case s.outdated():
 		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service does not tell all that was deleted since. Making a new copy.\n", entity.TombstoneAge/(24*time.Hour))
-		return s.startOver(s.state.Files)
+		return false, s.startOver(s.state.Files)
 	}
-	continues, err := s.walk.Continue(s.since())
+	continues, err = s.walk.Continue(s.since())
 	if continues {
 		fmt.Fprintf(s.stderr, "Continuing after %s.\n", s.walk.Done())
 	}
-	return err
+	return continues, err
 }
 
 func (s *syncer) newState() *state {
