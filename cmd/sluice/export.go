@@ -147,8 +147,8 @@ func (o *exportOptions) checkSince() (err error) {
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":
 		return usageError("--since excludes --from and --to, which are about when events occurred")
-	case o.Order.Format != exportjob.NDJSON:
-		return usageError("--since writes NDJSON; leave out --format, or name a file that ends in .ndjson")
+	case o.Order.Format != exportjob.NDJSON || o.Order.CSVFormulas != "":
+		return usageError("--since writes NDJSON, not CSV; leave out --format, or name a file that ends in .ndjson")
 	}
 	return nil
 }

@@ -72,10 +72,11 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run that began at since and whose file
-// has what that run read, or else begins one. It reports whether it continues.
+// Continue continues the walk of an earlier run that began at since and read
+// something, if the file still has that; otherwise it begins a walk. It reports whether
+// it continues.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
-	if w.Begun() && w.mark.Since == since {
+	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
 		case err == nil && info.Size() >= w.mark.Bytes:
 			return true, nil

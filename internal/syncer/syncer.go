@@ -118,6 +118,9 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 		}
 		read += s.walk.Mark().Changes
 	}
+	if refused := new(RefusedError); errors.As(err, &refused) {
+		return Result{}, err
+	}
 	if err != nil {
 		return Result{}, s.walk.Stop(ctx, err)
 	}
