@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -148,9 +147,22 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
 	// Interrupted, it exits with 130 and continues.
 	cmd := sluiceCommand(t, g.url, args...)
-	g.after(3, func() { syscall.Kill(cmd.Process.Pid, syscall.SIGINT); time.Sleep(100 * time.Millisecond) }) //nolint:errcheck // the exit code tells
-	if out, stderr, code := run(t, cmd); code != exitInterrupted || out != "" || !strings.HasSuffix(stderr, "sluice: interrupted\nThe same command continues after 400 changes\n") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	var interrupted bytes.Buffer
+	cmd.Stderr = &interrupted
+	started, ended := make(chan struct{}), make(chan struct{})
+	g.after(3, func() {
+		<-started
+		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code tells
+		<-ended                          // it does not get the third page
+	})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	close(started)
+	err := cmd.Wait()
+	close(ended)
+	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.HasSuffix(interrupted.String(), "sluice: interrupted\nThe same command continues after 400 changes\n") {
+		t.Errorf("%v, %s", err, interrupted.String())
 	}
 	wantFiles(t, dir, "changes.ndjson.sluice-export", "changes.ndjson.sluice-export.part")
 	out, stderr, code := run(t, sluiceCommand(t, g.url, args...))
