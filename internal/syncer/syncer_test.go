@@ -83,7 +83,7 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 	for _, resource := range resources {
 		s, path := newService(t), newCopy(t)
 		s.wantCopy(t, resource, path)
-		for range 10 {
+		for range 6 {
 			s.change(t, s.rng.IntN(100))
 			s.wantCopy(t, resource, path)
 		}
@@ -104,7 +104,7 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	for _, resource := range resources {
 		s, path := newService(t), newCopy(t)
 		for _, round := range []string{"new copy", "changes"} {
-			s.change(t, 120)
+			s.change(t, 70)
 			before, _ := os.ReadFile(path)
 			after := s.copyOf(t, resource, nil)
 			killed := map[string]string{"at once": clone(t, path)}
