@@ -227,6 +227,7 @@ func TestCompletionOfValues(t *testing.T) {
 		"limits set 192.0.2.1 --action ": "limit block unlimited observe",
 		"export ":                        "entities events",
 		"import ":                        "entities events",
+		"sync ":                          "entities events",
 		"export events --format ":        "ndjson csv",
 		"import events f --format ":      "ndjson csv",
 		"export events --csv-formulas ":  "neutralize keep",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/exporter"
+	"sluice/internal/progress"
 	api "sluice/pkg/client"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
@@ -20,6 +21,10 @@ type exportOptions struct {
 	connection
 	format, from, to string
 	json             bool
+
+	sinceText string
+	since     *record.Time // nil for an export job
+	deleted   bool         // tombstones too
 }
 
 const exportHelp = `Get all records of one kind, or those that the flags choose, out of a service
@@ -29,16 +34,24 @@ size, its checksums and its number of records. Only then is the file there under
 its name, or written to standard output; until then it is in a file beside FILE,
 or among the temporary files.
 
-A file that exists is replaced only with --force. A file whose name ends in .gz stays compressed with gzip; any other file, and
-standard output, is unpacked (--unpack says otherwise). CSV has a column
-attributes.<name> for each attribute. "sluice import" takes both formats.
+A file that exists is replaced only with --force. A file whose name ends in .gz stays
+compressed with gzip; any other file, and standard output, is unpacked (--unpack says
+otherwise). CSV has a column attributes.<name> for each attribute. "sluice import"
+takes both formats.
 
 An export that was stopped or killed continues when the same command is run again:
 the job goes on in the service meanwhile, and a download continues where it
 stopped. For that it keeps a journal beside the file, FILE.sluice-export, until all
 is done. Standard output has no journal, so an interrupt cancels the job there.
 
-The key needs the scope dashboard.
+With --since the file has only what has changed since that time, without an export
+job, as NDJSON in the order of the changes: entities by updated_at, with
+--include-deleted also a tombstone of each one that was deleted in the last 30 days,
+or events by created_at. The last line that is printed is synced_until and a time:
+pass it as --since the next time. The records count towards the limits. "sluice sync"
+does all that for a copy of its own.
+
+The key needs the scope dashboard; with --since the scope export.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
@@ -51,11 +64,12 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 		Example: `  sluice export events -o events.ndjson.gz
   sluice export entities --type person --format csv -o people.csv
   sluice export events --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z -o january.csv.gz
-  sluice export events --entity-id ada -o - | wc -l`,
+  sluice export events --entity-id ada -o - | wc -l
+  sluice export entities --since 2026-01-02T00:00:00Z --include-deleted -o changes.ndjson`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: resourceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "csv-formulas"); err != nil {
+			if err := requireValues(cmd, "format", "type", "entity-id", "from", "to", "since", "csv-formulas"); err != nil {
 				return err
 			}
 			var err error
@@ -75,6 +89,8 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	cmd.Flags().StringVar(&o.Order.Filters.EntityID, "entity-id", "", "only events of this entity")
 	cmd.Flags().StringVar(&o.from, "from", "", "only events at this time (RFC 3339) or later")
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
+	cmd.Flags().StringVar(&o.sinceText, "since", "", "only what has changed at this time (RFC 3339) or later")
+	cmd.Flags().BoolVar(&o.deleted, "include-deleted", false, "with --since, tombstones of deleted entities too")
 	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
 	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace FILE if it exists")
@@ -107,9 +123,32 @@ func (o *exportOptions) check() (err error) {
 	if o.Order.Filters.To, err = parseTime("--to", o.to); err != nil {
 		return err
 	}
+	if err := o.checkSince(); err != nil {
+		return err
+	}
 	order := exportjob.Job{ID: "valid", Resource: o.Order.Resource, Format: o.Order.Format, Filters: o.Order.Filters, CSVFormulas: o.Order.CSVFormulas}
 	if err := order.Validate(); err != nil {
 		return usageError("%w", err)
+	}
+	return nil
+}
+
+// checkSince is check for --since and what belongs to it.
+func (o *exportOptions) checkSince() (err error) {
+	if o.since, err = parseTime("--since", o.sinceText); err != nil {
+		return err
+	}
+	switch {
+	case o.since == nil && o.deleted:
+		return usageError("--include-deleted needs --since")
+	case o.since == nil:
+		return nil
+	case o.deleted && o.Order.Resource == exportjob.Event:
+		return usageError("--include-deleted is for entities; events are not deleted")
+	case o.from != "" || o.to != "":
+		return usageError("--since excludes --from and --to, which are about when events occurred")
+	case o.Order.Format != exportjob.NDJSON || o.Order.CSVFormulas != "":
+		return usageError("--since writes NDJSON, not CSV; leave out --format, or name a file that ends in .ndjson")
 	}
 	return nil
 }
@@ -148,6 +187,9 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 		return err
 	}
 	o.URL, o.Stdout, o.Waiting = o.baseURL(), cmd.OutOrStdout(), o.waiting
+	if o.since != nil {
+		return exportSince(cmd, o, c)
+	}
 	j, err := exporter.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -161,5 +203,30 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 		out, file = cmd.ErrOrStderr(), "standard output"
 	}
 	fmt.Fprintf(out, "%s in %s, checked: %d bytes of gzip in %.1f s.\n", nouns[j.Resource].Count(j.RecordsWritten), file, *j.SizeBytes, seconds)
+	return nil
+}
+
+// changesResult is what export --since prints as JSON.
+type changesResult struct {
+	Resource    exportjob.Resource `json:"resource"`
+	File        string             `json:"file"`
+	Records     int64              `json:"records"`
+	SyncedUntil record.Time        `json:"synced_until"`
+}
+
+// exportSince runs the command with --since.
+func exportSince(cmd *cobra.Command, o *exportOptions, c *api.Client) error {
+	done, err := exporter.RunSince(cmd.Context(), o.Options, *o.since, o.deleted, c, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), changesResult{o.Order.Resource, o.Path, done.Records, done.SyncedUntil})
+	}
+	out, file := cmd.OutOrStdout(), o.Path
+	if o.Path == "-" {
+		out, file = cmd.ErrOrStderr(), "standard output"
+	}
+	fmt.Fprintf(out, "%s in %s.\nsynced_until %s\n", progress.Noun{One: "change", Many: "changes"}.Count(done.Records), file, done.SyncedUntil)
 	return nil
 }

@@ -69,7 +69,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
   zcat old-*.gz | sluice import events --format ndjson -
   SLUICE_URL=https://api.example.com SLUICE_API_KEY=slc_… sluice import events events.csv`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeImport,
+		ValidArgsFunction: completeNounAndFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			resource, err := parseResource("import", args[0])
 			if err != nil {
@@ -109,8 +109,8 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// completeImport completes the arguments of import: a noun, then a file.
-func completeImport(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeNounAndFile completes the arguments of import and sync: a noun, then a file.
+func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp
 	}

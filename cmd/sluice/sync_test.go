@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -117,9 +118,10 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 		states := w.states[id]
 		w.mu.Unlock()
 		exists := len(states) > 0 && !states[len(states)-1].deleted
+		var e entity.Entity
 		var err error
 		state := syncState{from: record.TimeOf(time.Now())}
-		switch e := (entity.Entity{}); {
+		switch {
 		case rand.IntN(3) == 0:
 			var stored event.Event
 			stored, _, err = c.CreateEvent(t.Context(), api.NewEvent{Name: "n", OccurredAt: &record.Time{}})
@@ -224,10 +226,7 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	if !complete {
 		return
 	}
-	walk := completedWalk{until: until, events: make(map[string]record.Time)}
-	for id, at := range f.events {
-		walk.events[id] = at
-	}
+	walk := completedWalk{until: until, events: maps.Clone(f.events)}
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 

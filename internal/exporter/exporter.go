@@ -20,6 +20,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
@@ -40,8 +41,10 @@ type Options struct {
 
 // task is what an export is of, as its journal identifies it.
 type task struct {
-	URL   string              `json:"url"`
-	Order client.NewExportJob `json:"order"`
+	URL            string              `json:"url"`
+	Order          client.NewExportJob `json:"order"`
+	Since          *record.Time        `json:"since,omitempty"` // of RunSince
+	IncludeDeleted bool                `json:"include_deleted,omitempty"`
 }
 
 // exporter is one run of an export.
@@ -61,18 +64,13 @@ type exporter struct {
 // continues after an error. An export to o.Stdout cannot continue, so Run cancels the
 // job if ctx is done. Run shows its progress on stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
-	path := o.Path
-	if path == "-" {
-		dir, err := os.MkdirTemp("", "sluice-export-")
-		if err != nil {
-			return j, err
-		}
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-		path = filepath.Join(dir, "stdout")
+	path, remove, err := o.workPath()
+	if err != nil {
+		return j, err
 	}
-	path += ".sluice-export"
+	defer remove()
 	ex := &exporter{Options: o, client: c, part: path + ".part", stderr: stderr}
-	if ex.journal, err = journal.Open(path, "export", task{o.URL, o.Order}, nil); err != nil {
+	if ex.journal, err = journal.Open(path, "export", task{URL: o.URL, Order: o.Order}, nil); err != nil {
 		return j, err
 	}
 	defer func() { err = errors.Join(err, ex.journal.Close()) }()
@@ -99,6 +97,20 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 		err = errors.Join(err, ex.cancel(context.WithoutCancel(ctx)))
 	}
 	return j, err
+}
+
+// workPath returns the path of the journal, with which the paths of the other files
+// begin that an export writes. remove removes them if the export is to o.Stdout.
+func (o Options) workPath() (path string, remove func(), err error) {
+	const suffix = ".sluice-export"
+	if o.Path != "-" {
+		return o.Path + suffix, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "sluice-export-")
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
 // rejected reports whether the service rejected a call for good, for example because
@@ -144,7 +156,11 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 		err = check(ctx, j, part)
 	}
 	if err == nil {
-		err = ex.deliver(part)
+		var convert func(w io.Writer, part io.Reader) error
+		if ex.Unpack {
+			convert = decompress
+		}
+		err = ex.deliver(part, convert)
 	}
 	return j, err
 }
@@ -267,35 +283,45 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	}
 }
 
-// deliver moves part to the path of the export, or writes it there.
-func (ex *exporter) deliver(part *os.File) error {
-	if !ex.Unpack && ex.Path != "-" {
+// decompress writes to w what a gzip file has.
+func decompress(w io.Writer, file io.Reader) error {
+	in, err := gzip.NewReader(file)
+	if err == nil {
+		_, err = io.Copy(w, in)
+	}
+	return err
+}
+
+// deliver moves part to the path of the export, or writes it there. convert writes
+// part in another form; nil to keep it as it is.
+func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
+	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
 	}
-	_, err := part.Seek(0, io.SeekStart)
-	var in io.Reader = part
-	if ex.Unpack && err == nil {
-		in, err = gzip.NewReader(part)
+	if convert == nil {
+		convert = func(w io.Writer, part io.Reader) error {
+			_, err := io.Copy(w, part)
+			return err
+		}
 	}
-	if err != nil {
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	if ex.Path == "-" {
-		_, err = io.Copy(ex.Stdout, in)
-		return err
+		return convert(ex.Stdout, part)
 	}
-	plain, err := os.OpenFile(ex.Path+".sluice-export.plain", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	converted, err := os.OpenFile(ex.Path+".sluice-export.converted", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(plain.Name()) //nolint:errcheck // it was renamed, or is not complete
-	if _, err = io.Copy(plain, in); err == nil {
-		err = plain.Sync()
+	defer os.Remove(converted.Name()) //nolint:errcheck // it was renamed, or is not complete
+	if err = convert(converted, part); err == nil {
+		err = converted.Sync()
 	}
-	if err := errors.Join(err, plain.Close()); err != nil {
+	if err := errors.Join(err, converted.Close()); err != nil {
 		return err
 	}
-	if err := ex.place(plain.Name()); err != nil {
+	if err := ex.place(converted.Name()); err != nil {
 		return err
 	}
 	return os.Remove(part.Name())

@@ -17,6 +17,7 @@ type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
+	Erased    bool        `json:"erased,omitempty"` // the events of the entity created before DeletedAt are erased too; copies must drop them
 }
 
 // TombstoneOf returns the tombstone of e.
@@ -47,6 +48,9 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w.Time("created_at", c.CreatedAt)
 	w.Time("deleted_at", c.DeletedAt)
 	w.True("deleted")
+	if c.Erased {
+		w.True("erased")
+	}
 	return w.End()
 }
 

@@ -85,8 +85,7 @@ func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
 				return err
 			}
 			_, err = b.Client.UpdateItem(ctx, b.updateInput(item, keys))
-			var changed *types.ConditionalCheckFailedException
-			if errors.As(err, &changed) {
+			if _, changed := errors.AsType[*types.ConditionalCheckFailedException](err); changed {
 				return nil // a request has changed or deleted it, and a change has the keys
 			}
 			if err == nil {

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/syncer"
+	api "sluice/pkg/client"
+	"sluice/pkg/record"
+)
+
+// TestSyncAndExportSince has runs of sync and export --since that are killed, while
+// records change.
+func TestSyncAndExportSince(t *testing.T) {
+	t.Parallel()
+	const total = 3000
+	data, dir := t.TempDir(), t.TempDir()
+	fillEntities(t, data, total, 1, record.TimeOf(time.Now().Add(-time.Minute)))
+	s := startIn(t, append([]string{"DATA_DIR=" + data}, unlimited...))
+	g := newGate(t, s.url)
+	entities, events := filepath.Join(dir, "entities.ndjson"), filepath.Join(dir, "events.ndjson")
+
+	first := killedSync(t, g, 4, "entities", entities)
+	if first.Records != total {
+		t.Errorf("the new copy: %+v", first)
+	}
+	wantSynced(t, s, "entities", entities)
+	killedSync(t, g, 0, "events", events)
+
+	changeRecords(t, s)
+	time.Sleep(record.SyncLag + time.Second)
+	if r := killedSync(t, g, 2, "entities", entities); r.Records != total {
+		t.Errorf("after changes: %+v", r)
+	}
+	wantSynced(t, s, "entities", entities)
+	if r := killedSync(t, g, 2, "events", events); r.Records != 1000 {
+		t.Errorf("after changes: %+v", r)
+	}
+	wantSynced(t, s, "events", events)
+	if r := killedSync(t, g, 0, "entities", entities); r.Changes != 0 || r.SyncedUntil.Compare(first.SyncedUntil) <= 0 {
+		t.Errorf("without changes: %+v", r)
+	}
+	wantFiles(t, dir, "entities.ndjson", "entities.ndjson.sluice-sync", "events.ndjson", "events.ndjson.sluice-sync")
+	exportChanges(t, g, first.SyncedUntil)
+	s.stop(t)
+}
+
+// changeRecords changes 700 entities, deletes 101, of which one is created again, creates
+// 100, and creates 1000 events, most of them late.
+func changeRecords(t *testing.T, s *server) {
+	t.Helper()
+	c, err := api.New(s.url, api.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed []api.NewEntity
+	for i := range 800 {
+		e := api.NewEntity{ID: fmt.Sprintf("%07d", 2*i), Attributes: record.Attributes(`{"changed":1}`)}
+		if i >= 700 {
+			e.ID = fmt.Sprint("new-", i)
+		}
+		changed = append(changed, e)
+	}
+	for ; len(changed) > 0; changed = changed[api.MaxBatch:] {
+		if _, err := c.UpsertEntities(t.Context(), changed[:api.MaxBatch]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 101 {
+		if err := c.DeleteEntity(t.Context(), fmt.Sprintf("%07d", 1500+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := c.CreateEntity(t.Context(), api.NewEntity{ID: "0001500"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		var late []api.NewEvent
+		for j := range api.MaxBatch {
+			at := record.TimeOf(time.Now().Add(-time.Duration(i*j) * time.Hour))
+			late = append(late, api.NewEvent{Name: "late", EntityID: "0000001", OccurredAt: &at})
+		}
+		if _, err := c.CreateEvents(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killedSync runs sync, which is killed that many times, until it is complete.
+func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
+	t.Helper()
+	for killed := 0; ; killed++ {
+		cmd := sluiceCommand(t, g.url, "sync", resource, file, "--json")
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if killed < kills {
+			g.after(1+rand.IntN(3), func() {
+				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+			})
+		}
+		err := cmd.Wait()
+		if err != nil && killed < kills {
+			t.Logf("killed: %s", stderr.String())
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(out.Bytes(), &r)
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr.String())
+		}
+		return r
+	}
+}
+
+// wantSynced fails the test unless the copy in file is what the service has.
+func wantSynced(t *testing.T, s *server, resource, file string) {
+	t.Helper()
+	want := filepath.Join(t.TempDir(), "export.ndjson")
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", resource, "-o", want)); code != 0 {
+		t.Fatalf("exit code %d, %s%s", code, out, stderr)
+	}
+	lines := strings.SplitAfter(read(t, want), "\n")
+	slices.Sort(lines) // by id, with which a line begins
+	if got := read(t, file); got != strings.Join(lines, "") {
+		t.Errorf("the copy of %s has %d bytes, which differ from the %d of the service", resource, len(got), len(read(t, want)))
+	}
+}
+
+// exportChanges exports the changes that changeRecords made after since.
+func exportChanges(t *testing.T, g *gate, since record.Time) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "changes.ndjson")
+	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
+	// Interrupted, it exits with 130 and continues.
+	cmd := sluiceCommand(t, g.url, args...)
+	var interrupted bytes.Buffer
+	cmd.Stderr = &interrupted
+	started, ended := make(chan struct{}), make(chan struct{})
+	g.after(3, func() {
+		<-started
+		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code tells
+		<-ended                          // it does not get the third page
+	})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	close(started)
+	err := cmd.Wait()
+	close(ended)
+	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.HasSuffix(interrupted.String(), "sluice: interrupted\nThe same command continues after 400 changes\n") {
+		t.Errorf("%v, %s", err, interrupted.String())
+	}
+	wantFiles(t, dir, "changes.ndjson.sluice-export", "changes.ndjson.sluice-export.part")
+	out, stderr, code := run(t, sluiceCommand(t, g.url, args...))
+	printed := regexp.MustCompile(`^902 changes in .*changes.ndjson.\nsynced_until (\S+)\n$`).FindStringSubmatch(out)
+	if code != 0 || printed == nil || stderr != "Continuing after 400 changes.\n" {
+		t.Fatalf("exit code %d, %s%s", code, out, stderr)
+	}
+	text := read(t, file)
+	if changes, deleted := strings.Count(text, "\n"), strings.Count(text, `,"deleted":true}`); changes != 902 || deleted != 101 {
+		t.Errorf("%d changes, of these %d tombstones", changes, deleted)
+	}
+	wantFiles(t, dir, "changes.ndjson")
+
+	// What it printed is where the next one begins.
+	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "entities", "--since", printed[1], "-o", "-"))
+	if code != 0 || out != "" || !strings.HasPrefix(stderr, "0 changes in standard output.\nsynced_until 2") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	packed := filepath.Join(dir, "events.ndjson.gz")
+	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "events", "--since", since.String(), "--entity-id", "0000001", "-o", packed, "--json"))
+	var r changesResult
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Records != 1000 || r.SyncedUntil.Compare(since) <= 0 {
+		t.Errorf("exit code %d, %s%s, %v", code, out, stderr, err)
+	}
+	if n := strings.Count(gunzip(t, packed), `"name":"late"`); n != 1000 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// A copy that is not sync's own stays as it is, and has nothing beside it.
+func TestSyncRefusesAFileOfAnother(t *testing.T) {
+	t.Parallel()
+	file := write(t, "mine.ndjson", `{"id":"mine"}`)
+	out, stderr, code := run(t, sluiceCommand(t, nowhere, "sync", "entities", file))
+	if want := "sluice: " + file + " exists, and no sync has written it; name another file, or replace it with --force\n"; code != exitUsage || out != "" || stderr != want {
+		t.Errorf("exit code %d, %s%s; want %s", code, out, stderr, want)
+	}
+	if text := read(t, file); text != `{"id":"mine"}` {
+		t.Errorf("the file is now %s", text)
+	}
+	wantFiles(t, filepath.Dir(file), "mine.ndjson")
+
+	s := start(t, t.TempDir())
+	if out, stderr, code := run(t, sluiceCommand(t, s.url, "sync", "entities", file, "--force", "--rate", "500")); code != 0 || !strings.HasPrefix(out, "0 entities in "+file+", complete up to 2") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+	if text, err := os.ReadFile(file); err != nil || len(text) > 0 {
+		t.Errorf("the copy is %s, %v", text, err)
+	}
+	s.stop(t)
+}
+
+func TestSyncAndSinceCheckTheirArguments(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"sync entities -":                                                             `the copy is an NDJSON file, not "-"`,
+		"sync entities copy.ndjson.gz":                                                `the copy is an NDJSON file, not "copy.ndjson.gz"`,
+		"sync events copy.csv":                                                        `the copy is an NDJSON file, not "copy.csv"`,
+		"sync people copy.ndjson":                                                     `sync entities or events, not "people"`,
+		"sync entities copy.ndjson --rate 0":                                          "--rate must be at least 1",
+		"export entities -o - --since now":                                            "--since is not an RFC 3339 date-time",
+		"export entities -o - --since=":                                               "--since is empty",
+		"export entities -o - --include-deleted":                                      "--include-deleted needs --since",
+		"export events -o - --since 2026-01-01T00:00:00Z --include-deleted":           "--include-deleted is for entities",
+		"export events -o - --since 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z":   "--since excludes --from and --to",
+		"export entities -o - --since 2026-01-01T00:00:00Z --format csv":              "--since writes NDJSON",
+		"export entities -o x.csv --since 2026-01-01T00:00:00Z":                       "--since writes NDJSON",
+		"export entities -o - --since 2026-01-01T00:00:00Z --csv-formulas neutralize": "--since writes NDJSON",
+		"export entities -o - --since 2026-01-01T00:00:00Z --entity-id ada":           "filters for entities may have only type",
+	} {
+		cmd := sluiceCommand(t, nowhere, strings.Fields(args)...)
+		out, stderr, code := run(t, cmd)
+		if code != exitUsage || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s%s; want %s", args, code, out, stderr, want)
+		}
+		wantFiles(t, cmd.Dir)
+	}
+}

@@ -1,0 +1,76 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// List gets the page of a list of changes at which a walk is.
+type List func(ctx context.Context, at Mark) (Page, error)
+
+// Page is a page of a list of changes.
+type Page struct {
+	Lines       []byte // NDJSON: of the changes that the file gets
+	Count       int64  // of these
+	Read        int64  // how many changes the service returned
+	SyncedUntil record.Time
+	Next        *string // cursor of the next page; nil on the last
+}
+
+// Entities returns the list of changes of the entities that q selects.
+func Entities(c *client.Client, q client.ChangeQuery) List {
+	return func(ctx context.Context, at Mark) (Page, error) {
+		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
+		p, err := c.ListChanges(ctx, q)
+		return newPage(p, err, func(entity.Change) bool { return true })
+	}
+}
+
+// Events returns the list of events that arrived, of those that q selects.
+func Events(c *client.Client, q client.ArrivalQuery) List {
+	return func(ctx context.Context, at Mark) (Page, error) {
+		q.CreatedSince, q.Cursor = at.Since, at.Cursor
+		p, err := c.ListArrivals(ctx, q)
+		return newPage(p, err, func(event.Event) bool { return true })
+	}
+}
+
+// Erasures returns the list of the tombstones of erased entities that the service
+// still has. limit is the most changes of a page; the service returns all changes
+// of entities. A walk over events reads it last.
+func Erasures(c *client.Client, limit int) List {
+	return func(ctx context.Context, at Mark) (Page, error) {
+		since := at.Since
+		if kept := record.TimeOf(at.SyncedUntil.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
+			since = kept
+		}
+		p, err := c.ListChanges(ctx, client.ChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
+		return newPage(p, err, func(c entity.Change) bool { return c.Erased })
+	}
+}
+
+// newPage returns the page of those changes of p that keep reports true for.
+func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
+	if err != nil {
+		return Page{}, err
+	}
+	if p.SyncedUntil == nil {
+		return Page{}, errors.New("the response has no synced_until")
+	}
+	page := Page{Read: int64(len(p.Data)), SyncedUntil: *p.SyncedUntil, Next: p.NextCursor}
+	kept := slices.DeleteFunc(p.Data, func(r R) bool { return !keep(r) })
+	page.Count = int64(len(kept))
+	for _, r := range kept {
+		if page.Lines, err = r.AppendJSON(page.Lines); err != nil {
+			return Page{}, err
+		}
+		page.Lines = append(page.Lines, '\n')
+	}
+	return page, nil
+}

@@ -1,0 +1,78 @@
+package exporter
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"sluice/internal/changes"
+	"sluice/pkg/client"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// Changes are what RunSince has exported.
+type Changes struct {
+	Records     int64       // tombstones included
+	SyncedUntil record.Time // where the next export begins
+}
+
+// RunSince exports what has changed since a time to a file, or to o.Stdout, as NDJSON
+// in the order of the changes: entities, with tombstones if includeDeleted is set, or
+// events that arrived. It keeps to o.Order.Filters.Type or EntityID. The file appears,
+// and the same call continues after an error, as with Run.
+func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
+	path, remove, err := o.workPath()
+	if err != nil {
+		return Changes{}, err
+	}
+	defer remove()
+	walk, err := changes.Open(path, "export", task{o.URL, o.Order, &since, includeDeleted})
+	if err != nil {
+		return Changes{}, err
+	}
+	defer func() { err = errors.Join(err, walk.Close()) }()
+	continues, err := walk.Continue(since)
+	if err != nil {
+		return Changes{}, err
+	}
+	if continues {
+		fmt.Fprintf(stderr, "Continuing after %s.\n", walk.Done())
+	}
+	list := changes.Events(c, client.ArrivalQuery{EntityID: o.Order.Filters.EntityID, Limit: changes.PageSize})
+	if o.Order.Resource == exportjob.Entity {
+		list = changes.Entities(c, client.ChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted, Limit: changes.PageSize})
+	}
+	if err = walk.Read(ctx, []changes.List{list}, o.Waiting, stderr); err == nil {
+		err = o.deliverChanges(walk.Path())
+	}
+	if err != nil && o.Path != "-" {
+		err = walk.Stop(ctx, err)
+	}
+	if err != nil {
+		return Changes{}, err
+	}
+	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
+}
+
+// deliverChanges moves the NDJSON file at path to the path of the export, or writes it
+// there.
+func (o Options) deliverChanges(path string) error {
+	part, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer part.Close() //nolint:errcheck // only read
+	ex := exporter{Options: o}
+	if o.Unpack {
+		return ex.deliver(part, nil)
+	}
+	return ex.deliver(part, func(w io.Writer, part io.Reader) error {
+		packed := gzip.NewWriter(w)
+		_, err := io.Copy(packed, part)
+		return errors.Join(err, packed.Close())
+	})
+}

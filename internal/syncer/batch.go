@@ -1,0 +1,135 @@
+package syncer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// batch are changes that are applied to a copy at once.
+type batch struct {
+	lines  map[string][]byte      // by id of the record; nil removes it
+	erased map[string]record.Time // by id of the entity whose events from before that time are removed
+}
+
+// readBatch returns the next changes of a walk's file, until they have size bytes. The
+// error is io.EOF if they are the last.
+func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, error) {
+	b := batch{make(map[string][]byte), make(map[string]record.Time)}
+	for read := 0; read < size; {
+		line, err := readLine(in)
+		if err != nil {
+			return b, err
+		}
+		read += len(line)
+		var c struct {
+			ID        string      `json:"id"`
+			Deleted   bool        `json:"deleted"`
+			DeletedAt record.Time `json:"deleted_at"`
+		}
+		if err := json.Unmarshal(line, &c); err != nil {
+			return b, err
+		}
+		switch {
+		case !c.Deleted:
+			b.lines[c.ID] = line
+		case resource == exportjob.Entity:
+			b.lines[c.ID] = nil
+		default:
+			b.erased[c.ID] = c.DeletedAt
+		}
+	}
+	return b, nil
+}
+
+// readLine returns the next line, with its end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadBytes('\n')
+	if err == io.EOF && len(line) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return line, err
+}
+
+// apply writes to out the copy that results from the changes in b to the copy in base.
+// Both are in order of id. It returns how many records it wrote.
+func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
+	write := func(line []byte) error {
+		removed, err := b.removes(line)
+		if err != nil || removed {
+			return err
+		}
+		records++
+		_, err = out.Write(line)
+		return err
+	}
+	changed := slices.Sorted(maps.Keys(b.lines))
+	in := bufio.NewReaderSize(base, bufferBytes)
+	for {
+		line, err := readLine(in)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return records, err
+		}
+		id, err := idOf(line)
+		if err != nil {
+			return records, err
+		}
+		for ; len(changed) > 0 && changed[0] < id; changed = changed[1:] {
+			if err := write(b.lines[changed[0]]); err != nil {
+				return records, err
+			}
+		}
+		if len(changed) > 0 && changed[0] == id {
+			continue // the next round writes what it is now
+		}
+		if err := write(line); err != nil {
+			return records, err
+		}
+	}
+	for _, id := range changed {
+		if err := write(b.lines[id]); err != nil {
+			return records, err
+		}
+	}
+	return records, nil
+}
+
+// removes reports whether line is nil or an event of an erased entity.
+func (b batch) removes(line []byte) (bool, error) {
+	if line == nil || len(b.erased) == 0 {
+		return line == nil, nil
+	}
+	var e struct {
+		EntityID  string      `json:"entity_id"`
+		CreatedAt record.Time `json:"created_at"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return false, err
+	}
+	at, erased := b.erased[e.EntityID]
+	return erased && e.CreatedAt.Compare(at) < 0, nil
+}
+
+// idOf returns the id of the record in a line of a copy.
+func idOf(line []byte) (string, error) {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"id":"`))
+	id, _, closed := bytes.Cut(rest, []byte(`"`)) // ids need no escapes
+	if !ok || !closed {
+		return "", fmt.Errorf("not a line of a copy: %.40q", line)
+	}
+	return string(id), nil
+}

@@ -1,0 +1,120 @@
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// state is what is known of a copy, as the file beside it has it.
+type state struct {
+	Version     int                `json:"sluice_sync"`
+	URL         string             `json:"url"` // of the service
+	Resource    exportjob.Resource `json:"resource"`
+	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
+	Records     int64              `json:"records"`      // in the copy
+	Files       []digest           `json:"files"`        // that a run may replace: the copy, and its successor while a run replaces it
+}
+
+const stateVersion = 1
+
+// RefusedError is why Run has changed nothing: a file is in its way.
+type RefusedError struct{ reason string }
+
+func (e *RefusedError) Error() string { return e.reason }
+
+func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+// loadState reads the state at path. It returns nil if there is no file.
+func loadState(path string) (*state, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil || s.Version != stateVersion {
+		return nil, refuse("%s is not the state of a copy, or that of another version of sluice; begin a new copy with --force", path)
+	}
+	return &s, nil
+}
+
+// save replaces the file at path by s. After a crash it is the old or the new one.
+func (s *state) save(path string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return replace(path, file.Name())
+}
+
+// replace renames the file at next to path, and returns when that is on the disk.
+func replace(path, next string) error {
+	if err := os.Rename(next, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// knowsSize reports whether one of s.Files has a size.
+func (s *state) knowsSize(bytes int64) bool {
+	return slices.ContainsFunc(s.Files, func(d digest) bool { return d.Bytes == bytes })
+}
+
+// digest identifies the content of a file.
+type digest struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// digester computes the digest of what is written to it.
+type digester struct {
+	hash.Hash
+	bytes int64
+}
+
+func newDigester() *digester { return &digester{Hash: sha256.New()} }
+
+func (d *digester) Write(p []byte) (int, error) {
+	d.bytes += int64(len(p))
+	return d.Hash.Write(p)
+}
+
+func (d *digester) digest() digest { return digest{d.bytes, hex.EncodeToString(d.Sum(nil))} }
+
+// digestOf returns the digest of the file at path.
+func digestOf(path string) (digest, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return digest{}, err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	d := newDigester()
+	_, err = io.Copy(d, file)
+	return d.digest(), err
+}

@@ -1,0 +1,283 @@
+// Package syncer keeps a local copy of a service's entities or events up to date: an
+// NDJSON file that has each record once, in order of id.
+//
+// A run reads what has changed since the last one and merges it into a new file, which
+// replaces the copy by a rename. A state file beside the copy says up to when the copy
+// is complete, and what a run may replace. However a run ends, it leaves the old copy
+// or the new one. The next run continues it, or merges its changes once more, which
+// makes no difference.
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sluice/internal/changes"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// Options say what to copy, and where to.
+type Options struct {
+	URL      string             // of the service
+	Resource exportjob.Resource // Entity or Event
+	Path     string             // of the copy
+	Force    bool               // begin a new copy, which replaces any file at Path
+	PageSize int                // most changes of a page; changes.PageSize by default
+
+	Now     func() time.Time // clock; time.Now by default
+	Waiting func() string    // returns what the client waits for, in words; "" while the service responds
+}
+
+// Result is what a run has done.
+type Result struct {
+	Resource    exportjob.Resource `json:"resource"`
+	File        string             `json:"file"`
+	Records     int64              `json:"records"` // in the copy
+	Changes     int64              `json:"changes"` // since the last run
+	SyncedUntil record.Time        `json:"synced_until"`
+}
+
+// task is what a walk is of, as its journal identifies it.
+type task struct {
+	URL      string             `json:"url"`
+	Resource exportjob.Resource `json:"resource"`
+}
+
+// syncer is one run.
+type syncer struct {
+	Options
+	client     *client.Client
+	stderr     io.Writer
+	statePath  string // beside Path
+	state      *state
+	walk       *changes.Walk
+	mode       fs.FileMode // of the copy
+	batchBytes int
+}
+
+// Run brings the copy at o.Path up to date. It makes a new copy if there is none, if
+// the last run is longer ago than the service keeps tombstones, and with o.Force. It
+// shows its progress on stderr.
+//
+// The error is a *RefusedError if a file is at o.Path that no run wrote, that was
+// changed since, or that is a copy of something else. After any other error the same
+// call continues.
+func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
+	s, err := open(o, c, stderr)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := s.run(ctx)
+	return r, errors.Join(err, s.walk.Close())
+}
+
+// open returns a run that excludes other runs of the same copy.
+func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
+	if o.PageSize == 0 {
+		o.PageSize = changes.PageSize
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	// A rename replaces a symbolic link, not the file that it leads to.
+	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
+		o.Path = path
+	}
+	s := &syncer{Options: o, client: c, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
+	var err error
+	s.walk, err = changes.Open(s.statePath+".walk", "sync", task{o.URL, o.Resource})
+	return s, err
+}
+
+// run brings the copy up to date. A walk that an earlier run began ends where that run
+// fixed, so another one follows it.
+func (s *syncer) run(ctx context.Context) (Result, error) {
+	begun := s.walk.Begun()
+	continues, err := s.prepare()
+	if err != nil && !begun {
+		err = errors.Join(err, s.walk.Remove())
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	err = s.update(ctx)
+	read := s.walk.Mark().Changes
+	if continues && err == nil {
+		if err = s.walk.Begin(s.since()); err == nil {
+			err = s.update(ctx)
+		}
+		read += s.walk.Mark().Changes
+	}
+	if refused := new(RefusedError); errors.As(err, &refused) {
+		return Result{}, err
+	}
+	if err != nil {
+		return Result{}, s.walk.Stop(ctx, err)
+	}
+	return Result{s.Resource, s.Path, s.state.Records, read, s.since()}, s.walk.Remove()
+}
+
+// update reads the rest of the changes and replaces the copy.
+func (s *syncer) update(ctx context.Context) error {
+	if err := s.walk.Read(ctx, s.lists(), s.Waiting, s.stderr); err != nil {
+		return err
+	}
+	merged, err := s.mergeChanges(ctx)
+	if err != nil {
+		return err
+	}
+	if merged.path != "" {
+		if err := replace(s.Path, merged.path); err != nil {
+			return err
+		}
+	}
+	return s.finish(merged)
+}
+
+// prepare loads the state, checks what is at the path, and begins a walk or reports that
+// it continues that of an earlier run.
+func (s *syncer) prepare() (continues bool, err error) {
+	info, err := os.Stat(s.Path)
+	exists := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case exists && !info.Mode().IsRegular():
+		return false, refuse("%s is not a regular file", s.Path)
+	case exists:
+		s.mode = info.Mode().Perm()
+	}
+	if s.Force {
+		return false, s.force(exists)
+	}
+	if s.state, err = loadState(s.statePath); err != nil {
+		return false, err
+	}
+	if s.state == nil {
+		if exists {
+			return false, refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
+		}
+		s.state = s.newState()
+	}
+	switch {
+	case s.state.URL != s.URL || s.state.Resource != s.Resource:
+		return false, refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
+	case exists && !s.state.knowsSize(info.Size()):
+		return false, s.refuseChanged()
+	case !exists && s.state.SyncedUntil != nil:
+		fmt.Fprintf(s.stderr, "%s is gone. Making a new copy.\n", s.Path)
+		return false, s.startOver(nil)
+	case s.outdated():
+		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service does not tell all that was deleted since. Making a new copy.\n", entity.TombstoneAge/(24*time.Hour))
+		return false, s.startOver(s.state.Files)
+	}
+	continues, err = s.walk.Continue(s.since())
+	if continues {
+		fmt.Fprintf(s.stderr, "Continuing after %s.\n", s.walk.Done())
+	}
+	return continues, err
+}
+
+func (s *syncer) newState() *state {
+	return &state{Version: stateVersion, URL: s.URL, Resource: s.Resource}
+}
+
+func (s *syncer) refuseChanged() error {
+	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
+}
+
+// force begins a new copy, which may replace the file at the path.
+func (s *syncer) force(exists bool) error {
+	if !exists {
+		return s.startOver(nil)
+	}
+	d, err := digestOf(s.Path)
+	if err != nil {
+		return err
+	}
+	return s.startOver([]digest{d})
+}
+
+// startOver begins a new copy, which may replace one of files.
+func (s *syncer) startOver(files []digest) error {
+	s.state = s.newState()
+	s.state.Files = files
+	if err := s.state.save(s.statePath); err != nil {
+		return err
+	}
+	return s.walk.Begin(s.since())
+}
+
+// since returns where the walk begins: for a new copy in 1970, before all records.
+func (s *syncer) since() record.Time {
+	if s.state.SyncedUntil == nil {
+		return record.Time{}
+	}
+	return *s.state.SyncedUntil
+}
+
+// outdated reports whether tombstones from the time after the copy may have expired.
+// The copy is that of the last run, or a new one that an interrupted run began.
+func (s *syncer) outdated() bool {
+	until := s.state.SyncedUntil
+	if until == nil {
+		until = s.walk.Mark().SyncedUntil
+	}
+	return until != nil && s.Now().Sub(until.Time()) > entity.TombstoneAge
+}
+
+// lists returns what the walk reads.
+func (s *syncer) lists() []changes.List {
+	if s.Resource == exportjob.Entity {
+		return []changes.List{changes.Entities(s.client, client.ChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
+	}
+	return []changes.List{
+		changes.Events(s.client, client.ArrivalQuery{Limit: s.PageSize}),
+		changes.Erasures(s.client, s.PageSize),
+	}
+}
+
+// mergeChanges writes the new copy beside the old one, which must be as a run left it,
+// and saves in the state that either may be at the path.
+func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
+	base := s.Path
+	if s.state.SyncedUntil == nil {
+		base = ""
+	} else if s.walk.Mark().Changes == 0 {
+		return copyFile{records: s.state.Records}, nil
+	}
+	var files []digest
+	switch old, err := digestOf(s.Path); {
+	case err == nil && !slices.Contains(s.state.Files, old):
+		return copyFile{}, s.refuseChanged()
+	case err == nil:
+		files = append(files, old)
+	case base != "" || !errors.Is(err, fs.ErrNotExist):
+		return copyFile{}, err
+	}
+	merged, err := s.merge(ctx, base)
+	if err != nil {
+		return copyFile{}, err
+	}
+	s.state.Files = append(files, merged.digest)
+	return merged, s.state.save(s.statePath)
+}
+
+// finish saves that the copy is complete.
+func (s *syncer) finish(merged copyFile) error {
+	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
+	if merged.path != "" {
+		s.state.Files = []digest{merged.digest}
+	}
+	return s.state.save(s.statePath)
+}

@@ -1,0 +1,338 @@
+package syncer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+var resources = []exportjob.Resource{exportjob.Entity, exportjob.Event}
+
+// newCopy returns the path of a copy in a directory of its own.
+func newCopy(t *testing.T) string { return filepath.Join(t.TempDir(), "copy.ndjson") }
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clone copies the files beside path, as they are after a kill, to a new directory.
+func clone(t *testing.T, path string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}
+
+// wantFiles fails the test unless these files are in the directory of path.
+func wantFiles(t *testing.T, path string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if fmt.Sprint(got) != fmt.Sprint(names) {
+		t.Errorf("the files are %v, want %v", got, names)
+	}
+}
+
+// wantCopy brings the copy at path up to date and fails the test unless it is then the
+// service's.
+func (s *service) wantCopy(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
+	t.Helper()
+	r, stderr, err := s.sync(t, resource, path, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.copyOf(t, resource, nil)
+	if got := read(t, path); got != want || r.Records != int64(strings.Count(want, "\n")) {
+		t.Fatalf("%ss: %d records, the copy is\n%s\nwant\n%s", resource, r.Records, got, want)
+	}
+	wantFiles(t, path, "copy.ndjson", "copy.ndjson.sluice-sync")
+	return r, stderr
+}
+
+func TestTheCopyFollowsTheService(t *testing.T) {
+	t.Parallel()
+	for _, resource := range resources {
+		s, path := newService(t), newCopy(t)
+		s.wantCopy(t, resource, path)
+		for range 6 {
+			s.change(t, s.rng.IntN(100))
+			s.wantCopy(t, resource, path)
+		}
+		before := s.requests.Load()
+		if r, _ := s.wantCopy(t, resource, path); r.Changes != 0 || r.SyncedUntil != record.SyncedUntil(record.Time{}, s.now) {
+			t.Errorf("without changes: %+v", r)
+		}
+		if n := s.requests.Load() - before; n > 2 {
+			t.Errorf("%d requests without changes", n)
+		}
+	}
+}
+
+// Whenever a run is killed or fails, the copy is the old one or the new one, and the
+// next run makes it the new one.
+func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
+	t.Parallel()
+	for _, resource := range resources {
+		s, path := newService(t), newCopy(t)
+		for _, round := range []string{"new copy", "changes"} {
+			s.change(t, 70)
+			before, _ := os.ReadFile(path)
+			after := s.copyOf(t, resource, nil)
+			killed := map[string]string{"at once": clone(t, path)}
+			s.onGet = func(n int64) bool {
+				killed[fmt.Sprintf("before request %d", n)] = clone(t, path)
+				return true
+			}
+			run, _ := s.open(t, resource, path)
+			step := func(name string, f func() error) {
+				t.Helper()
+				if err := f(); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				killed["after "+name] = clone(t, path)
+			}
+			var merged copyFile
+			step("prepare", func() error { _, err := run.prepare(); return err })
+			step("read", func() error { return run.walk.Read(t.Context(), run.lists(), run.Waiting, run.stderr) })
+			step("merge", func() (err error) { merged, err = run.mergeChanges(t.Context()); return err })
+			step("replace", func() error { return replace(path, merged.path) })
+			step("finish", func() error { return run.finish(merged) })
+			step("removal of the changes", func() error { return os.Remove(run.walk.Path()) })
+			if err := errors.Join(run.walk.Remove(), run.walk.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s.onGet = func(int64) bool { return true }
+			if len(killed) < 10 {
+				t.Errorf("killed only at %d points", len(killed))
+			}
+			for when, path := range killed {
+				if text, _ := os.ReadFile(path); string(text) != string(before) && string(text) != after {
+					t.Errorf("%s of %ss, killed %s: the copy is\n%s", round, resource, when, text)
+				}
+				s.wantCopy(t, resource, path)
+			}
+		}
+	}
+}
+
+// A run that fails keeps what it has read, unless it has read nothing.
+func TestAFailedRunContinues(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 100)
+	s.onGet = func(int64) bool { return false }
+	if _, _, err := s.sync(t, exportjob.Entity, path); err == nil || strings.Contains(err.Error(), "continues") {
+		t.Errorf("at the first request: %v", err)
+	}
+	wantFiles(t, path)
+	first := s.requests.Load()
+	s.onGet = func(n int64) bool { return n != first+3 }
+	_, _, err := s.sync(t, exportjob.Entity, path)
+	if err == nil || !strings.Contains(err.Error(), "The same command continues after 14 changes") {
+		t.Errorf("at the third request: %v", err)
+	}
+	wantFiles(t, path, "copy.ndjson.sluice-sync.walk", "copy.ndjson.sluice-sync.walk.part")
+	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// Events that were created before their entity was erased leave the copy, also when the
+// service still has them, because its job is not done.
+func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 200)
+	s.erase(t, "e1") // before the copy begins
+	s.wantErased(t, path, "e1")
+	s.change(t, 100)
+	s.erase(t, "e2")
+	s.wantErased(t, path, "e1", "e2")
+	s.change(t, 300) // some of them concern e1 and e2 again
+	s.wantErased(t, path, "e1", "e2")
+}
+
+// wantErased brings a copy of events up to date and fails the test unless it lacks the
+// events of these entities that were created before the erasure.
+func (s *service) wantErased(t *testing.T, path string, ids ...string) {
+	t.Helper()
+	if _, _, err := s.sync(t, exportjob.Event, path); err != nil {
+		t.Fatal(err)
+	}
+	changes, _, err := s.entities.Changes(t.Context(), workspace, record.SyncQuery{Limit: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	erased := make(map[string]record.Time)
+	for _, c := range changes {
+		if c.Erased {
+			erased[c.ID] = c.DeletedAt
+		}
+	}
+	if len(erased) != len(ids) {
+		t.Fatalf("tombstones %v, want those of %v", erased, ids)
+	}
+	gone := 0
+	want := s.copyOf(t, exportjob.Event, func(e event.Event) bool {
+		at, was := erased[string(e.EntityID)]
+		if was && e.CreatedAt.Compare(at) < 0 {
+			gone++
+			return false
+		}
+		return true
+	})
+	if got := read(t, path); got != want || gone == 0 {
+		t.Errorf("%d events are erased, the copy is\n%s\nwant\n%s", gone, got, want)
+	}
+}
+
+// A run replaces only what a run has written, and leaves no file behind when it refuses.
+func TestFilesOfOthersAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.change(t, 50)
+	for name, tt := range map[string]struct {
+		spoil func(path string) // a copy that is there
+		as    func(*Options)
+		says  string
+	}{
+		"no state":         {func(path string) { os.Remove(path + ".sluice-sync") }, nil, "exists, and no sync has written it"}, //nolint:errcheck // checked below
+		"longer":           {func(path string) { write(t, path, read(t, path)+"{}\n") }, nil, "has changed since a sync wrote it"},
+		"empty":            {func(path string) { write(t, path, "") }, nil, "has changed since a sync wrote it"},
+		"same size":        {func(path string) { write(t, path, strings.ToUpper(read(t, path))) }, nil, "has changed since a sync wrote it"},
+		"another resource": {func(string) {}, func(o *Options) { o.Resource = exportjob.Event }, "is a copy of the resource entity of http"},
+		"another service":  {func(string) {}, func(o *Options) { o.URL = "http://other" }, "is a copy of the resource entity of http"},
+		"no state file":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state of a copy"},
+		"a directory":      {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, nil, "is not a regular file"}, //nolint:errcheck // checked below
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.as == nil {
+				tt.as = func(*Options) {}
+			}
+			path := newCopy(t)
+			s.wantCopy(t, exportjob.Entity, path)
+			s.change(t, 5)
+			tt.spoil(path)
+			before, _ := os.ReadFile(path)
+			_, _, err := s.sync(t, exportjob.Entity, path, tt.as)
+			if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v", err)
+			}
+			if after, _ := os.ReadFile(path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+			if name == "a directory" {
+				return
+			}
+			if name == "same size" { // found when the changes are there
+				write(t, path, read(t, path)+"\n")
+			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
+				t.Error("a journal is left")
+			}
+			s.wantCopy(t, exportjob.Entity, path, func(o *Options) { o.Force = true })
+		})
+	}
+}
+
+// An interrupted run with Force goes on without it.
+func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 100)
+	write(t, path, "mine\n")
+	s.onGet = func(n int64) bool { return n != 3 }
+	if _, _, err := s.sync(t, exportjob.Entity, path, func(o *Options) { o.Force = true }); err == nil || read(t, path) != "mine\n" {
+		t.Errorf("%v", err)
+	}
+	s.wantCopy(t, exportjob.Entity, path)
+}
+
+// A copy, or the beginning of one, that is older than tombstones become is not continued.
+func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
+	t.Parallel()
+	const says = "The last sync was more than 30 days ago"
+	for _, interrupted := range []bool{false, true} {
+		for _, age := range []time.Duration{entity.TombstoneAge - record.SyncLag, entity.TombstoneAge - record.SyncLag + time.Second} {
+			s, path := newService(t), newCopy(t)
+			s.change(t, 100)
+			fails := s.requests.Load() + 4
+			s.onGet = func(n int64) bool { return !interrupted || n != fails }
+			if _, _, err := s.sync(t, exportjob.Entity, path); (err != nil) != interrupted {
+				t.Fatal(err)
+			}
+			last := s.now
+			s.change(t, 100)
+			s.now = last.Add(age)
+			_, stderr := s.wantCopy(t, exportjob.Entity, path)
+			if anew := strings.HasPrefix(stderr, says); anew != (age > entity.TombstoneAge-record.SyncLag) {
+				t.Errorf("interrupted %v, after %s: %s", interrupted, age, stderr)
+			}
+		}
+	}
+}
+
+func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 50)
+	s.wantCopy(t, exportjob.Entity, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, path+" is gone. Making a new copy.\n") {
+		t.Errorf("%s", stderr)
+	}
+}
+
+// A copy keeps its permissions, and may be named by a symbolic link.
+func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 50)
+	s.wantCopy(t, exportjob.Entity, path)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	s.change(t, 50)
+	if _, _, err := s.sync(t, exportjob.Entity, link); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCopy(t, exportjob.Entity, path)
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is now %v, %v", info, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the copy is now %v, %v", info, err)
+	}
+}
