@@ -35,7 +35,7 @@ def pace(response: requests.Response) -> None:
 
 
 @dlt.source(name="sluice")
-def sluice(base_url: str = dlt.config.value, api_key: str = "") -> Any:
+def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") -> Any:
     """Reads what has changed since the last run: the tables entity and event."""
     client = RESTClient(
         base_url,
@@ -49,8 +49,8 @@ def sluice(base_url: str = dlt.config.value, api_key: str = "") -> Any:
         params = {"limit": 200, bound: state.get("synced_until", BEGINNING), **params}
         for page in client.paginate(path, params=params):
             synced_until = page.response.json()["synced_until"]
-            yield page
             pace(page.response)
+            yield page
         state["synced_until"] = synced_until
 
     @dlt.resource(
@@ -90,7 +90,10 @@ ROUTES = {"entity": ("/upsert_entities", "entities"), "event": ("/create_events"
 
 @dlt.destination(name="sluice", batch_size=100)
 def sluice_destination(
-    items: TDataItems, table: TTableSchema, base_url: str = dlt.config.value, api_key: str = ""
+    items: TDataItems,
+    table: TTableSchema,
+    base_url: str = dlt.config.value,
+    api_key: dlt.TSecretStrValue = "",
 ) -> None:
     """Writes the tables entity and event. Every row needs an id, so that a load that is
     repeated stores it once."""
