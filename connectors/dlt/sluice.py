@@ -13,10 +13,10 @@ from dlt.common.destination.exceptions import (
 from dlt.common.schema import TTableSchema
 from dlt.common.typing import TDataItems
 from dlt.sources.helpers import requests
-from dlt.sources.helpers.rest_client import RESTClient
-from dlt.sources.helpers.rest_client.paginators import JSONResponseCursorPaginator
 
 BEGINNING = "1970-01-01T00:00:00Z"
+
+Record = dict[str, Any]
 
 
 def session(api_key: str) -> requests.Session:
@@ -34,24 +34,31 @@ def pace(response: requests.Response) -> None:
         time.sleep(min(max(wait, 0), 1))
 
 
+def integer(digits: str) -> int | str:
+    """Returns an integer, or its digits if dlt could not load it: it takes 64 bits."""
+    value = int(digits)
+    return value if -(2**63) <= value < 2**64 else digits
+
+
 @dlt.source(name="sluice")
 def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") -> Any:
     """Reads what has changed since the last run: the tables entity and event."""
-    client = RESTClient(
-        base_url,
-        session=session(api_key),
-        paginator=JSONResponseCursorPaginator(cursor_path="next_cursor", cursor_param="cursor"),
-        data_selector="data",
-    )
+    http = session(api_key)
 
-    def walk(path: str, bound: str, params: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
+        """Yields pages. The next run begins where this walk ends."""
         state = dlt.current.resource_state()
-        params = {"limit": 200, bound: state.get("synced_until", BEGINNING), **params}
-        for page in client.paginate(path, params=params):
-            synced_until = page.response.json()["synced_until"]
-            pace(page.response)
-            yield page
-        state["synced_until"] = synced_until
+        params |= {"limit": 200, bound: state.get("synced_until", BEGINNING), "cursor": None}
+        while True:
+            response = http.get(base_url + path, params=params)
+            response.raise_for_status()
+            pace(response)
+            page = response.json(parse_int=integer)
+            yield page["data"]
+            params["cursor"] = page["next_cursor"]
+            if not params["cursor"]:
+                state["synced_until"] = page["synced_until"]
+                return
 
     @dlt.resource(
         primary_key="id",
@@ -63,8 +70,8 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
             "deleted": {"data_type": "bool", "hard_delete": True},
         },
     )
-    def entity() -> Iterator[list[dict[str, Any]]]:
-        for page in walk("/entity", "updated_since", {"include_deleted": "true"}):
+    def entity() -> Iterator[list[Record]]:
+        for page in walk("/entity", "updated_since", include_deleted="true"):
             for record in page:
                 if record.get("deleted"):  # a tombstone: it changed when it was deleted
                     record["updated_at"] = record.pop("deleted_at")
@@ -79,8 +86,8 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
             "created_at": {"data_type": "timestamp"},
         },
     )
-    def event() -> Iterator[list[dict[str, Any]]]:
-        yield from walk("/event", "created_since", {})
+    def event() -> Iterator[list[Record]]:
+        yield from walk("/event", "created_since")
 
     return entity, event
 
@@ -104,7 +111,7 @@ def sluice_destination(
     send(session(api_key), base_url + path, member, rows)
 
 
-def send(http: requests.Session, url: str, member: str, rows: list[dict[str, Any]]) -> None:
+def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
     """Sends one batch, or its halves if it is too large. Raises if a row is rejected."""
     headers = {"Content-Type": "application/json"}
     response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
@@ -115,9 +122,8 @@ def send(http: requests.Session, url: str, member: str, rows: list[dict[str, Any
         return
     body = response.json()
     results = body.get("results") or [{"status": response.status_code, "problem": body}]
-    for result in results:
-        if result["status"] >= 500 or result["status"] == 429:  # dlt sends the batch again
-            raise DestinationTransientException(f"{url}: {result}")
+    if any(result["status"] == 429 or result["status"] >= 500 for result in results):
+        raise DestinationTransientException(f"{url}: {body}")  # dlt sends the batch again
     rejected = [result for result in results if result["status"] >= 400]
     if rejected:
         raise DestinationTerminalException(f"{url}: {len(rejected)} rejected: {rejected[:5]}")
