@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/record"
 )
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 // A connector keeps a copy of the records.
 type connector struct {
@@ -29,6 +32,8 @@ type connector struct {
 // another workspace.
 func TestConnectors(t *testing.T) {
 	t.Parallel()
+	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
+	s := startService(t, entities, events) // first, because secrettest wants keys and logs
 	_, err := os.Stat(tool(t, "python"))
 	child.Require(t, err, "run: make connector-tools")
 	connectors := []*connector{
@@ -39,8 +44,6 @@ func TestConnectors(t *testing.T) {
 	for _, c := range connectors {
 		c.dir, c.copied = t.TempDir(), tables{"entity": {}, "event": {}}
 	}
-	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
-	s := startService(t, entities, events)
 
 	files := t.TempDir()
 	exported := make(chan tables)

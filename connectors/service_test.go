@@ -21,6 +21,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/internal/localserver"
+	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
@@ -51,7 +52,8 @@ func startService(t *testing.T, entities, events int) *service {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
-		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, greeting, t.Output())
+		stderr := io.MultiWriter(t.Output(), secrettest.Writer("the server"))
+		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, greeting, stderr)
 		greeting.Close() //nolint:errcheck // a pipe
 	}()
 	t.Cleanup(func() {
@@ -61,10 +63,14 @@ func startService(t *testing.T, entities, events int) *service {
 		}
 	})
 	lines := bufio.NewScanner(stdout)
-	for lines.Scan() && s.url == "" {
+	for s.url == "" && lines.Scan() {
 		_, s.url, _ = strings.Cut(lines.Text(), "Sluice listens on ")
+		secrettest.Collect("the server", lines.Text())
 	}
-	go io.Copy(io.Discard, stdout) //nolint:errcheck // a pipe
+	if s.url == "" {
+		t.Fatal("the server did not start")
+	}
+	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // a pipe
 	return s
 }
 
@@ -74,10 +80,7 @@ func createKey(t *testing.T, dir, workspace string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, token, err := access.New(access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, token := secrettest.New(t, access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
 	if err := keys.Create(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}

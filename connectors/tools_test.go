@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
 )
 
 // tool returns the path of a program that make connector-tools installs.
@@ -30,6 +31,7 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	secrettest.Collect(program, string(out)+stderr.String())
 	if err != nil {
 		t.Errorf("%s %v: %v\n%s\n%s", program, args, err, tail(out), tail(stderr.Bytes()))
 	}
