@@ -125,7 +125,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 
 // attributes returns attributes that tools could change on the way.
 func attributes(i int) record.Attributes {
-	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"half":%d.5,"tiny":1e-7,`+
+	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"huge":1000000000000000000000000000000,"half":%d.5,"tiny":1e-7,`+
 		`"text":"07 = \"é\" \u0000 🙂","time":"2026-01-02T03:04:05.678+02:00","null":null,"CamelCase":{"a.b":[true,{},[]]},"empty":""}`,
 		firstN+i, i))
 }
