@@ -3,6 +3,7 @@ package connectors_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -81,6 +82,10 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
+// incrementalPages is the most pages of an incremental sync: one of each stream, and as
+// many to find out that nothing follows.
+const incrementalPages = 4
+
 // syncAll runs all connectors at the same time, each from an address of its own.
 func syncAll(t *testing.T, s *service, connectors []*connector) {
 	t.Helper()
@@ -92,6 +97,8 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 			c.sync(t, from.service, c.dir, c.copied)
 			if first {
 				checkThroughput(t, c.name, from, len(c.copied["entity"])+len(c.copied["event"]))
+			} else if pages := from.statuses[http.StatusOK]; pages > incrementalPages {
+				t.Errorf("%s: the incremental sync read %d pages, want at most %d", c.name, pages, incrementalPages)
 			}
 		})
 	}
