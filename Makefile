@@ -21,6 +21,9 @@ SPECTRAL           := 6.16.3
 REQUESTS    := 2.34.2
 KY          := 1.14.3
 
+# What runs the connectors; connectors/*/requirements.txt hold the versions.
+CONNECTORS := connectors/airbyte/requirements.txt connectors/dlt/requirements.txt connectors/singer/requirements.txt
+
 # What the benchmarks compare with, the AWS SDK that it uses, and what compares.
 RATE_LIMITER_FLEXIBLE := 11.4.0
 AWS_SDK_JS            := 3.1162.0
@@ -39,7 +42,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +94,7 @@ LOST_moto           := the fetch of moto; it needs python3 with venv and its pac
 LOST_requests       := the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run
 LOST_ky             := the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run
 LOST_openapi-tools  := the fetch of client generators and linters for openapi.yaml; it needs the Go proxy, python3 with venv and npm with its registry. Their tests are skipped
+LOST_connector-tools := the fetch of Airbyte's CDK, dlt and the Singer SDK; it needs python3 with venv and its package index. The test of the connectors is skipped
 LOST_axe            := the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped
 
 fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
@@ -166,6 +170,20 @@ moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test cr
 	python3 -m venv .cache/moto
 	.cache/moto/bin/pip install --quiet --disable-pip-version-check "moto[cloudformation]==$(MOTO)"
 	@touch $@
+
+CONNECTORS_READY := .cache/connectors/ready-$(firstword $(shell cat $(CONNECTORS) | cksum))
+
+connector-tools: $(CONNECTORS_READY) ## fetch the tools that connectors/ is for
+
+$(CONNECTORS_READY):
+	@echo "Installing the tools of the connectors into .cache/connectors"
+	@rm -rf .cache/connectors
+	python3 -m venv .cache/connectors
+	.cache/connectors/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$(CONNECTORS))
+	@touch $@
+
+connectors: connector-tools ## sync 25,000 records with each connector, and report the throughput
+	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors
 
 requests: .cache/requests/ready-$(REQUESTS) ## fetch the Python client of the README's example
 

@@ -1,0 +1,120 @@
+// Package connectors_test runs the connectors against the server of `sluice serve`.
+package connectors_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
+	"sluice/pkg/record"
+)
+
+func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
+
+// A connector keeps a copy of the records.
+type connector struct {
+	name string
+
+	// sync runs the tool once and brings copied up to date. dir keeps the tool's state.
+	sync func(t *testing.T, s *service, dir string, copied tables)
+
+	dir    string
+	copied tables
+}
+
+// TestConnectors has each connector copy all records and then what has changed. Its
+// copy equals export files, which DuckDB reads, too. Then dlt writes its copy into
+// another workspace.
+func TestConnectors(t *testing.T) {
+	t.Parallel()
+	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
+	s := startService(t, entities, events) // first, because secrettest wants keys and logs
+	_, err := os.Stat(tool(t, "python"))
+	child.Require(t, err, "run: make connector-tools")
+	connectors := []*connector{
+		{name: "airbyte", sync: syncAirbyte},
+		{name: "dlt", sync: syncDLT},
+		{name: "singer", sync: syncSinger},
+	}
+	for _, c := range connectors {
+		c.dir, c.copied = t.TempDir(), tables{"entity": {}, "event": {}}
+	}
+
+	files := t.TempDir()
+	exported := make(chan tables)
+	go func() { exported <- s.export(t, s.key, files) }()
+	syncAll(t, s, connectors)
+	full := <-exported
+	for _, c := range connectors {
+		compare(t, c.name, c.copied, full)
+	}
+	if t.Failed() {
+		return
+	}
+	changedAt := s.change(t)
+	changed := s.export(t, s.key, files)
+	queryExports(t, files, len(changed["entity"]), events+lateEvents, lateEvents, greatest(events))
+	writeWithDLT(t, s, connectors[1].dir, full)
+	time.Sleep(time.Until(changedAt.Add(record.SyncLag + time.Second)))
+	syncAll(t, s, connectors)
+	for _, c := range connectors {
+		compare(t, c.name, c.copied, changed)
+	}
+}
+
+// count returns the number of an environment variable, or standard if it is not set.
+func count(t *testing.T, variable string, standard int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return standard
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
+// incrementalPages is the most pages of an incremental sync: one of each stream, and as
+// many to find out that nothing follows.
+const incrementalPages = 4
+
+// syncAll runs all connectors at the same time, each from an address of its own.
+func syncAll(t *testing.T, s *service, connectors []*connector) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i, c := range connectors {
+		wg.Go(func() {
+			from := s.from(t, fmt.Sprintf("127.23.0.%d", i+1))
+			first := len(c.copied["event"]) == 0
+			c.sync(t, from.service, c.dir, c.copied)
+			if first {
+				checkThroughput(t, c.name, from, len(c.copied["entity"])+len(c.copied["event"]))
+			} else if pages := from.statuses[http.StatusOK]; pages > incrementalPages {
+				t.Errorf("%s: the incremental sync read %d pages, want at most %d", c.name, pages, incrementalPages)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// fullThroughput is the least number of records for which the throughput is checked.
+// Below that, the begin and the end weigh too much.
+const fullThroughput = 10_000
+
+func checkThroughput(t *testing.T, name string, from *caller, records int) {
+	t.Helper()
+	took := from.last.Sub(from.first)
+	perSecond := float64(records) / took.Seconds()
+	t.Logf("%s: %d records in %v, %.0f a second; responses by status: %v", name, records, took.Round(time.Millisecond), perSecond, from.statuses)
+	if records >= fullThroughput && perSecond < 0.9*200 {
+		t.Errorf("%s: %.0f records a second, want 0.9 of the limit", name, perSecond)
+	}
+}

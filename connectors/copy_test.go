@@ -1,0 +1,99 @@
+package connectors_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// table is the canonical JSON of records by id.
+type table map[string]string
+
+// tables are tables by their name: entity, event.
+type tables map[string]table
+
+// put stores a record. Two records have the same canonical JSON if they are equal as
+// JSON values, with times as instants, and absent members as null ones.
+func (tb table) put(t *testing.T, text []byte) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var r map[string]any
+	if err := decoder.Decode(&r); err != nil {
+		t.Errorf("%v: %s", err, text)
+		return
+	}
+	for name, value := range r {
+		instant, isText := value.(string)
+		switch {
+		case value == nil:
+			delete(r, name)
+		case isText && strings.HasSuffix(name, "_at"):
+			at, err := time.Parse(time.RFC3339Nano, instant)
+			if err != nil {
+				t.Error(err)
+			}
+			r[name] = at.UTC()
+		default:
+			r[name] = canonical(value)
+		}
+	}
+	canonicalText, err := json.Marshal(r)
+	if err != nil {
+		t.Error(err)
+	}
+	id, _ := r["id"].(string)
+	tb[id] = string(canonicalText)
+}
+
+// canonical returns value with its numbers as fractions. Integers of more than 64 bits
+// are their digits: dlt loads them as text.
+func canonical(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		n, ok := new(big.Rat).SetString(v.String())
+		switch {
+		case ok && n.IsInt() && n.Num().BitLen() > 64:
+			return n.Num().String()
+		case ok:
+			return "number " + n.String()
+		}
+	case []any:
+		for i := range v {
+			v[i] = canonical(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = canonical(v[name])
+		}
+	}
+	return value
+}
+
+// compare reports the first records that differ.
+func compare(t *testing.T, who string, got, want tables) {
+	t.Helper()
+	for name := range want {
+		differences := 0
+		for _, id := range slices.Sorted(maps.Keys(want[name])) {
+			if got[name][id] != want[name][id] && differences < 3 {
+				differences++
+				t.Errorf("%s: %s %s is\n%s, want\n%s", who, name, id, got[name][id], want[name][id])
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(got[name])) {
+			if _, ok := want[name][id]; !ok && differences < 3 {
+				differences++
+				t.Errorf("%s: %s %s is in the copy only: %s", who, name, id, got[name][id])
+			}
+		}
+		if len(got[name]) != len(want[name]) {
+			t.Errorf("%s: %d records in the copy of %s, want %d", who, len(got[name]), name, len(want[name]))
+		}
+	}
+}

@@ -1,0 +1,129 @@
+"""A dlt source of Sluice's entities and events, and a destination that writes them."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dlt
+from dlt.common import json
+from dlt.common.destination.exceptions import (
+    DestinationTerminalException,
+    DestinationTransientException,
+)
+from dlt.common.schema import TTableSchema
+from dlt.common.typing import TDataItems
+from dlt.sources.helpers import requests
+
+BEGINNING = "1970-01-01T00:00:00Z"
+
+Record = dict[str, Any]
+
+
+def session(api_key: str) -> requests.Session:
+    """Returns a session that waits as long as a 429 or 503 says."""
+    client = requests.Client(request_max_attempts=20, raise_for_status=False)
+    if api_key:
+        client.session.headers["Authorization"] = "Bearer " + api_key
+    return client.session
+
+
+def pace(response: requests.Response) -> None:
+    """Waits for the end of the window when nothing is left of it."""
+    if response.headers["X-RateLimit-Remaining"] == "0":
+        wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
+        time.sleep(min(max(wait, 0), 1))
+
+
+def integer(digits: str) -> int | str:
+    """Returns an integer, or its digits if dlt could not load it: it takes 64 bits."""
+    value = int(digits)
+    return value if -(2**63) <= value < 2**64 else digits
+
+
+@dlt.source(name="sluice")
+def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") -> Any:
+    """Reads what has changed since the last run: the tables entity and event."""
+    http = session(api_key)
+
+    def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
+        """Yields pages. The next run begins where this walk ends."""
+        state = dlt.current.resource_state()
+        params |= {"limit": 200, bound: state.get("synced_until", BEGINNING), "cursor": None}
+        while True:
+            response = http.get(base_url + path, params=params)
+            response.raise_for_status()
+            pace(response)
+            page = response.json(parse_int=integer)
+            yield page["data"]
+            params["cursor"] = page["next_cursor"]
+            if not params["cursor"]:
+                state["synced_until"] = page["synced_until"]
+                return
+
+    @dlt.resource(
+        primary_key="id",
+        write_disposition="merge",
+        columns={
+            "attributes": {"data_type": "json"},
+            "created_at": {"data_type": "timestamp"},
+            "updated_at": {"data_type": "timestamp", "dedup_sort": "desc"},
+            "deleted": {"data_type": "bool", "hard_delete": True},
+        },
+    )
+    def entity() -> Iterator[list[Record]]:
+        for page in walk("/entity", "updated_since", include_deleted="true"):
+            for record in page:
+                if record.get("deleted"):  # a tombstone: it changed when it was deleted
+                    record["updated_at"] = record.pop("deleted_at")
+            yield page
+
+    @dlt.resource(
+        primary_key="id",
+        write_disposition="merge",
+        columns={
+            "attributes": {"data_type": "json"},
+            "occurred_at": {"data_type": "timestamp"},
+            "created_at": {"data_type": "timestamp"},
+        },
+    )
+    def event() -> Iterator[list[Record]]:
+        yield from walk("/event", "created_since")
+
+    return entity, event
+
+
+ROUTES = {"entity": ("/upsert_entities", "entities"), "event": ("/create_events", "events")}
+
+
+@dlt.destination(name="sluice", batch_size=100)
+def sluice_destination(
+    items: TDataItems,
+    table: TTableSchema,
+    base_url: str = dlt.config.value,
+    api_key: dlt.TSecretStrValue = "",
+) -> None:
+    """Writes the tables entity and event. Every row needs an id, so that a load that is
+    repeated stores it once."""
+    path, member = ROUTES[table["name"]]
+    rows = [{name: value for name, value in row.items() if value is not None} for row in items]
+    if not all("id" in row for row in rows):
+        raise DestinationTerminalException(f"a row of {table['name']} has no id")
+    send(session(api_key), base_url + path, member, rows)
+
+
+def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
+    """Sends one batch, or its halves if it is too large. Raises if a row is rejected."""
+    headers = {"Content-Type": "application/json"}
+    response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
+    if response.status_code == 413 and len(rows) > 1:
+        middle = len(rows) // 2
+        send(http, url, member, rows[:middle])
+        send(http, url, member, rows[middle:])
+        return
+    body = response.json()
+    results = body.get("results") or [{"status": response.status_code, "problem": body}]
+    if any(result["status"] == 429 or result["status"] >= 500 for result in results):
+        raise DestinationTransientException(f"{url}: {body}")  # dlt sends the batch again
+    rejected = [result for result in results if result["status"] >= 400]
+    if rejected:
+        raise DestinationTerminalException(f"{url}: {len(rejected)} rejected: {rejected[:5]}")

@@ -1,0 +1,288 @@
+package connectors_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/internal/localserver"
+	"sluice/internal/test/secrettest"
+	"sluice/pkg/access"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	entitybolt "sluice/pkg/entity/boltstore"
+	"sluice/pkg/event"
+	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// service is the service at an URL, from the address of the test process.
+type service struct {
+	url      string
+	key      string // API key with all scopes
+	otherKey string // that of another workspace
+}
+
+// startService starts the server of `sluice serve` with default limits, API keys and
+// records that were created an hour ago. They are written before the start, so that no
+// test has to wait for record.SyncLag to see them.
+func startService(t *testing.T, entities, events int) *service {
+	t.Helper()
+	dir := t.TempDir()
+	s := &service{key: createKey(t, dir, access.DefaultWorkspace), otherKey: createKey(t, dir, "other")}
+	createRecords(t, filepath.Join(dir, "sluice.db"), entities, events)
+	stdout, greeting := io.Pipe()
+	ended := make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
+		stderr := io.MultiWriter(t.Output(), secrettest.Writer("the server"))
+		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, greeting, stderr)
+		greeting.Close() //nolint:errcheck // a pipe
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	lines := bufio.NewScanner(stdout)
+	for s.url == "" && lines.Scan() {
+		_, s.url, _ = strings.Cut(lines.Text(), "Sluice listens on ")
+		secrettest.Collect("the server", lines.Text())
+	}
+	if s.url == "" {
+		t.Fatal("the server did not start")
+	}
+	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // a pipe
+	return s
+}
+
+func createKey(t *testing.T, dir, workspace string) string {
+	t.Helper()
+	keys, err := localserver.OpenKeys(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, token := secrettest.New(t, access.Key{Workspace: workspace, Scopes: access.Scopes()}, time.Now())
+	if err := keys.Create(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	return token.Reveal()
+}
+
+// createRecords creates the file of an embedded store.
+func createRecords(t *testing.T, path string, entities, events int) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // what matters is that the server can open it
+	db.MaxBatchSize = 1
+	entityStore, err := entitybolt.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventStore, err := eventbolt.New(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now().Add(-time.Hour)
+	for i := range entities {
+		e := entity.Entity{ID: fmt.Sprintf("e-%d", i), Type: "person", Attributes: attributes(i)}
+		if _, _, err := entity.Create(t.Context(), entityStore, access.DefaultWorkspace, e, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range events {
+		e := event.New{OccurredAtSet: true}
+		e.ID, e.Name, e.OccurredAt, e.Attributes = fmt.Sprintf("v-%d", i), "signed_up", late(i), attributes(i)
+		if i%2 == 0 {
+			e.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
+		}
+		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, e, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// attributes returns attributes that tools could change on the way.
+func attributes(i int) record.Attributes {
+	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"huge":1000000000000000000000000000000,"half":%d.5,"tiny":1e-7,`+
+		`"text":"07 = \"é\" \u0000 🙂","time":"2026-01-02T03:04:05.678+02:00","null":null,"CamelCase":{"a.b":[true,{},[]]},"empty":""}`,
+		firstN+i, i))
+}
+
+// firstN is an integer that a 64-bit float does not have.
+const firstN = 9007199254740993
+
+// greatest returns the greatest attribute n of so many records.
+func greatest(records int) int64 { return int64(firstN + records - 1) }
+
+// late returns a time long before an event was created.
+func late(i int) record.Time {
+	return record.TimeOf(time.Date(2019, 12, 31, 23, 59, 59, i%1000*1e6, time.UTC).Add(time.Duration(i) * time.Minute))
+}
+
+func (s *service) client(t *testing.T, key string) *client.Client {
+	t.Helper()
+	c, err := client.New(s.url, client.Config{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// lateEvents is how many events change creates.
+const lateEvents = 20
+
+// change makes 100 changes and returns the time of the last.
+func (s *service) change(t *testing.T) time.Time {
+	t.Helper()
+	c, ctx := s.client(t, s.key), t.Context()
+	for i := range 100 {
+		var err error
+		id := fmt.Sprintf("e-%d", 3*i)
+		switch i % 5 {
+		case 0: // an update
+			_, err = c.UpdateEntity(ctx, id, record.Attributes(`{"n":9223372036854775807,"half":null,"new":{"a":1}}`))
+		case 1: // a deletion
+			err = c.DeleteEntity(ctx, id)
+		case 2: // a deletion, then another entity with the same id
+			if err = c.DeleteEntity(ctx, id); err == nil {
+				_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Type: "phoenix"})
+			}
+		case 3: // a new entity, sometimes deleted before any tool sees it
+			id := fmt.Sprintf("new-%d", i)
+			if _, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Attributes: attributes(i)}); err == nil && i%2 == 0 {
+				err = c.DeleteEntity(ctx, id)
+			}
+		case 4: // a late event
+			at := late(i)
+			_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: fmt.Sprintf("late-%d", i), Name: "late", OccurredAt: &at, Attributes: attributes(i)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Now()
+}
+
+// export returns all records as export jobs write them, and keeps their files in dir.
+func (s *service) export(t *testing.T, key, dir string) tables {
+	t.Helper()
+	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
+	var wg sync.WaitGroup
+	for _, j := range []client.NewExportJob{
+		{ID: "entity", Resource: exportjob.Entity, Format: exportjob.NDJSON},
+		{ID: "event", Resource: exportjob.Event, Format: exportjob.NDJSON},
+		{ID: "event-csv", Resource: exportjob.Event, Format: exportjob.CSV},
+	} {
+		wg.Go(func() {
+			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))
+			j.ID = "" // each export is a job of its own
+			if err := download(t.Context(), c, j, path); err != nil {
+				t.Error(err)
+			} else if j.Format == exportjob.NDJSON {
+				all[string(j.Resource)].readFile(t, path)
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func download(ctx context.Context, c *client.Client, j client.NewExportJob, path string) error {
+	job, _, err := c.CreateExportJob(ctx, j)
+	if err != nil {
+		return err
+	}
+	if job, err = c.AwaitExportJob(ctx, job.ID, nil); err != nil || job.Status != exportjob.Succeeded {
+		return fmt.Errorf("export job %s: %s, %w", job.ID, job.Status, err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // readers notice what is missing
+	_, err = c.DownloadExport(ctx, job.ID, 0, file)
+	return err
+}
+
+// readFile adds the records of an NDJSON file.
+func (tb table) readFile(t *testing.T, path string) {
+	file, err := os.Open(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	plain, err := gzip.NewReader(file)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	lines := bufio.NewScanner(plain)
+	for lines.Scan() {
+		tb.put(t, lines.Bytes())
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// caller is the service as a client at another address sees it.
+type caller struct {
+	*service
+	mu          sync.Mutex
+	first, last time.Time   // of responses
+	statuses    map[int]int // how many responses have each status
+}
+
+// from returns the service from another loopback address, so that clients do not
+// share limits.
+func (s *service) from(t *testing.T, address string) *caller {
+	t.Helper()
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &caller{service: &service{key: s.key, otherKey: s.otherKey}, statuses: make(map[int]int)}
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:      &http.Transport{DialContext: dialer.DialContext},
+		ModifyResponse: c.observe,
+	})
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+func (c *caller) observe(r *http.Response) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = time.Now()
+	if c.first.IsZero() {
+		c.first = c.last
+	}
+	c.statuses[r.StatusCode]++
+	return nil
+}

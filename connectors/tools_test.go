@@ -1,0 +1,238 @@
+package connectors_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
+)
+
+// tool returns the path of a program that make connector-tools installs.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	return child.Cached(t, "connectors/bin/"+name)
+}
+
+// run runs a program in dir and returns the lines of its output. env is added to its
+// environment. An exit code other than 0 fails the test.
+func run(t *testing.T, dir string, env []string, program string, args ...string) [][]byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), tool(t, program), args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	secrettest.Collect(program, string(out)+stderr.String())
+	if err != nil {
+		t.Errorf("%s %v: %v\n%s\n%s", program, args, err, tail(out), tail(stderr.Bytes()))
+	}
+	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+}
+
+// tail returns the end of what a program printed.
+func tail(out []byte) []byte { return out[max(0, len(out)-4000):] }
+
+// writeJSON writes a file into dir and returns its path.
+func writeJSON(t *testing.T, dir, name string, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Error(err)
+	}
+	return path
+}
+
+// apply stores a record of a stream, or removes it if deletedAt, one of its members, is
+// not null.
+func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Errorf("%v: %s", err, text)
+		return
+	}
+	var id string
+	if err := json.Unmarshal(members["id"], &id); err != nil {
+		t.Errorf("%v: %s", err, text)
+	}
+	if at := string(members[deletedAt]); at != "" && at != "null" {
+		delete(all[stream], id)
+		return
+	}
+	all[stream].put(t, text)
+}
+
+// syncAirbyte reads with the manifest and does what a destination does with the
+// messages.
+func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
+	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
+	args := []string{
+		"read", "--manifest-path", filepath.Join(airbyte, "manifest.yaml"), "--catalog", filepath.Join(airbyte, "catalog.json"),
+		"--config", writeJSON(t, dir, "config.json", map[string]string{"base_url": s.url, "api_key": s.key}),
+	}
+	if state := filepath.Join(dir, "state.json"); len(copied["event"]) > 0 {
+		args = append(args, "--state", state)
+	}
+	states := make(map[string]json.RawMessage)
+	for _, line := range run(t, dir, nil, "source-declarative-manifest", args...) {
+		var m struct {
+			Type   string
+			Record struct {
+				Stream string
+				Data   json.RawMessage
+			}
+			State json.RawMessage
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Errorf("%v: %s", err, line)
+			return
+		}
+		switch m.Type {
+		case "RECORD":
+			copied.apply(t, m.Record.Stream, m.Record.Data, "_ab_cdc_deleted_at")
+		case "STATE":
+			var of struct {
+				Stream struct {
+					Descriptor struct{ Name string } `json:"stream_descriptor"`
+				}
+			}
+			if err := json.Unmarshal(m.State, &of); err != nil {
+				t.Error(err)
+			}
+			states[of.Stream.Descriptor.Name] = m.State
+		}
+	}
+	list := make([]json.RawMessage, 0, len(states))
+	for state := range maps.Values(states) {
+		list = append(list, state)
+	}
+	writeJSON(t, dir, "state.json", list)
+}
+
+// syncSinger runs the tap and does what a target does with the messages.
+func syncSinger(t *testing.T, s *service, dir string, copied tables) {
+	args := []string{
+		filepath.Join(child.ModuleRoot(t), "connectors", "singer", "tap_sluice.py"),
+		"--config", writeJSON(t, dir, "config.json", map[string]string{"base_url": s.url, "api_key": s.key}),
+	}
+	if len(copied["event"]) > 0 {
+		args = append(args, "--state", filepath.Join(dir, "state.json"))
+	}
+	var state json.RawMessage
+	for _, line := range run(t, dir, nil, "python", args...) {
+		var m struct {
+			Type   string
+			Stream string
+			Record json.RawMessage
+			Value  json.RawMessage
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Errorf("%v: %s", err, line)
+			return
+		}
+		switch m.Type {
+		case "RECORD":
+			copied.apply(t, m.Stream, m.Record, "_sdc_deleted_at")
+		case "STATE":
+			state = m.Value
+		}
+	}
+	writeJSON(t, dir, "state.json", state)
+}
+
+// dltEnv configures dlt as a deployment does, and keeps its state in dir.
+func dltEnv(section, dir, url, key string) []string {
+	return []string{
+		section + "__SLUICE__BASE_URL=" + url, section + "__SLUICE__API_KEY=" + key,
+		"DLT_DATA_DIR=" + dir, "RUNTIME__DLTHUB_TELEMETRY=false",
+	}
+}
+
+// syncDLT loads into DuckDB and reads the tables there.
+func syncDLT(t *testing.T, s *service, dir string, copied tables) {
+	connectors := filepath.Join(child.ModuleRoot(t), "connectors")
+	run(t, dir, dltEnv("SOURCES", dir, s.url, s.key), "python", filepath.Join(connectors, "dlt", "to_duckdb.py"))
+	clear(copied["entity"])
+	clear(copied["event"])
+	for _, line := range run(t, dir, nil, "python", filepath.Join(connectors, "testdata", "rows.py"), "sluice.duckdb") {
+		var row struct {
+			Stream string
+			Record json.RawMessage
+		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Errorf("%v: %s", err, line)
+			return
+		}
+		copied.apply(t, row.Stream, row.Record, "")
+	}
+}
+
+// writeWithDLT writes the DuckDB file in dir into another workspace, which then has the
+// records of the file.
+func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
+	t.Helper()
+	run(t, dir, dltEnv("DESTINATION", dir, s.url, s.otherKey), "python", filepath.Join(child.ModuleRoot(t), "connectors", "dlt", "from_duckdb.py"))
+	compare(t, "dlt", writable(t, s.export(t, s.otherKey, t.TempDir())), writable(t, want))
+}
+
+// writable returns records without what a write does not keep: the times that the
+// service sets, and attributes of entities that are null, which a merge removes.
+func writable(t *testing.T, all tables) tables {
+	t.Helper()
+	stripped := make(tables)
+	for name, records := range all {
+		stripped[name] = make(table)
+		for id, text := range records {
+			var members map[string]any
+			if err := json.Unmarshal([]byte(text), &members); err != nil {
+				t.Fatal(err)
+			}
+			delete(members, "created_at")
+			delete(members, "updated_at")
+			if attributes, ok := members["attributes"].(map[string]any); ok && name == "entity" {
+				maps.DeleteFunc(attributes, func(_ string, value any) bool { return value == nil })
+			}
+			text, err := json.Marshal(members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stripped[name][id] = string(text)
+		}
+	}
+	return stripped
+}
+
+// queryExports runs the queries of docs/duckdb.md on export files in dir, which have
+// the given numbers of records, late events among them, and greatest attribute n.
+func queryExports(t *testing.T, dir string, entities, events, late int, greatest int64) {
+	t.Helper()
+	root := child.ModuleRoot(t)
+	got := run(t, dir, nil, "python", filepath.Join(root, "connectors", "testdata", "queries.py"), filepath.Join(root, "docs", "duckdb.md"))
+	want := []string{
+		"[]", "[]", // the views
+		fmt.Sprintf("[[%d, %d]]", events, events),
+		fmt.Sprintf("[[%d, %d]]", entities, entities),
+		fmt.Sprintf(`[["late", %d], ["signed_up", %d]]`, late, events-late),
+		fmt.Sprintf("[[%d]]", greatest),
+		fmt.Sprintf("[[%d, %d]]", events, greatest),
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || string(got[i]) != want[i] {
+			t.Errorf("the queries return\n%s\nwant\n%s", bytes.Join(got, []byte("\n")), strings.Join(want, "\n"))
+			return
+		}
+	}
+}
