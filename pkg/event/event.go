@@ -155,6 +155,26 @@ type Store interface {
 	// Count returns how many events q asks for, whatever its After and Limit,
 	// that were created at until or before.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
+
+	// Erase removes the events that q asks for. After an error, Erased.Events is how many
+	// it has removed nonetheless.
+	Erase(ctx context.Context, workspace string, q Erasure) (Erased, error)
+}
+
+// Erasure asks to remove the events of one entity, a page at a time, in ascending order
+// of Position.
+type Erasure struct {
+	EntityID string
+	Until    record.Time // only events that were created at this time or before
+	After    *Position   // exclusive; nil starts at the first
+	Limit    int         // most events to look at, at least 1
+}
+
+// Erased is the result of an Erasure.
+type Erased struct {
+	Events int64     // that were removed
+	Last   *Position // of the last event that was looked at, after which the next page begins; nil if none was
+	More   bool      // there are events after Last
 }
 
 // New is an event as a client describes it.

@@ -37,6 +37,7 @@ type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter
 	dynamorecord.Querier
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
 // Config tunes a Store. Its zero value is ready to use.
