@@ -72,6 +72,10 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
+	erasures, err := openErasures(b, logger)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
@@ -85,8 +89,11 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		debug.SetGCPercent(gcPercent)
 	}
 	running, stop := context.WithCancel(ctx)
-	defer func() { stop(); exports.runner.Wait() }() // unfinished jobs continue at the next start
+	defer func() { stop(); exports.runner.Wait(); erasures.runner.Wait() }() // unfinished jobs continue at the next start
 	if err := exports.start(running); err != nil {
+		return err
+	}
+	if err := erasures.start(running); err != nil {
 		return err
 	}
 	greet(stdout, listener.Addr(), b, cfg)

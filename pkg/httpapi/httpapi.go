@@ -21,6 +21,7 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/override"
@@ -32,6 +33,7 @@ import (
 type Stores struct {
 	Entities    entity.Store
 	Events      event.Store
+	ErasureJobs erasurejob.Store
 	ExportJobs  exportjob.Store
 	ExportLinks exportjob.Links // to the files of export jobs
 	Usage       ratelimit.UsageStore
