@@ -153,7 +153,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	return httpapi.New(limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows,
 		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, Logger: logger,
+		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, EventRetentionDays: cfg.EventRetentionDays, Logger: logger,
 	})
 }
 

@@ -274,6 +274,7 @@ func TestLoadConfig(t *testing.T) {
 		"LIMIT_REQUESTS":            {"0", "901"},
 		"CLIENT_IPV6_PREFIX":        {"0", "129"},
 		"EXPORT_JOBS_PER_WORKSPACE": {"0", "101", "ten"},
+		"EVENT_RETENTION_DAYS":      {"-1", "36501", "ten"},
 		"LIMITS_MAX_AGE":            {"0", "60", "999ms", "61s", "-1s", "x"},
 	} {
 		for _, v := range values {

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 	"sluice/pkg/record/boltrecord"
 )
 
@@ -13,7 +14,7 @@ import (
 func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.workspaces.Update(ctx, "erase events", workspace, func(events *bbolt.Bucket) error {
 		erased = event.Erased{}
-		all, more, err := boltrecord.Page[event.Event](scan(events, workspace, event.Query{
+		all, more, err := page(scan(events, workspace, event.Query{
 			EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true,
 		}), q.Limit)
 		if err != nil {
@@ -47,6 +48,9 @@ func remove(events *bbolt.Bucket, workspace string, e event.Event) error {
 		boltrecord.Bucket(events.Tx(), byCreatedAt, workspace):     e.SyncPosition().String(),
 		events: e.ID,
 	}
+	if (e.ExpiresAt != record.Time{}) {
+		indexes[boltrecord.Bucket(events.Tx(), byExpiresAt, workspace)] = expiry(e)
+	}
 	if e.EntityID != "" {
 		indexes[boltrecord.Bucket(events.Tx(), byEntity, workspace, string(e.EntityID))] = position
 	}
@@ -70,4 +74,40 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 		return nil
 	}
 	return entities.DeleteBucket([]byte(entityID))
+}
+
+// sweepLimit is how many expired events a creation removes, at most: more than one, so
+// that they do not accumulate.
+const sweepLimit = 10
+
+// sweep removes some events that have expired when e is created, and one with the id of
+// e if it has.
+func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
+	expired := []string{e.ID}
+	for _, id := range boltrecord.Scan(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), "", e.CreatedAt.String(), true) {
+		if expired = append(expired, string(id)); len(expired) > sweepLimit {
+			break
+		}
+	}
+	for _, id := range expired {
+		value := events.Get([]byte(id))
+		if value == nil {
+			continue
+		}
+		d, err := boltrecord.Decode[document](value)
+		if err != nil {
+			return err
+		}
+		if old := d.event(); old.Expired(e.CreatedAt) {
+			if err := remove(events, workspace, old); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expiry returns the position of the expiry of an event.
+func expiry(e event.Event) string {
+	return record.SyncPosition{At: e.ExpiresAt, ID: e.ID}.String()
 }
