@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"sluice/pkg/event"
+	"sluice/pkg/record"
 )
 
 // eraseAll erases the events of an entity page by page.
@@ -72,4 +74,33 @@ func testErase(t *testing.T, s event.Store) {
 			t.Errorf("%d events of %s were erased", n, q.EntityID)
 		}
 	}
+}
+
+// testExpired creates an event again before, at and after its expiry.
+func testExpired(t *testing.T, s event.Store) {
+	e := plain("a", noon)
+	e.CreatedAt, e.ExpiresAt = noon, later(time.Minute)
+	kind.Fill(t, s, workspace, e)
+	kind.Want(t, s, workspace, e)
+	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
+	again := e
+	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", later(time.Hour)
+	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, time.Hour} {
+		again.CreatedAt, again.ExpiresAt = later(at), later(time.Hour)
+		want := e
+		if i >= 2 {
+			want = again
+		}
+		stored, created, err := s.Create(t.Context(), workspace, again)
+		if created != (i >= 2) || err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("again after %s: %v, error %v\n got %+v\nwant %+v", at, created, err, stored, want)
+		}
+		kind.Want(t, s, workspace, want)
+		listOf(t.Context(), s, workspace, event.Query{EntityID: want.EntityID}).Check(t, []event.Event{want}, 10)
+	}
+	listOf(t.Context(), s, workspace, event.Query{EntityID: e.EntityID}).Check(t, nil, 10)
+	if n := eraseAll(t, s, event.Erasure{EntityID: "u-2", Until: last, Limit: 10}); n != 1 {
+		t.Errorf("%d expired events were erased, want 1", n)
+	}
+	kind.Want(t, s, workspace)
 }

@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "a count has the events of a filter that are old enough", Run: testCount},
 		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
 		{Name: "the events of an entity up to a time are erased", Run: testErase},
+		{Name: "an event that has expired is replaced, and erased like others", Run: testExpired},
 	})
 }
 
