@@ -61,13 +61,11 @@ func text(item map[string]types.AttributeValue, name string) string {
 	return ""
 }
 
-// wantExpiry checks that an item expires about 30 days from now.
-func wantExpiry(t *testing.T, item map[string]types.AttributeValue) {
+// wantExpiry checks that an item expires 30 days after a time.
+func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.Time) {
 	t.Helper()
-	at, err := strconv.ParseInt(text(item, "expires_at"), 10, 64)
-	left := time.Until(time.Unix(at, 0))
-	if err != nil || left > 30*24*time.Hour || left < 30*24*time.Hour-15*time.Minute {
-		t.Errorf("%v expires in %s, error %v", item, left, err)
+	if want := strconv.FormatInt(after.AddDate(0, 0, 30).Unix(), 10); text(item, "expires_at") != want {
+		t.Errorf("%v expires at %s, want %s", item, text(item, "expires_at"), want)
 	}
 }
 
@@ -163,8 +161,12 @@ func wantErased(t *testing.T, d deployment, jobs, id string) {
 	if got := strings.Join(names, " "); got != "change created_at erased expires_at id shard type workspace" || text(tombstones[0], "id") != id {
 		t.Errorf("the tombstone of %s has %s", text(tombstones[0], "id"), got)
 	}
-	wantExpiry(t, tombstones[0])
-	wantExpiry(t, erasures[0])
+	j, err := erasurejob.Unmarshal([]byte(text(erasures[0], "job")))
+	if err != nil || j.FinishedAt == nil || time.Since(j.FinishedAt.Time()) > time.Minute {
+		t.Fatalf("the job is %+v, error %v", j, err)
+	}
+	wantExpiry(t, tombstones[0], j.Until.Time())
+	wantExpiry(t, erasures[0], j.FinishedAt.Time())
 	t.Logf("left in the tables: tombstone %s, expires_at %s; job %s", text(tombstones[0], "change"), text(tombstones[0], "expires_at"), text(erasures[0], "job"))
 	for _, table := range []string{d.counters, d.limits} {
 		for _, item := range items(t, table) {
