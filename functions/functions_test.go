@@ -334,6 +334,10 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"upsert-entities", "POST", "/upsert_entities", `{"entities":[{"id":"a b"}]}`, 422, `"code":"invalid_body"`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
 		{"delete-entity", "POST", "/delete_entity", `{"id":"ada"}`, 200, `{"id":"ada","deleted":true}`},
+		{"delete-entity", "POST", "/delete_entity", `{"id":"eve","events":true}`, 202, `{"id":"eve","status":"queued"}`},
+		{"delete-entity", "POST", "/delete_entity", `{"id":"eve","events":true}`, 202, `{"id":"eve","status":"queued"}`},
+		{"get-erasure-job", "GET", "/erasure_job/eve", "", 200, `"status":"queued"`},
+		{"get-erasure-job", "GET", "/erasure_job/ada", "", 404, `"code":"not_found"`},
 		{"get-entity", "GET", "/entity/ada", "", 404, `"code":"not_found"`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true&order=desc", "", 200, `"deleted":true`},
 		{"list-entity", "GET", "/entity?updated_since=2000-01-01T00:00:00Z&include_deleted=true", "", 200, `"synced_until":"20`},
@@ -361,7 +365,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"not-found", "GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
-	d.env = append(d.env, "EVENT_SHARDS=4", "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
+	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	// The records of a batch are written at the same time, by connections of their own.
 	// The queries of GET /usage are made at the same time too.
 	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": counters.UsageReaders}
@@ -382,7 +386,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
 		ev.Headers["authorization"] = mine
-		for prefix, name := range map[string]string{"/entity/": "id", "/event/": "id", "/export_job/": "id", "/dashboard/": "proxy"} {
+		for prefix, name := range map[string]string{"/entity/": "id", "/event/": "id", "/erasure_job/": "id", "/export_job/": "id", "/dashboard/": "proxy"} {
 			if value, ok := strings.CutPrefix(s.path, prefix); ok {
 				ev.PathParameters = map[string]string{name: value}
 			}

@@ -19,7 +19,7 @@ import (
 // calls is how many calls a function makes during init to open its connections
 // to DynamoDB, where that is not one. If it makes any, it reads the rows of limits
 // before them.
-var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "export-worker": "0", "export-monitor": "0"}
+var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
 // BenchmarkColdStart measures the start of each function: ns/start, the median
 // time; x-bare, that time without the calls that open connections, as a multiple
@@ -64,7 +64,7 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	begin := time.Now()
 	i, err := lambdatest.Run(program, append([]string{
 		"AUTH_MODE=none", "AWS_ENDPOINT_URL_DYNAMODB=" + endpoint, "EXPORT_FILE_DAYS=1", "EXPORT_JOBS_BUCKET=bucket",
-		"COUNTERS_TABLE=counters", "LIMITS_TABLE=limits", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs"}, env...)...)
+		"COUNTERS_TABLE=counters", "LIMITS_TABLE=limits", "ENTITIES_TABLE=entities", "EVENTS_TABLE=events", "EXPORT_JOBS_TABLE=jobs", "ERASURE_JOBS_TABLE=erasures"}, env...)...)
 	if err != nil {
 		b.Fatal(err)
 	}

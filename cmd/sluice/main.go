@@ -44,7 +44,7 @@ func main() {
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), backfillCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv), backfillCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

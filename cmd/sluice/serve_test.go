@@ -100,7 +100,7 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	t.Run("DynamoDB", func(t *testing.T) {
 		t.Parallel()
 		env := append([]string{"DATA_DIR=" + t.TempDir()}, env...)
-		for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable"} {
+		for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable", "EXPORT_JOBS_TABLE": "ExportJobsTable", "ERASURE_JOBS_TABLE": "ErasureJobsTable"} {
 			env = append(env, variable+"="+dynamolocal.Table(t, table))
 		}
 		test(t, startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t)))

@@ -5,13 +5,17 @@ import (
 	"os"
 
 	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/entity/dynamostore"
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	jobdynamo "sluice/pkg/erasurejob/dynamostore"
 	"sluice/pkg/httpapi"
 )
 
 func main() {
 	bootstrap.Start("delete-entity", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		s.Entities, err = dynamostore.Open(c.DynamoDB, os.Getenv)
+		if s.Entities, err = entitydynamo.Open(c.DynamoDB, os.Getenv); err != nil {
+			return s, err
+		}
+		s.ErasureJobs, err = jobdynamo.Open(c.DynamoDB, os.Getenv)
 		return s, err
 	})
 }

@@ -25,6 +25,8 @@ import (
 	"sluice/pkg/dynamotable"
 	entitybolt "sluice/pkg/entity/boltstore"
 	entitydynamo "sluice/pkg/entity/dynamostore"
+	erasurebolt "sluice/pkg/erasurejob/boltstore"
+	erasuredynamo "sluice/pkg/erasurejob/dynamostore"
 	eventbolt "sluice/pkg/event/boltstore"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	jobbolt "sluice/pkg/exportjob/boltstore"
@@ -36,6 +38,7 @@ import (
 	"sluice/pkg/ratelimit"
 	counterdynamo "sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/record"
 	"sluice/pkg/template"
 )
 
@@ -44,6 +47,8 @@ type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
 	jobs       jobStore // of export jobs
+	erasures   erasureStore
+	settle     time.Duration // after which all events created before are in the indexes
 	keys       access.Store
 	limits     override.Store
 	records    string // where records are, for people
@@ -78,12 +83,14 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	var errs [5]error
+	b.settle = record.WriteTimeout // one clock, and no index lags
+	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
 	b.stores.Events, errs[2] = eventbolt.New(db)
 	b.jobs, errs[3] = jobbolt.New(db)
 	b.limits, errs[4] = OpenLimits(dir)
+	b.erasures, errs[5] = erasurebolt.New(db)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -129,7 +136,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 		return nil, err
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
-	var errs [7]error
+	b.settle = record.SyncLag
+	var errs [8]error
 	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
 	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"], entitydynamo.Config{Shards: shards.Shards})
@@ -137,6 +145,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])
 	b.limits, errs[6] = overridedynamo.New(t.client, t.names["LimitsTable"])
+	b.erasures, errs[7] = erasuredynamo.New(t.client, t.names["ErasureJobsTable"])
 	return b, errors.Join(errs[:]...)
 }
 

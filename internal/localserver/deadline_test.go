@@ -66,6 +66,9 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := openErasures(b, logger); err != nil {
+		t.Fatal(err)
+	}
 	handler, err := newHandler(httpapi.Config{AccessOff: true}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, b, logger)
 	if err != nil {
 		t.Fatal(err)

@@ -72,6 +72,10 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return err
 	}
+	erasures, err := openErasures(b, logger)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
@@ -85,8 +89,11 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 		debug.SetGCPercent(gcPercent)
 	}
 	running, stop := context.WithCancel(ctx)
-	defer func() { stop(); exports.runner.Wait() }() // unfinished jobs continue at the next start
+	defer func() { stop(); exports.runner.Wait(); erasures.runner.Wait() }() // unfinished jobs continue at the next start
 	if err := exports.start(running); err != nil {
+		return err
+	}
+	if err := erasures.start(running); err != nil {
 		return err
 	}
 	greet(stdout, listener.Addr(), b, cfg)
@@ -146,7 +153,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	return httpapi.New(limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows,
 		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, Logger: logger,
+		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, EventRetentionDays: cfg.EventRetentionDays, Logger: logger,
 	})
 }
 

@@ -5,6 +5,7 @@ package api
 
 import (
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -52,6 +53,12 @@ type BatchResult struct {
 type Deleted struct {
 	ID      string `json:"id"`
 	Deleted bool   `json:"deleted"` // always true, whether or not a record existed
+}
+
+// Erasing is the body of the response to a deletion with events: the erasure job.
+type Erasing struct {
+	ID     string            `json:"id"`
+	Status erasurejob.Status `json:"status"`
 }
 
 // Usage is what an address has used of its limits in the last minute.

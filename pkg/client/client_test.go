@@ -41,6 +41,7 @@ func TestEveryRoute(t *testing.T) {
 	c, ctx := open(t, ratelimit.Limits{}, client.Config{OnTry: func(try client.Try) { called[try.Route] = true }}), t.Context()
 	callEntityRoutes(t, c)
 	callEventRoutes(t, c)
+	callErasureJobRoutes(t, c)
 	callExportJobRoutes(t, c)
 
 	if document, err := c.OpenAPI(ctx); err != nil || !bytes.Equal(document, sluice.OpenAPI) {

@@ -67,25 +67,32 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 	return stored, err
 }
 
-// How often AwaitExportJob asks: soon at first, for small exports, then rarely.
+// AwaitExportJob polls an export job until it succeeded, failed or was cancelled, and
+// returns it. It calls seen, if that is not nil, with each state. Only the context
+// bounds it.
+func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
+	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
+}
+
+// How often await asks: soon at first, for short jobs, then rarely.
 const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = 2 * time.Second
 )
 
-// AwaitExportJob polls an export job until it succeeded, failed or was cancelled, and
-// returns it. It calls seen, if that is not nil, with each state. Only the context
-// bounds it.
-func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
+// await polls a job by get until it is final, and returns it. It calls seen, if that is
+// not nil, with each state.
+func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
-		j, err := c.GetExportJob(ctx, id)
+		j, err := get(ctx, id)
 		if err != nil {
-			return exportjob.Job{}, err
+			var none J
+			return none, err
 		}
 		if seen != nil {
 			seen(j)
 		}
-		if j.Status.Final() {
+		if final(j) {
 			return j, nil
 		}
 		sleep(ctx, wait)

@@ -12,6 +12,7 @@ import (
 	"sluice"
 	"sluice/pkg/dashboard"
 	entitybolt "sluice/pkg/entity/boltstore"
+	erasurebolt "sluice/pkg/erasurejob/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
 	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/exportjob/dirfiles"
@@ -20,7 +21,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// service runs the API on a free port. Its export jobs stay queued.
+// service runs the API on a free port. Its jobs stay queued.
 func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "sluice-client-")
 	if err != nil {
@@ -36,6 +37,9 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	if stores.Events, err = eventbolt.New(db); err != nil {
+		return "", nil, err
+	}
+	if stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
 		return "", nil, err
 	}
 	if stores.ExportJobs, err = jobbolt.New(db); err != nil {

@@ -12,17 +12,32 @@ const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity: the entity as it is since then, or the
 // tombstone of one that was deleted. A tombstone has ID, Type, CreatedAt and
-// DeletedAt.
+// DeletedAt. A copy of the events must drop those that an erased tombstone names.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
-	Erased    bool        `json:"erased,omitempty"` // the events of the entity created before DeletedAt are erased too; copies must drop them
+	Erased    bool        `json:"erased,omitempty"`   // the events of the entity are erased too, or about to be
+	ErasedAt  record.Time `json:"erased_at,omitzero"` // those created at this time or before; zero unless Erased
 }
 
 // TombstoneOf returns the tombstone of e.
 func TombstoneOf(e Entity, deletedAt record.Time) Change {
 	return Change{Entity: Entity{ID: e.ID, Type: e.Type, CreatedAt: e.CreatedAt}, Deleted: true, DeletedAt: deletedAt}
+}
+
+// ErasedTombstone returns the tombstone of an entity whose events are erased too, in
+// place of c: its entity, or its earlier tombstone. If it never existed, c has only an
+// ID. The tombstone is stamped with now, but later than c.
+func (c Change) ErasedTombstone(now time.Time) Change {
+	e := c.Entity
+	at := c.SyncPosition().At.Next(now)
+	if e.Type == "" {
+		e.Type, e.CreatedAt = DefaultType, at
+	}
+	t := TombstoneOf(e, at)
+	t.Erased, t.ErasedAt = true, at
+	return t
 }
 
 // SyncPosition returns the place of c in a list of changes.
@@ -50,6 +65,7 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	w.True("deleted")
 	if c.Erased {
 		w.True("erased")
+		w.Time("erased_at", c.ErasedAt)
 	}
 	return w.End()
 }

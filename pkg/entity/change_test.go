@@ -14,8 +14,10 @@ func TestChangesAsJSON(t *testing.T) {
 	at, later := record.TimeOf(noon), record.TimeOf(noon.Add(time.Hour))
 	e := entity.Entity{ID: "ada", Type: "<person>", Attributes: record.Attributes(`{"n":1.50}`), CreatedAt: at, UpdatedAt: later}
 	for want, c := range map[string]entity.Change{
-		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z"}`: {Entity: e},
-		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.001Z","deleted":true}`:          entity.TombstoneOf(e, later.Next(noon)),
+		`{"id":"ada","type":"<person>","attributes":{"n":1.50},"created_at":"2026-01-02T12:00:00.000Z","updated_at":"2026-01-02T13:00:00.000Z"}`:                                             {Entity: e},
+		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.001Z","deleted":true}`:                                                      entity.TombstoneOf(e, later.Next(noon)),
+		`{"id":"ada","type":"<person>","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T13:00:00.001Z","deleted":true,"erased":true,"erased_at":"2026-01-02T13:00:00.001Z"}`: entity.Change{Entity: e}.ErasedTombstone(noon),
+		`{"id":"bob","type":"entity","created_at":"2026-01-02T12:00:00.000Z","deleted_at":"2026-01-02T12:00:00.000Z","deleted":true,"erased":true,"erased_at":"2026-01-02T12:00:00.000Z"}`:   entity.Change{Entity: entity.Entity{ID: "bob"}}.ErasedTombstone(noon),
 	} {
 		text, err := c.AppendJSON(nil)
 		if err != nil || string(text) != want {

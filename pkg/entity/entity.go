@@ -118,6 +118,10 @@ type Store interface {
 	// Delete removes the entity with the id of was if that is still was, leaves its
 	// tombstone for TombstoneAge, and reports whether it did.
 	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
+
+	// Erase removes the entity with an id, if one exists, and leaves its
+	// Change.ErasedTombstone for TombstoneAge, in place of an earlier tombstone.
+	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
 }
 
 // Create stamps e with now and stores it. It fails with kind Invalid if a field that
@@ -255,6 +259,19 @@ func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) e
 		}
 		return s.Delete(ctx, workspace, was, was.UpdatedAt.Next(now))
 	})
+}
+
+// Erase removes an entity, if one with that id exists, and leaves a tombstone that says
+// that its events are erased too: those created at its ErasedAt or before, which the
+// caller must erase. A repeat leaves a later tombstone. It fails with kind Invalid if id
+// is not valid.
+func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (Change, error) {
+	var wrong record.Fields
+	wrong.Check("id", checkGivenID(id))
+	if err := wrong.Err(); err != nil {
+		return Change{}, err
+	}
+	return s.Erase(ctx, workspace, id, now)
 }
 
 // checkGivenID is record.CheckID for an id that names an entity that exists.

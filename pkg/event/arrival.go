@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"time"
 
 	"sluice/pkg/record"
 )
@@ -17,15 +18,15 @@ type ArrivalQuery struct {
 	EntityID OptionalID // only events of this entity; "" for all
 }
 
-// ListArrivals returns the events that q asks for. The page has fewer than q.Limit
-// events if some of those that were read are not of q.EntityID, none in the extreme:
-// there is one index of all arrivals.
-func ListArrivals(ctx context.Context, s Store, workspace string, q ArrivalQuery) (record.SyncPage[Event], error) {
+// ListArrivals returns the events that q asks for and that have not expired at now. The
+// page has fewer than q.Limit events if some of those that were read have, or are not of
+// q.EntityID, none in the extreme: there is one index of all arrivals.
+func ListArrivals(ctx context.Context, s Store, workspace string, q ArrivalQuery, now time.Time) (record.SyncPage[Event], error) {
 	page, err := s.Arrivals(ctx, workspace, q.SyncQuery)
 	if err != nil {
 		return record.SyncPage[Event]{}, err
 	}
 	return record.NewSyncPage(page.Events, page.More, func(e Event) bool {
-		return q.EntityID == "" || e.EntityID == q.EntityID
+		return (q.EntityID == "" || e.EntityID == q.EntityID) && !e.Expired(record.TimeOf(now))
 	}), nil
 }

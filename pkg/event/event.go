@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"sluice/pkg/record"
@@ -21,6 +22,8 @@ type Event struct {
 	OccurredAt record.Time       `json:"occurred_at"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
+
+	ExpiresAt record.Time `json:"-"` // whole seconds; zero if it never expires
 }
 
 // AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
@@ -35,6 +38,20 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	w.Attributes("attributes", e.Attributes)
 	w.Time("created_at", e.CreatedAt)
 	return w.End()
+}
+
+// Retention returns the ExpiresAt of an event that is created at created and kept for
+// that many days; zero for 0.
+func Retention(created time.Time, days int) record.Time {
+	if days == 0 {
+		return record.Time{}
+	}
+	return record.TimeOf(created.AddDate(0, 0, days).Truncate(time.Second))
+}
+
+// Expired reports whether e has expired at a time.
+func (e Event) Expired(at record.Time) bool {
+	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
 }
 
 // OptionalID is an id, or "" for none, which is null in JSON.
@@ -134,10 +151,13 @@ type Page struct {
 // Store keeps events by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
+// A store may return events that have expired, until it removes them; the functions Get,
+// List and ListArrivals hide them.
+//
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e unless the workspace has an event with its id. It
-	// returns the event that is stored afterwards and whether that is e.
+	// Create stores e unless the workspace has an event with its id that has not expired
+	// at e.CreatedAt. It returns the event that is stored afterwards and whether that is e.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -155,6 +175,57 @@ type Store interface {
 	// Count returns how many events q asks for, whatever its After and Limit,
 	// that were created at until or before.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
+
+	// Erase removes the events that q asks for. After an error, Erased.Events is how many
+	// it has removed nonetheless.
+	Erase(ctx context.Context, workspace string, q Erasure) (Erased, error)
+}
+
+// Erasure asks to remove the events of one entity, a page at a time, in ascending order
+// of Position.
+type Erasure struct {
+	EntityID string
+	Until    record.Time // only events that were created at this time or before
+	After    *Position   // exclusive; nil starts at the first
+	Limit    int         // most events to look at, at least 1
+}
+
+// Erased is the result of an Erasure.
+type Erased struct {
+	Events int64     // that were removed
+	Last   *Position // of the last event that was looked at, after which the next page begins; nil if none was
+	More   bool      // there are events after Last
+}
+
+// Get returns an event that has not expired at now, or a *record.Error of kind NotFound.
+func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
+	e, err := s.Get(ctx, workspace, id)
+	switch {
+	case err != nil:
+		return Event{}, err
+	case e.Expired(record.TimeOf(now)):
+		return Event{}, record.NotFoundError("event", id)
+	}
+	return e, nil
+}
+
+// ListPage is a part of a list without expired events.
+type ListPage struct {
+	Events []Event
+	More   bool     // there may be events after Last
+	Last   Position // of the last event that was read; the next page starts after it
+}
+
+// List returns the events that q asks for and that have not expired at now. The page has
+// fewer than q.Limit events if some of those that were read have, none in the extreme.
+func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {
+	page, err := s.List(ctx, workspace, q)
+	if err != nil || len(page.Events) == 0 {
+		return ListPage{}, err
+	}
+	last := page.Events[len(page.Events)-1].Position()
+	live := slices.DeleteFunc(page.Events, func(e Event) bool { return e.Expired(record.TimeOf(now)) })
+	return ListPage{Events: live, More: page.More, Last: last}, nil
 }
 
 // New is an event as a client describes it.

@@ -14,15 +14,16 @@ import (
 
 // Config is what an operator sets for every route alike.
 type Config struct {
-	Limits         ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
-	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
-	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
-	OriginSecrets  []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
-	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
-	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
-	ExportJobs     int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
-	LimitsMaxAge   time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
+	Limits             ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
+	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
+	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
+	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
+	FailOpen           bool             // FAILURE_MODE: "closed", the default, or "open"
+	Service            string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
+	AccessOff          bool             // AUTH_MODE: "api-key", the default, or "none"
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: days for which new events are kept, 0 (for ever, the default) to 36,500
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
 }
 
 // LoadConfig reads a Config from environment variables. A variable that is
@@ -30,19 +31,21 @@ type Config struct {
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
-	var prefix, exportJobs int64
+	var prefix, exportJobs, retention int64
 	var err error
 	for _, v := range []struct {
 		name      string
 		dst       *int64
 		otherwise int64
+		least     int64
 		most      int64
 	}{
-		{"LIMIT_RECORDS", &c.Limits.Records, ratelimit.DefaultLimit, maxLimit},
-		{"LIMIT_IMPORTS", &c.Limits.Imports, ratelimit.DefaultLimit, maxLimit},
-		{"LIMIT_REQUESTS", &c.Limits.Requests, ratelimit.DefaultLimit, maxLimit},
-		{"CLIENT_IPV6_PREFIX", &prefix, ratelimit.DefaultIPv6Prefix, 128},
-		{"EXPORT_JOBS_PER_WORKSPACE", &exportJobs, exportjob.DefaultQuota, 100},
+		{"LIMIT_RECORDS", &c.Limits.Records, ratelimit.DefaultLimit, 1, maxLimit},
+		{"LIMIT_IMPORTS", &c.Limits.Imports, ratelimit.DefaultLimit, 1, maxLimit},
+		{"LIMIT_REQUESTS", &c.Limits.Requests, ratelimit.DefaultLimit, 1, maxLimit},
+		{"CLIENT_IPV6_PREFIX", &prefix, ratelimit.DefaultIPv6Prefix, 1, 128},
+		{"EXPORT_JOBS_PER_WORKSPACE", &exportJobs, exportjob.DefaultQuota, 1, 100},
+		{"EVENT_RETENTION_DAYS", &retention, 0, 0, 36_500},
 	} {
 		*v.dst = v.otherwise
 		text := getenv(v.name)
@@ -50,15 +53,15 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 || n > v.most {
-			return Config{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", v.name, text, v.most)
+		if err != nil || n < v.least || n > v.most {
+			return Config{}, fmt.Errorf("%s=%q must be a whole number from %d to %d", v.name, text, v.least, v.most)
 		}
 		*v.dst = n
 	}
 	if _, err := c.Limits.Check(0); err != nil {
 		return Config{}, fmt.Errorf("LIMIT_IMPORTS or LIMIT_REQUESTS: %w", err)
 	}
-	c.IPv6Prefix, c.ExportJobs = int(prefix), int(exportJobs)
+	c.IPv6Prefix, c.ExportJobs, c.EventRetentionDays = int(prefix), int(exportJobs), int(retention)
 	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {
 		return Config{}, err
 	}

@@ -105,8 +105,12 @@ func upsertEntities(s *service, r *request) (response, error) {
 
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
-	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil)}); err != nil {
+	var events bool
+	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}); err != nil {
 		return response{}, err
+	}
+	if events {
+		return eraseEntity(s, r, id)
 	}
 	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id, s.Now()); err != nil {
 		return response{}, err

@@ -30,15 +30,11 @@ func listEvent(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := s.stores.Events.List(r.Context(), r.workspace, q)
+	page, err := event.List(r.Context(), s.stores.Events, r.workspace, q, s.Now())
 	if err != nil {
 		return response{}, err
 	}
-	next := cursor{Filters: p.filters.Encode()}
-	if n := len(page.Events); n > 0 {
-		last := page.Events[n-1]
-		next.ID, next.At = last.ID, &last.OccurredAt
-	}
+	next := cursor{Filters: p.filters.Encode(), ID: page.Last.ID, At: &page.Last.OccurredAt}
 	return listResponse(r, page.Events, page.More, next)
 }
 
@@ -47,7 +43,7 @@ func getEvent(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	e, err := s.stores.Events.Get(r.Context(), r.workspace, id)
+	e, err := event.Get(r.Context(), s.stores.Events, r.workspace, id, s.Now())
 	if err != nil {
 		return response{}, err
 	}
@@ -63,7 +59,9 @@ func createEvent(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, e, s.Now())
+	now := s.Now()
+	e.ExpiresAt = event.Retention(now, s.EventRetentionDays)
+	stored, created, err := event.Create(r.Context(), s.stores.Events, r.workspace, e, now)
 	return createResponse(stored, created, err)
 }
 
@@ -72,6 +70,7 @@ func createEvents(s *service, r *request) (response, error) {
 	now := s.Now()
 	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
 		e, err := newEvent(element)
+		e.ExpiresAt = event.Retention(now, s.EventRetentionDays)
 		return batchWrite{id: e.ID, store: func(ctx context.Context) (api.BatchResult, error) {
 			stored, created, err := event.Create(ctx, s.stores.Events, r.workspace, e, now)
 			return api.BatchResult{Status: createdStatus(created), Event: &stored}, err

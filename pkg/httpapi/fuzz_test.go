@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/test/lambdatest"
 	entitybolt "sluice/pkg/entity/boltstore"
+	erasurebolt "sluice/pkg/erasurejob/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/record"
@@ -35,6 +36,9 @@ func newFuzzed(f *testing.F) fuzzed {
 	db.MaxBatchDelay = 0
 	a := newRoomyAPI(f)
 	if a.stores.Entities, err = entitybolt.New(db); err != nil {
+		f.Fatal(err)
+	}
+	if a.stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
 		f.Fatal(err)
 	}
 	if a.stores.Events, err = eventbolt.New(db); err != nil {
@@ -94,7 +98,7 @@ func FuzzBody(f *testing.F) {
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,
 		`{"id":"a","type":"t","attributes":{"n":12345678901234567890.10,"e":1E+400,"z":-0}}`,
 		`{"id":"a","name":"n","attributes":{"":"","\u0000":"\ud83d\ude00","b":[null,{"c":[]}]}}`,
-		`{"id":"a","attributes":{"x":null}}`, `{"events":[{"id":"a","name":"n"},{"id":"a","name":"m"},{},7,null]}`,
+		`{"id":"a","events":true}`, `{"id":"a","attributes":{"x":null}}`, `{"events":[{"id":"a","name":"n"},{"id":"a","name":"m"},{},7,null]}`,
 		`{"events":[]}`, `{"id":"a","id":"b"}`, `{"name":"\ud800"}`, "{\"name\":\"\xff\"}", "\ufeff{}", `[]`, ``, `{`, `null`,
 		`{"name":"n","occurred_at":"0000-01-01T00:00:00Z"}`, `{"name":"n","occurred_at":"9999-12-31T23:59:59-00:01"}`,
 		`{"attributes":{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}`,

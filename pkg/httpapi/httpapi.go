@@ -21,6 +21,7 @@ import (
 
 	"sluice/pkg/access"
 	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/override"
@@ -32,6 +33,7 @@ import (
 type Stores struct {
 	Entities    entity.Store
 	Events      event.Store
+	ErasureJobs erasurejob.Store
 	ExportJobs  exportjob.Store
 	ExportLinks exportjob.Links // to the files of export jobs
 	Usage       ratelimit.UsageStore
@@ -42,18 +44,19 @@ type Stores struct {
 // Options tune an API. A route that is not public needs Access or AccessOff;
 // everything else has a default.
 type Options struct {
-	Access         *access.Authenticator      // checks API keys
-	AccessOff      bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides      *override.Cache            // of the limiter, to refresh before each request; nil without overrides
-	IPv6Prefix     int                        // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
-	ClientIPHeader string                     // header in which a trusted proxy names the client; "" for the address of the connection
-	OriginSecrets  []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it
-	LoopbackOnly   bool                       // rejects requests whose Host is no loopback name: a defense against DNS rebinding
-	ExportJobs     int                        // most unfinished export jobs of a workspace; exportjob.DefaultQuota by default
-	RequestID      func(*http.Request) string // returns the id for logs and problems; a new UUID by default
-	Logger         *slog.Logger               // receives one line per request; slog.Default by default
-	Service        string                     // Service dimension of the metrics in that line; "" for no metrics
-	Now            func() time.Time           // clock of record times and usage; time.Now by default
+	Access             *access.Authenticator      // checks API keys
+	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
+	Overrides          *override.Cache            // of the limiter, to refresh before each request; nil without overrides
+	IPv6Prefix         int                        // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
+	ClientIPHeader     string                     // header in which a trusted proxy names the client; "" for the address of the connection
+	OriginSecrets      []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it
+	LoopbackOnly       bool                       // rejects requests whose Host is no loopback name: a defense against DNS rebinding
+	ExportJobs         int                        // most unfinished export jobs of a workspace; exportjob.DefaultQuota by default
+	EventRetentionDays int                        // days for which new events are kept; 0 for ever
+	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
+	Logger             *slog.Logger               // receives one line per request; slog.Default by default
+	Service            string                     // Service dimension of the metrics in that line; "" for no metrics
+	Now                func() time.Time           // clock of record times and usage; time.Now by default
 }
 
 // API serves the routes of the service. It is safe for concurrent use.

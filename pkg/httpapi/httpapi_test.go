@@ -23,6 +23,7 @@ import (
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
+	erasurebolt "sluice/pkg/erasurejob/boltstore"
 	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/exportjob"
 	jobbolt "sluice/pkg/exportjob/boltstore"
@@ -59,6 +60,9 @@ func newAPI(t testing.TB) api {
 		t.Fatal(err)
 	}
 	if a.stores.Events, err = eventbolt.New(db); err != nil {
+		t.Fatal(err)
+	}
+	if a.stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
 		t.Fatal(err)
 	}
 	if a.stores.ExportJobs, err = jobbolt.New(db); err != nil {
@@ -138,6 +142,7 @@ func TestSampleEvents(t *testing.T) {
 		{"update-entity", 404, ""},
 		{"upsert-entities", 207, `{"results":[{"index":0,"status":201,"entity":` + adaBorn + `},{"index":1,"status":200,"entity":` + adaDied + `},{"index":2,"status":201,"entity":` + bob + `}]}`},
 		{"upsert-entities", 200, ""},
+		{"get-erasure-job", 404, ""},
 		{"get-export-job", 404, ""},
 		{"cancel-export-job", 404, ""},
 		{"create-export-job", 201, export},
@@ -269,6 +274,7 @@ func TestLoadConfig(t *testing.T) {
 		"LIMIT_REQUESTS":            {"0", "901"},
 		"CLIENT_IPV6_PREFIX":        {"0", "129"},
 		"EXPORT_JOBS_PER_WORKSPACE": {"0", "101", "ten"},
+		"EVENT_RETENTION_DAYS":      {"-1", "36501", "ten"},
 		"LIMITS_MAX_AGE":            {"0", "60", "999ms", "61s", "-1s", "x"},
 	} {
 		for _, v := range values {

@@ -68,6 +68,8 @@ var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.G
 func Routes() []Route {
 	entities := func(s Stores) bool { return s.Entities != nil }
 	events := func(s Stores) bool { return s.Events != nil }
+	erasureJobs := func(s Stores) bool { return s.ErasureJobs != nil }
+	erasable := func(s Stores) bool { return s.Entities != nil && s.ErasureJobs != nil }
 	exportJobs := func(s Stores) bool { return s.ExportJobs != nil }
 	exportLinks := func(s Stores) bool { return s.ExportJobs != nil && s.ExportLinks != nil }
 	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
@@ -81,10 +83,11 @@ func Routes() []Route {
 		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, events},
 		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, entities},
 		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, entities},
-		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, entities},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, erasable},
 		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, entities},
 		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, events},
 		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, events},
+		{"get-erasure-job", http.MethodGet, "/erasure_job/{id}", ratelimit.General, access.Import, getErasureJob, erasureJobs},
 		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Dashboard, createExportJob, exportJobs},
 		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Dashboard, listExportJob, exportJobs},
 		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},

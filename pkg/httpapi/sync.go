@@ -37,7 +37,7 @@ func listArrival(s *service, r *request) (response, error) {
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := event.ListArrivals(r.Context(), s.stores.Events, r.workspace, q)
+	page, err := event.ListArrivals(r.Context(), s.stores.Events, r.workspace, q, s.Now())
 	return syncResponse(r, page, next, err)
 }
 

@@ -161,6 +161,16 @@ func Text[S ~string](into *S, check func(string) error) Decoder {
 	}
 }
 
+// Boolean returns a Decoder of true or false.
+func Boolean(into *bool) Decoder {
+	return func(value []byte) error {
+		if *into = string(value) == "true"; !*into && string(value) != "false" {
+			return errors.New("must be true or false")
+		}
+		return nil
+	}
+}
+
 // Instant returns a Decoder of a time (ParseTime).
 func Instant(into *Time) Decoder {
 	return Text(new(string), func(text string) (err error) {

@@ -84,7 +84,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
 		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		ExportJobs: cfg.ExportJobs, RequestID: requestID, Logger: logger, Service: cfg.Service,
+		ExportJobs: cfg.ExportJobs, EventRetentionDays: cfg.EventRetentionDays, RequestID: requestID, Logger: logger, Service: cfg.Service,
 	})
 	if err != nil {
 		return nil, err

@@ -113,6 +113,11 @@ func (w *world) starter(minute int, took time.Duration, name string, value float
 	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportStarterFunction"}, minute, value, 1, reportDelay+took)
 }
 
+// eraser is worker for the worker of erasure jobs.
+func (w *world) eraser(minute int, took time.Duration, name string, value float64) {
+	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ErasureWorkerFunction"}, minute, value, 1, reportDelay+took)
+}
+
 // monitor reports what the export monitor measures every five minutes.
 func (w *world) monitor(s span, age func(minute int) time.Duration) {
 	w.t.Helper()

@@ -142,10 +142,10 @@ func namespaces(properties any) (all []string) {
 
 // notInBudget are tables and indexes of which requests cannot take many units, for an
 // alarm may have 10 metrics: those that no request writes, or reads, and what requests
-// for export jobs take, a unit or two each.
+// for jobs take, a unit or two each.
 var notInBudget = map[string][]string{
-	"Write": {"TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
-	"Read":  {"TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
+	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
+	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
 // Every table and every index has its alarm on throttled calls, and is in the

@@ -237,10 +237,51 @@ func scenarios() map[string][]scenario {
 				w.metric(span{0, 60}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
 			}},
 		},
+		"ErasureJobFailuresAlarm": {
+			{name: "a job fails", fires: true, feed: func(w *world) {
+				w.functions(span{20, 21}, 1, jsonLine("erasure job failed", "workspace", "default", "erasure_job", "ada", "reason", "The erasure failed"))
+			}},
+			{name: "runs end and are repeated", feed: func(w *world) {
+				w.functions(span{0, 60}, 3, jsonLine("run of an erasure job ended", "erasure_job", "ada", "events_erased", 1))
+				w.functions(span{0, 60}, 3, jsonLine("erasure job failed", "erasure_job", "ada", "error", "throttled"))
+			}},
+		},
+		"ErasureStreamAlarm": {
+			{name: "every run for a job is killed after 15 minutes", fires: true, feed: func(w *world) {
+				for minute := 0; minute < 120; minute += 15 {
+					w.eraser(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
+				}
+			}},
+			{name: "jobs wait for each other", feed: func(w *world) {
+				for minute := range 120 {
+					w.eraser(minute, 15*time.Minute, "IteratorAge", 3_600_000)
+				}
+			}},
+		},
+		"ErasureWorkerErrorsAlarm": {
+			{name: "three runs in a row are killed after 15 minutes", fires: true, feed: func(w *world) {
+				for minute := 20; minute < 65; minute += 15 {
+					w.eraser(minute, 15*time.Minute, "Errors", 1)
+				}
+			}},
+			{name: "two runs fail", feed: func(w *world) {
+				w.eraser(20, 0, "Errors", 1)
+				w.eraser(21, 15*time.Minute, "Errors", 1)
+			}},
+		},
+		"ErasureDeadLetterAlarm": {
+			{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 1)
+				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 0)
+			}},
+			{name: "an empty queue", feed: func(w *world) {
+				w.metric(span{0, 60}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 0)
+			}},
+		},
 		"WriteUnitsAlarm": unitScenarios("Write", 5_000_000),
 		"ReadUnitsAlarm":  unitScenarios("Read", 20_000_000),
 	}
-	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "LimitsTable", "ExportJobsTable"} {
+	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "LimitsTable", "ExportJobsTable", "ErasureJobsTable"} {
 		all[strings.TrimSuffix(table, "Table")+"ThrottledAlarm"] = throttleScenarios(table)
 	}
 	return all

@@ -210,6 +210,12 @@ func TestOnlyTheExportWorkerLinksTheWorker(t *testing.T) {
 	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/internal/exportworker"}, "the users of the worker", uses)
 }
 
+// Functions that only request or show erasure jobs do not link their worker.
+func TestOnlyTheErasureWorkerLinksItsWorker(t *testing.T) {
+	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"sluice/pkg/erasurejob/worker\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./pkg/client")
+	same(t, "the test", []string{"sluice/functions/erasure-worker", "sluice/functions/internal/erasureworker"}, "the users of the worker", uses)
+}
+
 // Who imports whom: mains import everything below, stores import their parent,
 // and the domain imports nothing but the standard library and package record.
 func TestImportsPointDownwards(t *testing.T) {
@@ -238,16 +244,16 @@ func mayImport(from, to string) bool {
 	case from == "sluice/pkg/client":
 		// Whoever uses the client links the domain and nothing that serves it.
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
-			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
+			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
 	case from == "sluice/pkg/api":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/record"}, to))
+		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
 	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
 		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
 	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
 		return true
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
 		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
-	case from == "sluice/pkg/entity" || from == "sluice/pkg/event":
+	case from == "sluice/pkg/entity" || from == "sluice/pkg/event" || from == "sluice/pkg/erasurejob":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")
 	case from == "sluice/pkg/override":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/ratelimit") ||
@@ -259,6 +265,8 @@ func mayImport(from, to string) bool {
 	case from == "sluice/pkg/exportjob/worker":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "sluice/pkg/recordfile"}, to)) ||
 			to == "golang.org/x/sync/errgroup"
+	case from == "sluice/pkg/erasurejob/worker":
+		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
 	case base == "dynamostore" || base == "boltstore" || base == "memstore" || base == "storetest" || base == "dirfiles" || base == "s3files":
 		if !strings.HasPrefix(to, "sluice/") {
 			return true

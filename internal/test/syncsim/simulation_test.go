@@ -191,7 +191,7 @@ func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
 		return page
 	}, func(c entity.Change) { r.entities[c.ID] = c }, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
 	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.SyncPage[event.Event] {
-		page, err := event.ListArrivals(t.Context(), events{s: s}, workspace, event.ArrivalQuery{SyncQuery: q})
+		page, err := event.ListArrivals(t.Context(), events{s: s}, workspace, event.ArrivalQuery{SyncQuery: q}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}

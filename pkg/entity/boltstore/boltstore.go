@@ -87,14 +87,19 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 // Delete implements entity.Store.
 func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (deleted bool, err error) {
 	return s.change(ctx, "delete entity", workspace, was, func(entities *bbolt.Bucket) error {
-		if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
-			return err
-		}
-		if err := entities.Delete([]byte(was.ID)); err != nil {
+		if err := remove(entities, workspace, was); err != nil {
 			return err
 		}
 		return bury(entities, workspace, entity.TombstoneOf(was, at))
 	})
+}
+
+// remove removes e from the bucket of its workspace and from the index by type.
+func remove(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
+	if err := boltrecord.Bucket(entities.Tx(), byType, workspace, e.Type).Delete([]byte(e.ID)); err != nil {
+		return err
+	}
+	return entities.Delete([]byte(e.ID))
 }
 
 // change calls write, after it has removed was from the index of changes, if the

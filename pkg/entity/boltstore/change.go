@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -80,6 +81,55 @@ func afterDeletion(entities *bbolt.Bucket, workspace string, e entity.Entity) (e
 	return e, nil
 }
 
+// Erase implements entity.Store.
+func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (tombstone entity.Change, err error) {
+	err = s.workspaces.Update(ctx, "erase entity", workspace, func(entities *bbolt.Bucket) error {
+		latest, err := exhume(entities, workspace, id)
+		if err != nil {
+			return err
+		}
+		if value := entities.Get([]byte(id)); value != nil {
+			e, err := boltrecord.Decode[entity.Entity](value)
+			if err != nil {
+				return err
+			}
+			latest = entity.Change{Entity: e}
+			if err := unindexChange(entities, workspace, latest); err != nil {
+				return err
+			}
+			if err := remove(entities, workspace, e); err != nil {
+				return err
+			}
+		}
+		tombstone = latest.ErasedTombstone(now)
+		return bury(entities, workspace, tombstone)
+	})
+	return tombstone, err
+}
+
+// exhume removes the tombstones of an entity and returns the last of them; one that
+// has only the id if the entity has none.
+func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error) {
+	latest := entity.Change{Entity: entity.Entity{ID: id}}
+	b := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
+	var positions []string
+	for position := range boltrecord.Scan(b, "", "", true) {
+		if strings.HasSuffix(string(position), "#"+id) {
+			positions = append(positions, string(position))
+		}
+	}
+	for _, position := range positions {
+		var err error
+		if latest, err = boltrecord.Decode[entity.Change](b.Get([]byte(position))); err != nil {
+			return latest, err
+		}
+		if err := unbury(entities, workspace, b, []byte(position)); err != nil {
+			return latest, err
+		}
+	}
+	return latest, nil
+}
+
 // bury puts a tombstone where Changes finds it, and removes some that expired before
 // its deletion.
 func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
@@ -100,14 +150,18 @@ func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 			break
 		}
 	}
-	index := boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace)
 	for _, position := range expired {
-		if err := b.Delete(position); err != nil {
-			return err
-		}
-		if err := index.Delete(position); err != nil {
+		if err := unbury(entities, workspace, b, position); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unbury removes the tombstone at a position of the bucket b.
+func unbury(entities *bbolt.Bucket, workspace string, b *bbolt.Bucket, position []byte) error {
+	if err := b.Delete(position); err != nil {
+		return err
+	}
+	return boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace).Delete(position)
 }

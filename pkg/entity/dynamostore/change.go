@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -36,7 +37,11 @@ func changeOf(item dynamorecord.Item) (entity.Change, error) {
 		return entity.Change{Entity: e}, err
 	}
 	e := entity.Entity{ID: r.Text("id"), Type: r.Text("type"), CreatedAt: r.Time("created_at")}
-	return entity.TombstoneOf(e, r.Time("updated_at")), r.Err()
+	c := entity.TombstoneOf(e, r.Time("updated_at"))
+	if c.Erased = item["erased"] != nil; c.Erased {
+		c.ErasedAt = r.Time("erased")
+	}
+	return c, r.Err()
 }
 
 // setChange adds the keys of by_updated_at to the item of c.
@@ -51,6 +56,9 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	item["type"] = dynamorecord.Text(c.Type)
 	item["created_at"] = dynamorecord.Text(c.CreatedAt.String())
 	item["expires_at"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(c.ExpiresAt().Unix(), 10)}
+	if c.Erased {
+		item["erased"] = dynamorecord.Text(c.ErasedAt.String())
+	}
 	s.setChange(item, workspace, c)
 	return item
 }
@@ -74,10 +82,8 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 			}
 			e = e.After(c.DeletedAt)
 		case dynamorecord.Contended(err):
-			select {
-			case <-time.After(rand.N(contentionWait)):
-			case <-ctx.Done():
-				return entity.Entity{}, false, record.UnavailableError("create entity", ctx.Err())
+			if err := waitForOthers(ctx, "create entity"); err != nil {
+				return entity.Entity{}, false, err
 			}
 		case err != nil:
 			return entity.Entity{}, false, dynamorecord.Error("create entity", err)
@@ -87,9 +93,19 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	}
 }
 
-// contentionWait bounds the random wait of Create after a transaction that met another
-// request's for the same id. One takes some 10 ms.
+// contentionWait bounds the random wait after a transaction that met another request's
+// for the same id. One takes some 10 ms.
 const contentionWait = 50 * time.Millisecond
+
+// waitForOthers waits before an operation tries its transaction again.
+func waitForOthers(ctx context.Context, op string) error {
+	select {
+	case <-time.After(rand.N(contentionWait)):
+		return nil
+	case <-ctx.Done():
+		return record.UnavailableError(op, ctx.Err())
+	}
+}
 
 // create makes one attempt of Create. Of the items it returns the first that fails its
 // condition; nil if none does.
@@ -117,19 +133,10 @@ func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (
 	return existing, tombstone, err
 }
 
-// Delete implements entity.Store with a transaction: it deletes the item on the
-// condition of Replace, and puts the tombstone, in place of an earlier one.
+// Delete implements entity.Store with a transaction of remove and bury.
 func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (bool, error) {
-	condition, names, values := unchanged(was)
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Delete: &types.Delete{
-			TableName:                 &s.table,
-			Key:                       key(workspace, was.ID),
-			ConditionExpression:       condition,
-			ExpressionAttributeNames:  names,
-			ExpressionAttributeValues: values,
-		}},
-		{Put: &types.Put{TableName: &s.table, Item: s.tombstone(workspace, entity.TombstoneOf(was, at))}},
+		s.remove(workspace, was), {Update: s.bury(workspace, entity.TombstoneOf(was, at))},
 	}})
 	switch {
 	case dynamorecord.Contended(err):
@@ -138,6 +145,81 @@ func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity,
 		return false, dynamorecord.Error("delete entity", err)
 	}
 	return true, nil
+}
+
+// remove returns the write of a transaction that deletes the item of an entity, on the
+// condition that it still has every attribute of was.
+func (s *Store) remove(workspace string, was entity.Entity) types.TransactWriteItem {
+	condition, names, values := unchanged(was)
+	return types.TransactWriteItem{Delete: &types.Delete{
+		TableName:                 &s.table,
+		Key:                       key(workspace, was.ID),
+		ConditionExpression:       condition,
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
+	}}
+}
+
+// bury returns the write of a transaction that puts a tombstone in place of an earlier
+// one, whose attribute erased stays if c is not erased.
+func (s *Store) bury(workspace string, c entity.Change) *types.Update {
+	update := &types.Update{
+		TableName:                 &s.table,
+		Key:                       key(workspace+deleted, c.ID),
+		ExpressionAttributeNames:  make(map[string]string),
+		ExpressionAttributeValues: make(dynamorecord.Item),
+	}
+	var set []string
+	for name, value := range s.tombstone(workspace, c) {
+		if update.Key[name] == nil {
+			set = append(set, fmt.Sprintf("#%s = :%[1]s", name))
+			update.ExpressionAttributeNames["#"+name], update.ExpressionAttributeValues[":"+name] = name, value
+		}
+	}
+	update.UpdateExpression = aws.String("SET " + strings.Join(set, ", "))
+	return update
+}
+
+// Erase implements entity.Store. It reads the entity and the tombstone and replaces
+// them by a transaction, on the condition that both are still as they were.
+func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (entity.Change, error) {
+	const op = "erase entity"
+	for {
+		tombstone, buried, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace+deleted, id), changeOf)
+		if err != nil {
+			return entity.Change{}, err
+		}
+		e, exists, err := dynamorecord.Get(ctx, s.client, s.table, key(workspace, id), fromItem)
+		if err != nil {
+			return entity.Change{}, err
+		}
+		latest := tombstone
+		latest.ID = id
+		first := types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: &s.table, Key: key(workspace, id), ConditionExpression: aws.String("attribute_not_exists(id)"),
+		}}
+		if exists {
+			latest, first = entity.Change{Entity: e}, s.remove(workspace, e)
+		}
+		erased := latest.ErasedTombstone(now)
+		update := s.bury(workspace, erased)
+		update.ConditionExpression = aws.String("attribute_not_exists(#id)")
+		update.ExpressionAttributeNames["#id"] = "id"
+		if buried {
+			update.ConditionExpression = aws.String("attribute_exists(#id) AND #change = :was")
+			update.ExpressionAttributeValues[":was"] = dynamorecord.Text(tombstone.SyncPosition().String())
+		}
+		_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{first, {Update: update}}})
+		if !dynamorecord.Contended(err) {
+			if err != nil {
+				err = dynamorecord.Error(op, err)
+			}
+			return erased, err
+		}
+		if err := waitForOthers(ctx, op); err != nil {
+			return entity.Change{}, err
+		}
+	}
 }
 
 // Backfill returns what adds the keys of by_updated_at to entities that an earlier

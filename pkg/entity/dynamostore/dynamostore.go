@@ -18,7 +18,8 @@
 // A tombstone is an item of its own, so that reads of entities never meet one: its
 // workspace is that of the entity and "#deleted". It has id, type, created_at, the keys
 // of by_updated_at, and expires_at (N, seconds of Unix time), by which DynamoDB
-// removes it.
+// removes it. If the events of the entity are erased, it has erased: the text of
+// Change.ErasedAt.
 package dynamostore
 
 import (

@@ -151,3 +151,73 @@ func testChangesBytes(t *testing.T, s entity.Store) {
 		t.Errorf("%d changes on %d pages, want %d on 2", len(got), len(pages), len(all))
 	}
 }
+
+// testErase erases entities that exist, that were deleted, that were erased and that
+// never existed, by clocks before, at and after their latest change.
+func testErase(t *testing.T, s entity.Store) {
+	kind.FillPlain(t, s, workspace, "b")
+	kind.FillPlain(t, s, "other", "lives-0")
+	for i, tt := range []struct {
+		now  time.Time
+		want record.Time
+	}{{created.Time().Add(-time.Hour), at(1)}, {updated.Time(), at(1)}, {at(2).Time(), at(2)}} {
+		lives, was, never := fmt.Sprint("lives-", i), fmt.Sprint("was-", i), fmt.Sprint("never-", i)
+		e := plain(lives)
+		e.UpdatedAt = updated
+		kind.Fill(t, s, workspace, e)
+		kind.FillPlain(t, s, workspace, was)
+		remove(t, s, plain(was))
+		wantOf := func(e entity.Entity, at record.Time) entity.Change {
+			c := entity.TombstoneOf(e, at)
+			c.Erased, c.ErasedAt = true, at
+			return c
+		}
+		now := record.TimeOf(tt.now)
+		for _, want := range []entity.Change{
+			wantOf(e, tt.want), wantOf(plain(was), tt.want),
+			wantOf(entity.Entity{ID: never, Type: entity.DefaultType, CreatedAt: now}, now),
+		} {
+			for range 2 { // the second erases a tombstone of the first
+				got, err := s.Erase(t.Context(), workspace, want.ID, tt.now)
+				if err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, tt.now, err, got, want)
+				}
+				if stored := changesWith(t, s, want.ID); len(stored) != 1 || !reflect.DeepEqual(stored[0], want) {
+					t.Errorf("the changes of %s are %+v, want %+v", want.ID, stored, want)
+				}
+				kind.WantNotFound(t, s, workspace, want.ID)
+				want.DeletedAt = want.DeletedAt.Next(tt.now)
+				want.ErasedAt = want.DeletedAt
+			}
+		}
+	}
+	kind.Want(t, s, workspace, plain("b"))
+	kind.Want(t, s, "other", plain("lives-0"))
+}
+
+// changesWith returns the changes of the entity with an id.
+func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
+	t.Helper()
+	all := slices.Concat(changesOf(t.Context(), s, workspace, record.SyncQuery{Since: storetest.At("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)
+	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
+}
+
+// testDeleteAfterErase erases an entity, creates it again and deletes it: the changes
+// still say which of its events are erased.
+func testDeleteAfterErase(t *testing.T, s entity.Store) {
+	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, created, err := s.Create(t.Context(), workspace, plain("a"))
+	if err != nil || !created || again.UpdatedAt != at(1) {
+		t.Fatalf("create: %+v, %v, error %v", again, created, err)
+	}
+	if deleted, err := s.Delete(t.Context(), workspace, again, at(5)); !deleted || err != nil {
+		t.Fatalf("delete: %v, error %v", deleted, err)
+	}
+	changes := changesWith(t, s, "a")
+	if n := len(changes); n == 0 || changes[n-1].DeletedAt != at(5) || !slices.ContainsFunc(changes, func(c entity.Change) bool { return c.Erased && c.ErasedAt == erased.ErasedAt }) {
+		t.Errorf("the changes are %+v, want a deletion at %s, and that events until %s are erased", changes, at(5), erased.ErasedAt)
+	}
+}

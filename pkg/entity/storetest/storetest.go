@@ -47,7 +47,8 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 		_, countErr := s.Count(ctx, workspace, entity.Query{}, updated)
 		_, deleteErr := s.Delete(ctx, workspace, plain("a"), updated)
 		_, _, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
-		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr}
+		_, eraseErr := s.Erase(ctx, workspace, "a", updated.Time())
+		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr}
 	},
 }
 
@@ -70,6 +71,8 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "changes are in order of time, each entity's latest only", Run: testChanges},
 		{Name: "changes begin at a time and end before one", Run: testChangesBetween},
 		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
+		{Name: "an erased entity leaves one tombstone, whether or not it existed", Run: testErase},
+		{Name: "a deletion keeps what an earlier tombstone says of erased events", Run: testDeleteAfterErase},
 	})
 }
 

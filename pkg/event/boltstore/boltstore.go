@@ -6,7 +6,8 @@
 // event.Position.String. bbolt sorts keys by bytes, which is the order of lists. The
 // bucket events_by_entity has a bucket for each workspace, and in it one for each
 // entity id, which is like by_position. The bucket events_by_created_at has a bucket
-// for each workspace, with the id of every event by the text of record.SyncPosition.
+// for each workspace, with the id of every event by the text of record.SyncPosition, and
+// events_by_expires_at the id of every event that expires by the position of its expiry.
 package boltstore
 
 import (
@@ -25,6 +26,7 @@ const (
 	top         = "events"
 	byEntity    = "events_by_entity"
 	byCreatedAt = "events_by_created_at"
+	byExpiresAt = "events_by_expires_at"
 	byID        = "by_id"
 	byPosition  = "by_position"
 )
@@ -50,24 +52,58 @@ func New(db *bbolt.DB) (*Store, error) {
 	return &Store{workspaces: workspaces}, err
 }
 
+// document is an event as the store keeps it.
+type document struct {
+	event.Event
+	ExpiresAt record.Time `json:"expires_at,omitzero"`
+}
+
+// event returns the event that d holds.
+func (d document) event() event.Event {
+	d.Event.ExpiresAt = d.ExpiresAt
+	return d.Event
+}
+
+// page returns a page of events, like boltrecord.Page.
+func page(values iter.Seq2[[]byte, []byte], limit int) (events []event.Event, more bool, err error) {
+	documents, more, err := boltrecord.Page[document](values, limit)
+	for _, d := range documents {
+		events = append(events, d.event())
+	}
+	return events, more, err
+}
+
 // Create implements event.Store. Concurrent calls share an fsync.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	err = s.workspaces.Update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
-		stored, created, err = boltrecord.Create(events, e.ID, e)
-		if err != nil || !created {
+		if err := sweep(events, workspace, e); err != nil {
 			return err
 		}
-		if err := indexArrival(events, workspace, e); err != nil {
+		d, isNew, err := boltrecord.Create(events, e.ID, document{e, e.ExpiresAt})
+		if stored, created = d.event(), isNew; err != nil || !created {
 			return err
 		}
-		position := e.Position().String()
-		err = boltrecord.Index(events.Tx(), position, e.ID, top, workspace, byPosition)
-		if err != nil || e.EntityID == "" {
-			return err
-		}
-		return boltrecord.Index(events.Tx(), position, e.ID, byEntity, workspace, string(e.EntityID))
+		return index(events, workspace, e)
 	})
 	return stored, created, err
+}
+
+// index puts an event into the indexes.
+func index(events *bbolt.Bucket, workspace string, e event.Event) error {
+	if err := indexArrival(events, workspace, e); err != nil {
+		return err
+	}
+	if (e.ExpiresAt != record.Time{}) {
+		if err := boltrecord.Index(events.Tx(), expiry(e), e.ID, byExpiresAt, workspace); err != nil {
+			return err
+		}
+	}
+	position := e.Position().String()
+	err := boltrecord.Index(events.Tx(), position, e.ID, top, workspace, byPosition)
+	if err != nil || e.EntityID == "" {
+		return err
+	}
+	return boltrecord.Index(events.Tx(), position, e.ID, byEntity, workspace, string(e.EntityID))
 }
 
 // indexArrival puts an event into the index by creation.
@@ -77,27 +113,28 @@ func indexArrival(events *bbolt.Bucket, workspace string, e event.Event) error {
 
 // Get implements event.Store.
 func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, error) {
-	return boltrecord.Get[event.Event](ctx, s.workspaces, "event", workspace, id)
+	d, err := boltrecord.Get[document](ctx, s.workspaces, "event", workspace, id)
+	return d.event(), err
 }
 
 // List implements event.Store.
-func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
+func (s *Store) List(ctx context.Context, workspace string, q event.Query) (p event.Page, err error) {
 	err = s.workspaces.View(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
-		page.Events, page.More, err = boltrecord.Page[event.Event](scan(events, workspace, q), q.Limit)
+		p.Events, p.More, err = page(scan(events, workspace, q), q.Limit)
 		return err
 	})
-	return page, err
+	return p, err
 }
 
 // Arrivals implements event.Store.
-func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (page event.Page, err error) {
+func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (p event.Page, err error) {
 	err = s.workspaces.View(ctx, "list arrivals of events", workspace, func(events *bbolt.Bucket) (err error) {
 		low, high := q.Bounds()
 		ids := boltrecord.Scan(boltrecord.Bucket(events.Tx(), byCreatedAt, workspace), low, high, !q.Descending)
-		page.Events, page.More, err = boltrecord.Page[event.Event](boltrecord.Lookup(events, ids), q.Limit)
+		p.Events, p.More, err = page(boltrecord.Lookup(events, ids), q.Limit)
 		return err
 	})
-	return page, err
+	return p, err
 }
 
 // Count implements event.Store.

@@ -5,7 +5,8 @@
 // attributes are id, name, entity_id (absent if the event has none), occurred_at,
 // attributes (JSON text, to keep its bytes), created_at, and the keys of three
 // global secondary indexes, which serve lists. All are S. position is the text of
-// event.Position.
+// event.Position. An event that is kept for a time also has expires_at (N, seconds of Unix
+// time), by which DynamoDB removes it.
 //
 //   - by_position, of shard and position: all events of a workspace. shard is
 //     workspace, '#' and a number from 0, by a hash of the id (dynamorecord.Shards).
@@ -21,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -37,6 +39,7 @@ type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter
 	dynamorecord.Querier
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
 // Config tunes a Store. Its zero value is ready to use.
@@ -83,9 +86,14 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return Config{Shards: shards}, err
 }
 
-// Create implements event.Store with one conditional PutItem.
+// Create implements event.Store with one conditional PutItem. An item that has expired
+// may be there for days until DynamoDB removes it.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem)
+	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem, func(in *dynamodb.PutItemInput) {
+		*in.ConditionExpression += " OR #expires_at <= :now"
+		in.ExpressionAttributeNames["#expires_at"] = "expires_at"
+		in.ExpressionAttributeValues = dynamorecord.Item{":now": dynamorecord.Number(e.CreatedAt.Time().Unix())}
+	})
 }
 
 // Get implements event.Store. The read is strongly consistent.
@@ -147,6 +155,9 @@ func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
 		"position":    dynamorecord.Text(e.Position().String()),
 		"arrival":     dynamorecord.Text(e.SyncPosition().String()),
 	}
+	if (e.ExpiresAt != record.Time{}) {
+		item["expires_at"] = dynamorecord.Number(e.ExpiresAt.Time().Unix())
+	}
 	if e.EntityID != "" {
 		item["entity_id"] = dynamorecord.Text(string(e.EntityID))
 		item["entity_key"] = dynamorecord.Text(key(workspace, string(e.EntityID)))
@@ -163,6 +174,9 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 		OccurredAt: r.Time("occurred_at"),
 		Attributes: record.Attributes(r.Text("attributes")),
 		CreatedAt:  r.Time("created_at"),
+	}
+	if seconds := r.OptionalInt("expires_at"); seconds != 0 {
+		e.ExpiresAt = record.TimeOf(time.Unix(seconds, 0))
 	}
 	if err := r.Err(); err != nil {
 		return event.Event{}, fmt.Errorf("read event: %w", err)

@@ -59,7 +59,8 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	Others: func(ctx context.Context, s event.Store) map[string]error {
 		_, countErr := s.Count(ctx, workspace, event.Query{}, noon)
 		_, arrivalsErr := s.Arrivals(ctx, workspace, record.SyncQuery{Limit: 1})
-		return map[string]error{"count": countErr, "arrivals": arrivalsErr}
+		_, eraseErr := s.Erase(ctx, workspace, event.Erasure{EntityID: "u-1", Until: last, Limit: 1})
+		return map[string]error{"count": countErr, "arrivals": arrivalsErr, "erase": eraseErr}
 	},
 }
 
@@ -76,6 +77,8 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "pages of one entity are in order and hold every event once", Run: testEntityPages},
 		{Name: "a count has the events of a filter that are old enough", Run: testCount},
 		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
+		{Name: "the events of an entity up to a time are erased", Run: testErase},
+		{Name: "an event that has expired is replaced, and erased like others", Run: testExpired},
 	})
 }
 

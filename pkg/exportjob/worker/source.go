@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,7 +66,7 @@ func (w *Worker) source(j exportjob.Job) source {
 	if j.Resource == exportjob.Entity {
 		return entitySource(w.entities, j)
 	}
-	return eventSource(w.events, j)
+	return eventSource(w.events, j, w.Now)
 }
 
 func entitySource(entities Entities, j exportjob.Job) source {
@@ -85,7 +86,8 @@ func entitySource(entities Entities, j exportjob.Job) source {
 	}
 }
 
-func eventSource(events Events, j exportjob.Job) source {
+// eventSource leaves out events that have expired.
+func eventSource(events Events, j exportjob.Job, now func() time.Time) source {
 	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true, Limit: pageLength}
 	return source{
 		list: func(ctx context.Context, after string) (p page, err error) {
@@ -96,6 +98,9 @@ func eventSource(events Events, j exportjob.Job) source {
 			found, err := events.List(ctx, j.Workspace, q)
 			p = page{last: after, more: found.More}
 			for _, e := range found.Events {
+				if p.last = e.Position().String(); e.Expired(record.TimeOf(now())) {
+					continue
+				}
 				p.look(j, e.CreatedAt, row{cursor: e.Position().String(), record: e, attributes: e.Attributes})
 			}
 			return p, err

@@ -39,18 +39,22 @@ type Querier interface {
 // Create puts item, which holds the record r, into a table unless the table has an
 // item with the same key. It returns the record that the table then has, and whether
 // that is r. It makes one call: if the table has an item, the response carries it.
-// hashKey is the name of the table's partition key attribute.
+// hashKey is the name of the table's partition key attribute. options may change the put.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of
 // the first attempt: created is then false and stored equals r.
-func Create[R any](ctx context.Context, client Putter, table, hashKey string, r R, item Item, decode func(Item) (R, error)) (stored R, created bool, err error) {
-	_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
+func Create[R any](ctx context.Context, client Putter, table, hashKey string, r R, item Item, decode func(Item) (R, error), options ...func(*dynamodb.PutItemInput)) (stored R, created bool, err error) {
+	in := &dynamodb.PutItemInput{
 		TableName:                           &table,
 		Item:                                item,
 		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
 		ExpressionAttributeNames:            map[string]string{"#key": hashKey},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
+	}
+	for _, option := range options {
+		option(in)
+	}
+	_, err = client.PutItem(ctx, in)
 	var exists *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:

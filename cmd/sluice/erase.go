@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/eraser"
+	api "sluice/pkg/client"
+	"sluice/pkg/record"
+)
+
+func eraseCommand(getenv func(string) string) *cobra.Command {
+	o := connection{getenv: getenv}
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "erase entity ID",
+		Short: "Erase an entity and all its events",
+		Long: `Erase an entity and all its events. The service deletes the entity at once, and the
+events that were created until then in an erasure job, for which this command waits.
+Events that are created later stay. It also erases the events of an entity that does
+not exist.
+
+The job goes on in the service if this command is stopped. The same command then
+extends the erasure to the present and waits for it.
+
+Files of export jobs, and backups, keep what they hold for some days: see
+docs/erasure.md.
+
+The key needs the scope import.
+
+` + connectionHelp + "\n\n" + exitCodesHelp,
+		Example: `  sluice erase entity ada
+  sluice erase entity ada --json | jq .events_erased`,
+		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{"entity"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] != "entity" {
+				return usageError("erase takes entity and an id, not %q", args[0])
+			}
+			id := args[1]
+			if err := record.CheckID(id); err != nil {
+				return usageError("the id %q %w", id, err)
+			}
+			c, err := o.patientClient(api.Config{})
+			if err != nil {
+				return err
+			}
+			j, err := eraser.Run(cmd.Context(), c, id, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), j)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Erased the entity %s and %d events.\n", id, j.EventsErased)
+			return err
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the erasure job as JSON")
+	return cmd
+}

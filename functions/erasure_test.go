@@ -1,0 +1,178 @@
+package functions_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/test/child"
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/internal/test/lambdatest"
+	"sluice/pkg/erasurejob"
+	jobdynamo "sluice/pkg/erasurejob/dynamostore"
+	"sluice/pkg/event"
+)
+
+// erasedEvents is how many events the test erases: ERASURE_EVENTS, or 2,000.
+func erasedEvents(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))
+	if err != nil || n < 1000 {
+		t.Fatalf("ERASURE_EVENTS=%q, want 1000 or more", os.Getenv("ERASURE_EVENTS"))
+	}
+	return n
+}
+
+// items returns all items of a table.
+func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
+	t.Helper()
+	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Items...)
+	}
+	return all
+}
+
+// text returns an attribute of an item, as the text of its string or number.
+func text(item map[string]types.AttributeValue, name string) string {
+	switch v := item[name].(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		return v.Value
+	}
+	return ""
+}
+
+// wantExpiry checks that an item expires 30 days after a time.
+func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.Time) {
+	t.Helper()
+	if want := strconv.FormatInt(after.AddDate(0, 0, 30).Unix(), 10); text(item, "expires_at") != want {
+		t.Errorf("%v expires at %s, want %s", item, text(item, "expires_at"), want)
+	}
+}
+
+// An entity with many events is erased by the real functions, of which the worker is
+// killed in the middle. A scan of all tables then finds its tombstone and the job.
+func TestAnErasureThatIsKilledCompletes(t *testing.T) {
+	t.Parallel()
+	const id = "ada-4711"
+	n := erasedEvents(t)
+	engine := dynamolocal.Shared(t)
+	d := deploy(t, engine.Endpoint)
+	table := engine.Table(t, "ErasureJobsTable")
+	d.env = append(d.env, "ERASURE_JOBS_TABLE="+table)
+	jobs, err := jobdynamo.New(engine.Client(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := openStream(t, engine, table, "erasure-worker")
+	invoke(t, d.start(t, "create-entity", 1)[0], lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{"id":"`+id+`","type":"person","attributes":{"name":"Ada"}}`), http.StatusCreated)
+	importEvents(t, engine.Client(), d.events, 1, n, func(i int) event.Event {
+		e := importedEvent(i)
+		e.EntityID = id
+		return e
+	})
+	invoke(t, d.start(t, "delete-entity", 1)[0], lambdatest.Event("POST", "/delete_entity", "192.0.2.1", `{"id":"`+id+`","events":true}`), http.StatusAccepted)
+	ev := queue.next(t)
+
+	proxy := dynamoproxy.Start(t, engine.Endpoint)
+	binary, env := lambdatest.Build(t, "erasure-worker"), append(slices.Clone(d.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL)
+	job := func() erasurejob.Job {
+		j, err := jobs.Get(t.Context(), "default", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	began := time.Now()
+	killWorker(t, lambdatest.Start(t, binary, env...), ev, func() bool { return job().EventsErased >= int64(n/4) })
+	left := count(t, d.events)
+	t.Logf("killed after %s with %d of %d events left; the job is %s with %d erased", time.Since(began).Round(time.Millisecond), left, n, job().Status, job().EventsErased)
+	if left == 0 || left > n*3/4 {
+		t.Fatalf("%d of %d events were left", left, n)
+	}
+	began = time.Now()
+	if _, err := lambdatest.Start(t, binary, env...).Handle(t.Context(), ev, workerTimeout); err != nil { // Lambda repeats the run
+		t.Fatal(err)
+	}
+	j := job()
+	t.Logf("continued for %s: the job is %s with %d erased", time.Since(began).Round(time.Millisecond), j.Status, j.EventsErased)
+	if j.Status != erasurejob.Succeeded || j.EventsErased > int64(n) || j.EventsErased < int64(n)-100 {
+		t.Errorf("the job is %+v", j)
+	}
+	checkGrants(t, "erasure-worker", proxy)
+	wantErased(t, d, table, id)
+}
+
+// killWorker kills a worker that handles ev as soon as when reports true.
+func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := worker.Handle(t.Context(), ev, workerTimeout)
+		ended <- err
+	}()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !when() {
+		select {
+		case err := <-ended:
+			t.Fatalf("the worker was done (error %v) before it could be killed", err)
+		case <-look.C:
+		}
+	}
+	worker.Kill()
+	if err := <-ended; !errors.Is(err, child.ErrExited) {
+		t.Fatalf("the worker was to be killed: %v", err)
+	}
+}
+
+// wantErased checks that of an entity and its events the tables have only the tombstone
+// and the job.
+func wantErased(t *testing.T, d deployment, jobs, id string) {
+	t.Helper()
+	tombstones, erasures := items(t, d.entities), items(t, jobs)
+	if len(tombstones) != 1 || len(erasures) != 1 || len(items(t, d.events)) != 0 {
+		t.Fatalf("the tables have the entities %v, the jobs %v and %d events", tombstones, erasures, len(items(t, d.events)))
+	}
+	var names []string
+	for name := range tombstones[0] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "change created_at erased expires_at id shard type workspace" || text(tombstones[0], "id") != id {
+		t.Errorf("the tombstone of %s has %s", text(tombstones[0], "id"), got)
+	}
+	j, err := erasurejob.Unmarshal([]byte(text(erasures[0], "job")))
+	if err != nil || j.FinishedAt == nil || time.Since(j.FinishedAt.Time()) > time.Minute {
+		t.Fatalf("the job is %+v, error %v", j, err)
+	}
+	wantExpiry(t, tombstones[0], j.Until.Time())
+	wantExpiry(t, erasures[0], j.FinishedAt.Time())
+	t.Logf("left in the tables: tombstone %s, expires_at %s; job %s", text(tombstones[0], "change"), text(tombstones[0], "expires_at"), text(erasures[0], "job"))
+	for _, table := range []string{d.counters, d.limits} {
+		for _, item := range items(t, table) {
+			if encoded, err := json.Marshal(item); err != nil || strings.Contains(string(encoded), id) {
+				t.Errorf("%s has %s, error %v", table, fmt.Sprint(item), err)
+			}
+		}
+	}
+}

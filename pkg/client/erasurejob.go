@@ -1,0 +1,34 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"sluice/pkg/api"
+	"sluice/pkg/erasurejob"
+)
+
+// EraseEntity deletes an entity, and erases its events by an erasure job, which it
+// returns: its ID and Status. The events that were created until now are erased, also if
+// no entity has that id. While the job is unfinished, a repeat extends it to the present;
+// afterwards a repeat starts another one.
+func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
+	var job api.Erasing
+	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
+		ID     string `json:"id"`
+		Events bool   `json:"events"`
+	}{id, true}, &job)
+	return job, err
+}
+
+// GetErasureJob returns the erasure job with an id. If none has the id, or if it ended
+// more than 30 days ago, errors.Is(err, ErrNotFound).
+func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
+	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
+}
+
+// AwaitErasureJob polls an erasure job until it succeeded or failed, and returns it. It
+// calls seen, if that is not nil, with each state. Only the context bounds it.
+func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(erasurejob.Job)) (erasurejob.Job, error) {
+	return await(ctx, c.GetErasureJob, id, seen, func(j erasurejob.Job) bool { return j.Status.Final() })
+}

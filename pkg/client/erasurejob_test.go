@@ -1,0 +1,36 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"sluice/pkg/client"
+	"sluice/pkg/erasurejob"
+)
+
+func callErasureJobRoutes(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: "erased"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		job, err := c.EraseEntity(ctx, "erased")
+		if err != nil || job.ID != "erased" || job.Status != erasurejob.Queued {
+			t.Fatalf("erasure %+v, %v", job, err)
+		}
+	}
+	if _, err := c.GetEntity(ctx, "erased"); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("after the erasure: %v", err)
+	}
+	if j, err := c.GetErasureJob(ctx, "erased"); err != nil || j.Status != erasurejob.Queued {
+		t.Errorf("the job is %+v, %v", j, err)
+	}
+	if _, err := c.GetErasureJob(ctx, "none"); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("a job that does not exist: %v", err)
+	}
+	page, err := c.ListChanges(ctx, client.ChangeQuery{IncludeDeleted: true})
+	if err != nil || len(page.Data) > 0 {
+		t.Errorf("changes that are not yet settled: %+v, %v", page, err)
+	}
+}

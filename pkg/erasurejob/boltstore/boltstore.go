@@ -1,0 +1,144 @@
+// Package boltstore keeps erasure jobs in a bbolt file, for a server that needs no other
+// program. They outlive the process.
+//
+// The buckets erasure_jobs and erasure_jobs_by_expiry have a bucket for each workspace:
+// the first has every job by id (erasurejob.Marshal), the second the id of every job
+// that has ended by the position of its expiry.
+package boltstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/record"
+	"sluice/pkg/record/boltrecord"
+)
+
+const (
+	top      = "erasure_jobs"
+	byExpiry = "erasure_jobs_by_expiry"
+)
+
+// sweepLimit is how many expired jobs a job that ends removes, at most: more than one,
+// so that they do not accumulate.
+const sweepLimit = 10
+
+// Store is an erasurejob.Store and erasurejob.Backlog. It is safe for concurrent use.
+type Store struct {
+	db         *bbolt.DB
+	workspaces *boltrecord.Workspaces
+}
+
+// New returns a Store in db, which other stores may share. The caller closes db.
+func New(db *bbolt.DB) (*Store, error) {
+	workspaces, err := boltrecord.Open(db, top)
+	if err != nil {
+		return nil, fmt.Errorf("erasurejob boltstore: %w", err)
+	}
+	return &Store{db: db, workspaces: workspaces}, nil
+}
+
+// Get implements erasurejob.Store.
+func (s *Store) Get(ctx context.Context, workspace, id string) (j erasurejob.Job, err error) {
+	exists := false
+	err = s.workspaces.View(ctx, "get erasure job", workspace, func(jobs *bbolt.Bucket) (err error) {
+		if value := jobs.Get([]byte(id)); value != nil {
+			exists = true
+			j, err = erasurejob.Unmarshal(value)
+		}
+		return err
+	})
+	if err == nil && !exists {
+		err = erasurejob.NotFoundError(id)
+	}
+	return j, err
+}
+
+// Replace implements erasurejob.Store.
+func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (replaced bool, err error) {
+	err = s.workspaces.Update(ctx, "replace erasure job", j.Workspace, func(jobs *bbolt.Bucket) error {
+		replaced = false
+		var was erasurejob.Job
+		if value := jobs.Get([]byte(j.ID)); value != nil {
+			var err error
+			if was, err = erasurejob.Unmarshal(value); err != nil {
+				return err
+			}
+		}
+		if was.Revision != j.Revision-1 {
+			return nil
+		}
+		replaced = true
+		expiries, err := boltrecord.CreateBucket(jobs.Tx(), byExpiry, j.Workspace)
+		if err != nil {
+			return err
+		}
+		if at, ok := was.ExpiresAt(); ok {
+			if err := expiries.Delete(expiry(at, j.ID)); err != nil {
+				return err
+			}
+		}
+		if at, ok := j.ExpiresAt(); ok {
+			if err := sweep(jobs, expiries, j.FinishedAt.Time()); err != nil {
+				return err
+			}
+			if err := expiries.Put(expiry(at, j.ID), []byte(j.ID)); err != nil {
+				return err
+			}
+		}
+		value, err := erasurejob.Marshal(j)
+		if err != nil {
+			return err
+		}
+		return jobs.Put([]byte(j.ID), value)
+	})
+	return replaced && err == nil, err
+}
+
+// expiry returns the position of the expiry of a job.
+func expiry(at time.Time, id string) []byte {
+	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
+}
+
+// sweep removes some jobs that have expired by now.
+func sweep(jobs, expiries *bbolt.Bucket, now time.Time) error {
+	expired := make(map[string]string)
+	for position, id := range boltrecord.Scan(expiries, "", record.TimeOf(now).String(), true) {
+		if expired[string(position)] = string(id); len(expired) == sweepLimit {
+			break
+		}
+	}
+	for position, id := range expired {
+		if err := jobs.Delete([]byte(id)); err != nil {
+			return err
+		}
+		if err := expiries.Delete([]byte(position)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unfinished implements erasurejob.Backlog. It reads all jobs.
+func (s *Store) Unfinished(context.Context) (keys []erasurejob.Key, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		all := tx.Bucket([]byte(top))
+		return all.ForEachBucket(func(workspace []byte) error {
+			return all.Bucket(workspace).ForEach(func(_, value []byte) error {
+				j, err := erasurejob.Unmarshal(value)
+				if err == nil && !j.Status.Final() {
+					keys = append(keys, erasurejob.Key{Workspace: j.Workspace, ID: j.ID})
+				}
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list unfinished erasure jobs: %w", err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,170 @@
+// Package storetest is the suite that every erasurejob.Store passes.
+package storetest
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/record"
+	"sluice/pkg/record/storetest"
+)
+
+// Store is a store that lists the unfinished jobs.
+type Store interface {
+	erasurejob.Store
+	erasurejob.Backlog
+}
+
+const workspace = storetest.Workspace
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// Run checks that the stores that open returns keep the contract of erasurejob.Store.
+// Each call of open must return a store without jobs.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	storetest.RunAll(t, open, []storetest.Test[Store]{
+		{Name: "a job is stored as it is", Run: testWhole},
+		{Name: "a job is replaced only in order of revisions", Run: testRevisions},
+		{Name: "concurrent requests make one job with the latest bound", Run: testConcurrentRequests},
+		{Name: "a request extends an unfinished job and replaces one that has ended", Run: testRequest},
+		{Name: "unfinished are the jobs that have not ended", Run: testUnfinished},
+	})
+}
+
+// request is erasurejob.Request at the time until.
+func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
+	t.Helper()
+	j, err := erasurejob.Request(t.Context(), s, workspace, id, record.TimeOf(until), until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// replace stores j as the next revision.
+func replace(t *testing.T, s Store, j erasurejob.Job) erasurejob.Job {
+	t.Helper()
+	j.Revision++
+	if replaced, err := s.Replace(t.Context(), j); !replaced || err != nil {
+		t.Fatalf("replace: %v, error %v", replaced, err)
+	}
+	return j
+}
+
+// want checks that the store has j.
+func want(t *testing.T, s Store, j erasurejob.Job) {
+	t.Helper()
+	if got, err := s.Get(t.Context(), j.Workspace, j.ID); err != nil || !reflect.DeepEqual(got, j) {
+		t.Errorf("error %v\n got %+v\nwant %+v", err, got, j)
+	}
+}
+
+func testWhole(t *testing.T, s Store) {
+	at, reason := record.TimeOf(noon), "why"
+	j := erasurejob.Job{
+		ID: "ada", Status: erasurejob.Running, EventsErased: 1 << 40, CreatedAt: at, StartedAt: &at, FinishedAt: &at, Error: &reason,
+		Workspace: workspace, Until: at.Next(noon),
+		Progress: erasurejob.Progress{Run: "r", Tries: 3, After: &erasurejob.Position{OccurredAt: at, ID: "e"}},
+	}
+	j = replace(t, s, j)
+	want(t, s, j)
+	j.ID = strings.Repeat("x", record.MaxIDLength)
+	j.Revision = 0
+	j = replace(t, s, j.Finish(erasurejob.Failed, noon))
+	want(t, s, j)
+	for _, key := range []erasurejob.Key{{Workspace: workspace, ID: "bob"}, {Workspace: "other", ID: "ada"}} {
+		if got, err := s.Get(t.Context(), key.Workspace, key.ID); !erasurejob.IsNotFound(err) {
+			t.Errorf("%v: %+v, error %v", key, got, err)
+		}
+	}
+}
+
+func testRevisions(t *testing.T, s Store) {
+	j := request(t, s, workspace, "ada", noon)
+	for _, revision := range []int64{1, 3, 4} {
+		next := j
+		next.Revision, next.Status = revision, erasurejob.Running
+		if replaced, err := s.Replace(t.Context(), next); replaced || err != nil {
+			t.Errorf("revision %d over 1: %v, error %v", revision, replaced, err)
+		}
+	}
+	absent := j
+	absent.ID, absent.Revision = "bob", 2
+	if replaced, err := s.Replace(t.Context(), absent); replaced || err != nil {
+		t.Errorf("revision 2 of a job that does not exist: %v, error %v", replaced, err)
+	}
+	want(t, s, j)
+	j.Status = erasurejob.Running
+	want(t, s, replace(t, s, j))
+}
+
+func testConcurrentRequests(t *testing.T, s Store) {
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			until := noon.Add(time.Duration(i) * time.Millisecond)
+			if _, err := erasurejob.Request(t.Context(), s, workspace, "ada", record.TimeOf(until), until); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	j, err := s.Get(t.Context(), workspace, "ada")
+	if err != nil || j.Status != erasurejob.Queued || j.Until != record.TimeOf(noon.Add(7*time.Millisecond)) {
+		t.Errorf("%+v, error %v; want it queued with the latest bound", j, err)
+	}
+}
+
+func testRequest(t *testing.T, s Store) {
+	j := request(t, s, workspace, "ada", noon)
+	at := record.TimeOf(noon)
+	if want := (erasurejob.Job{ID: "ada", Workspace: workspace, Status: erasurejob.Queued, CreatedAt: at, Until: at, Revision: 1}); !reflect.DeepEqual(j, want) {
+		t.Errorf("got %+v, want %+v", j, want)
+	}
+	j.Status, j.StartedAt, j.EventsErased = erasurejob.Running, &at, 5
+	j.Progress = erasurejob.Progress{Run: "r", Tries: 1, After: &erasurejob.Position{ID: "e"}}
+	j = replace(t, s, j)
+
+	extended := j
+	extended.Status, extended.Progress, extended.Revision = erasurejob.Queued, erasurejob.Progress{}, 3
+	extended.Until = record.TimeOf(noon.Add(time.Minute))
+	if got := request(t, s, workspace, "ada", noon.Add(time.Minute)); !reflect.DeepEqual(got, extended) {
+		t.Errorf("a repeat: got %+v, want %+v", got, extended)
+	}
+	extended.Revision++
+	if got := request(t, s, workspace, "ada", noon); !reflect.DeepEqual(got, extended) {
+		t.Errorf("a repeat by a clock that lags: got %+v, want %+v", got, extended)
+	}
+	want(t, s, extended)
+
+	replace(t, s, extended.Finish(erasurejob.Succeeded, noon.Add(time.Hour)))
+	again := request(t, s, workspace, "ada", noon.Add(2*time.Hour))
+	later := record.TimeOf(noon.Add(2 * time.Hour))
+	if want := (erasurejob.Job{ID: "ada", Workspace: workspace, Status: erasurejob.Queued, CreatedAt: later, Until: later, Revision: 6}); !reflect.DeepEqual(again, want) {
+		t.Errorf("after the end: got %+v, want %+v", again, want)
+	}
+	want(t, s, again)
+}
+
+func testUnfinished(t *testing.T, s Store) {
+	request(t, s, workspace, "queued", noon)
+	request(t, s, "other", "queued", noon)
+	running := request(t, s, workspace, "running", noon)
+	running.Status = erasurejob.Running
+	replace(t, s, running)
+	for _, status := range []erasurejob.Status{erasurejob.Succeeded, erasurejob.Failed} {
+		replace(t, s, request(t, s, workspace, string(status), noon).Finish(status, noon))
+	}
+	keys, err := s.Unfinished(t.Context())
+	slices.SortFunc(keys, func(a, b erasurejob.Key) int { return strings.Compare(a.Workspace+a.ID, b.Workspace+b.ID) })
+	want := []erasurejob.Key{{Workspace: workspace, ID: "queued"}, {Workspace: workspace, ID: "running"}, {Workspace: "other", ID: "queued"}}
+	slices.SortFunc(want, func(a, b erasurejob.Key) int { return strings.Compare(a.Workspace+a.ID, b.Workspace+b.ID) })
+	if err != nil || !slices.Equal(keys, want) {
+		t.Errorf("%v, error %v; want %v", keys, err, want)
+	}
+}

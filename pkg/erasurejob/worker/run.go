@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// run is one run of a worker.
+type run struct {
+	*Worker
+	calls context.Context // of calls that must not end halfway; ends Config.Grace after the run's own
+	job   erasurejob.Job  // as it is stored
+	log   *slog.Logger
+}
+
+// errTaken means that the run no longer holds the job.
+var errTaken = errors.New("the erasure job was taken by another run or requested again")
+
+// erase erases events until none is left, or ctx is done.
+func (r *run) erase(ctx context.Context) error {
+	if err := r.wait(ctx, r.Settle-r.Now().Sub(r.job.Until.Time()), r.Settle); err != nil {
+		return err
+	}
+	retryWait := r.RetryWait
+	for {
+		began := r.Now()
+		erased, err := r.events.Erase(r.calls, r.job.Workspace, r.page())
+		next := r.job
+		next.EventsErased += erased.Events
+		if err == nil {
+			if erased.Last != nil {
+				next.Progress.After = (*erasurejob.Position)(erased.Last)
+			}
+			next.Progress.Tries = 0
+			if !erased.More {
+				return r.save(next.Finish(erasurejob.Succeeded, r.Now()))
+			}
+			retryWait = r.RetryWait
+		}
+		if err == nil || erased.Events > 0 {
+			if err := r.save(next); err != nil {
+				return err
+			}
+		}
+		pause := r.pace() - r.Now().Sub(began)
+		if isUnavailable(err) {
+			r.log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
+			pause, retryWait = retryWait, min(2*retryWait, 16*r.RetryWait)
+		} else if err != nil {
+			return fmt.Errorf("erase events: %w", err)
+		}
+		if err := r.wait(ctx, pause, 16*r.RetryWait); err != nil {
+			return err
+		}
+	}
+}
+
+// page returns the next page to erase.
+func (r *run) page() event.Erasure {
+	return event.Erasure{
+		EntityID: r.job.ID, Until: r.job.Until, Limit: r.PageSize,
+		After: (*event.Position)(r.job.Progress.After),
+	}
+}
+
+// pace returns the time that a page must take at least.
+func (r *run) pace() time.Duration {
+	if r.MaxRate == 0 {
+		return 0
+	}
+	return time.Duration(r.PageSize) * time.Second / time.Duration(r.MaxRate)
+}
+
+// wait waits for d, at most for most whatever the clocks say, or until ctx is done,
+// which it returns as an error.
+func (r *run) wait(ctx context.Context, d, most time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(min(d, most)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func isUnavailable(err error) bool {
+	var e *record.Error
+	return errors.As(err, &e) && e.Kind == record.Unavailable
+}
+
+// conclude ends the run: it leaves the job as err, the result of erase, says.
+func (r *run) conclude(ctx context.Context, err error) error {
+	switch {
+	case err == nil, errors.Is(err, errTaken):
+	case r.job.Progress.Tries >= r.MaxTries && !errors.Is(ctx.Err(), context.Canceled):
+		err = r.fail(err)
+	case ctx.Err() != nil:
+		err = r.handOver(ctx)
+	}
+	switch {
+	case errors.Is(err, errTaken):
+		r.log.InfoContext(ctx, errTaken.Error())
+		return nil
+	case err != nil:
+		return fmt.Errorf("erasure job %s: %w", r.job.ID, err)
+	}
+	r.log.InfoContext(ctx, "run of an erasure job ended", "status", r.job.Status, "events_erased", r.job.EventsErased)
+	return nil
+}
+
+// fail ends the job. cause is for the log.
+func (r *run) fail(cause error) error {
+	reason := fmt.Sprintf("The erasure failed %d times in a row at the same place, and events may be left. The service's log says why. Request it again.", r.MaxTries)
+	next := r.job.Finish(erasurejob.Failed, r.Now())
+	next.Error = &reason
+	if err := r.save(next); err != nil {
+		return err
+	}
+	r.log.ErrorContext(r.calls, "erasure job failed", "reason", reason, "error", cause)
+	return nil
+}
+
+// handOver queues the job for the next run.
+func (r *run) handOver(ctx context.Context) error {
+	next := r.job
+	next.Status, next.Progress.Run = erasurejob.Queued, ""
+	if errors.Is(ctx.Err(), context.Canceled) {
+		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped: no fault of the job
+	}
+	return r.save(next)
+}
+
+// save stores next over the job. It fails with errTaken when the job is no longer the
+// run's.
+func (r *run) save(next erasurejob.Job) error {
+	next.Revision = r.job.Revision + 1
+	replaced, err := r.store.Replace(r.calls, next)
+	switch {
+	case err != nil:
+		return fmt.Errorf("save: %w", err)
+	case !replaced:
+		return errTaken
+	}
+	r.job = next
+	return nil
+}

@@ -1,0 +1,113 @@
+package boltstore
+
+import (
+	"context"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/record/boltrecord"
+)
+
+// Erase implements event.Store with one transaction.
+func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
+	err = s.workspaces.Update(ctx, "erase events", workspace, func(events *bbolt.Bucket) error {
+		erased = event.Erased{}
+		all, more, err := page(scan(events, workspace, event.Query{
+			EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true,
+		}), q.Limit)
+		if err != nil {
+			return err
+		}
+		erased.More = more
+		for _, e := range all {
+			last := e.Position()
+			erased.Last = &last
+			if e.CreatedAt.Compare(q.Until) > 0 {
+				continue
+			}
+			if err := remove(events, workspace, e); err != nil {
+				return err
+			}
+			erased.Events++
+		}
+		return removeEmpty(events.Tx(), workspace, q.EntityID)
+	})
+	if err != nil {
+		return event.Erased{}, err
+	}
+	return erased, nil
+}
+
+// remove removes an event from the bucket byID of its workspace and from the indexes.
+func remove(events *bbolt.Bucket, workspace string, e event.Event) error {
+	position := e.Position().String()
+	indexes := map[*bbolt.Bucket]string{
+		boltrecord.Bucket(events.Tx(), top, workspace, byPosition): position,
+		boltrecord.Bucket(events.Tx(), byCreatedAt, workspace):     e.SyncPosition().String(),
+		events: e.ID,
+	}
+	if (e.ExpiresAt != record.Time{}) {
+		indexes[boltrecord.Bucket(events.Tx(), byExpiresAt, workspace)] = expiry(e)
+	}
+	if e.EntityID != "" {
+		indexes[boltrecord.Bucket(events.Tx(), byEntity, workspace, string(e.EntityID))] = position
+	}
+	for b, key := range indexes {
+		if err := b.Delete([]byte(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes the bucket of an entity's events if it is empty: its name is the
+// id of the entity.
+func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
+	entities := boltrecord.Bucket(tx, byEntity, workspace)
+	b := boltrecord.Bucket(tx, byEntity, workspace, entityID)
+	if b == nil {
+		return nil
+	}
+	if first, _ := b.Cursor().First(); first != nil {
+		return nil
+	}
+	return entities.DeleteBucket([]byte(entityID))
+}
+
+// sweepLimit is how many expired events a creation removes, at most: more than one, so
+// that they do not accumulate.
+const sweepLimit = 10
+
+// sweep removes some events that have expired when e is created, and one with the id of
+// e if it has.
+func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
+	expired := []string{e.ID}
+	for _, id := range boltrecord.Scan(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), "", e.CreatedAt.String(), true) {
+		if expired = append(expired, string(id)); len(expired) > sweepLimit {
+			break
+		}
+	}
+	for _, id := range expired {
+		value := events.Get([]byte(id))
+		if value == nil {
+			continue
+		}
+		d, err := boltrecord.Decode[document](value)
+		if err != nil {
+			return err
+		}
+		if old := d.event(); old.Expired(e.CreatedAt) {
+			if err := remove(events, workspace, old); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// expiry returns the position of the expiry of an event.
+func expiry(e event.Event) string {
+	return record.SyncPosition{At: e.ExpiresAt, ID: e.ID}.String()
+}

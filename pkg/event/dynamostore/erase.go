@@ -1,0 +1,95 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
+)
+
+// eraseWriters is how many items Erase deletes at the same time.
+const eraseWriters = 10
+
+// Erase implements event.Store. It finds the events by the index by_entity, which is
+// eventually consistent, and deletes each on the condition that it is old enough: an
+// event of the same id may have been created since. If some items cannot be deleted, it
+// deletes the others.
+func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
+	after := ""
+	if q.After != nil {
+		after = q.After.String() + "\x00"
+	}
+	in := dynamorecord.Between(s.table, "by_entity", "entity_key", key(workspace, q.EntityID), "position", after, "", true)
+	in.Limit = aws.Int32(int32(min(q.Limit, maxErasePage)))
+	in.ProjectionExpression = aws.String("#id, #occurred_at, #created_at")
+	for _, name := range []string{"id", "occurred_at", "created_at"} {
+		in.ExpressionAttributeNames["#"+name] = name
+	}
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return event.Erased{}, dynamorecord.Error("find events to erase", err)
+	}
+	found, err := dynamorecord.Each(out.Items, placeOf)
+	if err != nil {
+		return event.Erased{}, err
+	}
+	erased := event.Erased{More: len(out.LastEvaluatedKey) > 0}
+	if n := len(found); n > 0 {
+		last := found[n-1].Position()
+		erased.Last = &last
+	}
+	erased.Events, err = s.deleteEach(ctx, workspace, found, q.Until)
+	return erased, err
+}
+
+// maxErasePage bounds the items of a query that Erase reads at once.
+const maxErasePage = 1000
+
+// placeOf returns of an event what Erase needs.
+func placeOf(item dynamorecord.Item) (event.Event, error) {
+	r := dynamorecord.Read(item)
+	e := event.Event{ID: r.Text("id"), OccurredAt: r.Time("occurred_at"), CreatedAt: r.Time("created_at")}
+	return e, r.Err()
+}
+
+// deleteEach deletes the items of those events that were created at until or before. It
+// returns how many it has deleted and the errors of the others.
+func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, until record.Time) (int64, error) {
+	var deleted atomic.Int64
+	var group sync.WaitGroup
+	room := make(chan struct{}, eraseWriters)
+	errs := make([]error, len(events))
+	for i, e := range events {
+		if e.CreatedAt.Compare(until) > 0 {
+			continue
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+				TableName:                 &s.table,
+				Key:                       dynamorecord.Item{"pk": dynamorecord.Text(key(workspace, e.ID))},
+				ConditionExpression:       aws.String("#created_at <= :until"),
+				ExpressionAttributeNames:  map[string]string{"#created_at": "created_at"},
+				ExpressionAttributeValues: dynamorecord.Item{":until": dynamorecord.Text(until.String())},
+			})
+			var gone *types.ConditionalCheckFailedException
+			switch {
+			case err == nil:
+				deleted.Add(1)
+			case !errors.As(err, &gone):
+				errs[i] = dynamorecord.Error("erase event", err)
+			}
+		})
+	}
+	group.Wait()
+	return deleted.Load(), errors.Join(errs...)
+}

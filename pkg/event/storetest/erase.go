@@ -1,0 +1,106 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// eraseAll erases the events of an entity page by page.
+func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
+	t.Helper()
+	for more := true; more; {
+		erased, err := s.Erase(t.Context(), workspace, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += erased.Events
+		if more = erased.More; more && (erased.Last == nil || q.After != nil && erased.Last.Compare(*q.After) <= 0) {
+			t.Fatalf("the page after %v ends at %v, and more are left", q.After, erased.Last)
+		}
+		q.After = erased.Last
+	}
+	return n
+}
+
+// testErase has events of two entities and of none, some of them created too late to be
+// erased, and in another order than they occurred.
+func testErase(t *testing.T, s event.Store) {
+	var old, others []event.Event
+	for i := range 40 {
+		e := plain(fmt.Sprintf("%02d", i), later(-time.Duration(i/3)*time.Hour))
+		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // until 2 ms, three of five are erased
+		switch {
+		case i%8 == 6:
+			e.EntityID = ""
+		case i%8 == 7:
+			e.EntityID = "u-10" // begins with u-1
+		}
+		if e.EntityID == "u-1" && i%5 <= 2 {
+			old = append(old, e)
+		} else {
+			others = append(others, e)
+		}
+		kind.Fill(t, s, workspace, e)
+	}
+	kind.FillPlain(t, s, "other", "00")
+	q := event.Erasure{EntityID: "u-1", Until: later(2 * time.Millisecond), Limit: 7}
+	if n := eraseAll(t, s, q); n != int64(len(old)) {
+		t.Errorf("%d events were erased, want %d", n, len(old))
+	}
+	if n := eraseAll(t, s, q); n != 0 {
+		t.Errorf("%d events were erased again", n)
+	}
+	for _, e := range old {
+		kind.WantNotFound(t, s, workspace, e.ID)
+	}
+	kind.Want(t, s, workspace, others...)
+	kind.Want(t, s, "other", plain("00", noon))
+	ofEntity := slices.DeleteFunc(slices.Clone(others), func(e event.Event) bool { return e.EntityID != "u-1" })
+	listOf(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, ofEntity, 3, 200)
+	kind.Fill(t, s, workspace, old[0]) // as new
+
+	if n := eraseAll(t, s, event.Erasure{EntityID: "u-1", Until: later(time.Hour), Limit: 200}); n != int64(len(ofEntity))+1 {
+		t.Errorf("%d events were erased, want all %d", n, len(ofEntity)+1)
+	}
+	listOf(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, nil, 10)
+	for _, q := range []event.Erasure{{EntityID: "nobody", Until: last, Limit: 10}, {EntityID: "u-1", Until: last, Limit: 10}} {
+		if n := eraseAll(t, s, q); n != 0 {
+			t.Errorf("%d events of %s were erased", n, q.EntityID)
+		}
+	}
+}
+
+// testExpired creates an event again before, at and after its expiry.
+func testExpired(t *testing.T, s event.Store) {
+	e := plain("a", noon)
+	e.CreatedAt, e.ExpiresAt = noon, later(time.Minute)
+	kind.Fill(t, s, workspace, e)
+	kind.Want(t, s, workspace, e)
+	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
+	again := e
+	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", later(time.Hour)
+	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, time.Hour} {
+		again.CreatedAt, again.ExpiresAt = later(at), later(time.Hour)
+		want := e
+		if i >= 2 {
+			want = again
+		}
+		stored, created, err := s.Create(t.Context(), workspace, again)
+		if created != (i >= 2) || err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("again after %s: %v, error %v\n got %+v\nwant %+v", at, created, err, stored, want)
+		}
+		kind.Want(t, s, workspace, want)
+		listOf(t.Context(), s, workspace, event.Query{EntityID: want.EntityID}).Check(t, []event.Event{want}, 10)
+	}
+	listOf(t.Context(), s, workspace, event.Query{EntityID: e.EntityID}).Check(t, nil, 10)
+	if n := eraseAll(t, s, event.Erasure{EntityID: "u-2", Until: last, Limit: 10}); n != 1 {
+		t.Errorf("%d expired events were erased, want 1", n)
+	}
+	kind.Want(t, s, workspace)
+}

@@ -1,0 +1,35 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"sluice/pkg/api"
+	"sluice/pkg/entity"
+	"sluice/pkg/erasurejob"
+)
+
+// eraseEntity deletes an entity and requests the job that erases its events. If the
+// request of the job fails, the client must repeat the call, as after any error.
+func eraseEntity(s *service, r *request, id string) (response, error) {
+	tombstone, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id, s.Now())
+	if err != nil {
+		return response{}, err
+	}
+	j, err := erasurejob.Request(r.Context(), s.stores.ErasureJobs, r.workspace, id, tombstone.ErasedAt, s.Now())
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: http.StatusAccepted, body: api.Erasing{ID: j.ID, Status: j.Status}}, nil
+}
+
+func getErasureJob(s *service, r *request) (response, error) {
+	id, err := recordID(r)
+	if err != nil {
+		return response{}, err
+	}
+	j, err := erasurejob.Get(r.Context(), s.stores.ErasureJobs, r.workspace, id, s.Now())
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: http.StatusOK, body: j}, nil
+}

@@ -1,0 +1,91 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/erasurejob"
+	"sluice/pkg/record"
+)
+
+// erase sends a deletion.
+func (a api) erase(t *testing.T, body string, status int, want string) {
+	t.Helper()
+	resp := a.invoke(t, "delete-entity", post(t, "delete-entity", body))
+	if resp.StatusCode != status || !strings.Contains(resp.Body, want) {
+		t.Errorf("%s: %d %s, want %d %s", body, resp.StatusCode, resp.Body, status, want)
+	}
+}
+
+// erasureJob gets the job of the sample event.
+func (a api) erasureJob(t *testing.T, status int, want string) {
+	t.Helper()
+	resp := a.invoke(t, "get-erasure-job", sample(t, "get-erasure-job"))
+	if resp.StatusCode != status || !strings.Contains(resp.Body, want) {
+		t.Errorf("%d %s, want %d %s", resp.StatusCode, resp.Body, status, want)
+	}
+}
+
+func TestErasureJobs(t *testing.T) {
+	a := newAPI(t)
+	for body, want := range map[string]string{
+		`{"id":"ada","events":"true"}`: "events must be true or false",
+		`{"id":"ada","events":1}`:      "events must be true or false",
+		`{"id":"","events":true}`:      "id is required",
+		`{"id":"a b","events":true}`:   "id must be",
+		`{"events":true}`:              "id is required",
+	} {
+		a.erase(t, body, http.StatusUnprocessableEntity, want)
+	}
+	for _, body := range []string{`{"id":"ada","events":false}`, `{"id":"ada","events":null}`} {
+		a.erase(t, body, http.StatusOK, `{"id":"ada","deleted":true}`)
+	}
+	a.erasureJob(t, http.StatusNotFound, "not_found")
+
+	// The entity does not exist; the tombstone and the job do.
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`)
+	const queued = `{"id":"ada","status":"queued","events_erased":0,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"error":null}`
+	a.erasureJob(t, http.StatusOK, queued)
+	ev := sample(t, "list-entity")
+	ev.RawQueryString = "updated_since=2026-01-01T00:00:00Z&include_deleted=true&order=desc"
+	const tombstone = `{"id":"ada","type":"entity","created_at":"2026-01-02T15:04:05.678Z","deleted_at":"2026-01-02T15:04:05.678Z","deleted":true,"erased":true,"erased_at":"2026-01-02T15:04:05.678Z"}`
+	if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != http.StatusOK || !strings.Contains(resp.Body, tombstone) {
+		t.Errorf("%d %s, want %s", resp.StatusCode, resp.Body, tombstone)
+	}
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // the same job
+	a.erasureJob(t, http.StatusOK, queued)
+
+	end := func(at time.Time) {
+		t.Helper()
+		j, err := a.stores.ErasureJobs.Get(t.Context(), "default", "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		j = j.Finish(erasurejob.Succeeded, at)
+		j.EventsErased = 7
+		j.Revision++
+		if replaced, err := a.stores.ErasureJobs.Replace(t.Context(), j); !replaced || err != nil {
+			t.Fatalf("%v, error %v", replaced, err)
+		}
+	}
+	end(now())
+	a.erasureJob(t, http.StatusOK, `"status":"succeeded","events_erased":7,`)
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`) // another job
+	a.erasureJob(t, http.StatusOK, queued)
+	end(now().Add(-erasurejob.HistoryAge).Add(time.Millisecond))
+	a.erasureJob(t, http.StatusOK, `"status":"succeeded"`)
+	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, "")
+	end(now().Add(-erasurejob.HistoryAge))
+	a.erasureJob(t, http.StatusNotFound, "not_found")
+
+	if _, err := erasurejob.Request(t.Context(), a.stores.ErasureJobs, "other", "bob", record.TimeOf(now()), now()); err != nil {
+		t.Fatal(err)
+	}
+	ev = sample(t, "get-erasure-job")
+	ev.RawPath, ev.PathParameters = "/erasure_job/bob", map[string]string{"id": "bob"}
+	if resp := a.invoke(t, "get-erasure-job", ev); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the job of another workspace: %d %s", resp.StatusCode, resp.Body)
+	}
+}
