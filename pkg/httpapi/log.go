@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -132,7 +133,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 	s.Logger.LogAttrs(context.WithoutCancel(ctx), level, "request", attrs...)
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// milliseconds returns d in milliseconds, to a tenth.
+func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
 // metric defines a metric of a log line; its value is the member of that name.
 type metric struct {

@@ -25,7 +25,6 @@ var logged = map[string][]string{ // variable → values
 }
 
 // maxAccessLine bounds a line of the access log, in bytes: it costs 0.50 USD a GB.
-// bench/money counts as much.
 const maxAccessLine = 200
 
 // checkAccessLog sees that a line of the access log is short JSON with the address,
