@@ -42,7 +42,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 .PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
 # With job control, Ctrl-C reaches only the server, and make ends well like it.
 run: ## serve the API on this machine
@@ -124,6 +124,12 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 		size=$$(gzip -c ".aws-sam/build/$$f/bootstrap" | wc -c); \
 		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "$$f takes $$size bytes zipped, more than $(MOST_ZIPPED)"; exit 1; }; \
 	done
+
+# The parameters and conditions of template.yaml, and its tables that outlive the stack.
+tables.yaml: template.yaml ## write the part of the template that adopts existing tables (docs/recover.md)
+	awk '/^[A-Z]/ { section = $$1 } \
+		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
+		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
 
 $(SAM_READY):
 	@echo "Installing SAM CLI $(SAM_CLI) and cfn-lint $(CFN_LINT) into .cache/sam"
