@@ -3,6 +3,7 @@ GOLANGCI_LINT := v2.15.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
+CHECKOV     := 3.3.30
 SCHEMATHESIS := 4.32.5
 MOTO        := 5.2.5
 VERSITYGW   := v1.8.0
@@ -42,10 +43,10 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check lint template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check checkov lint template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
 # With job control, Ctrl-C reaches only the server, and make ends well like it.
 run: ## serve the API on this machine
@@ -128,6 +129,23 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 		size=$$(gzip -c ".aws-sam/build/$$f/bootstrap" | wc -c); \
 		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "$$f takes $$size bytes zipped, more than $(MOST_ZIPPED)"; exit 1; }; \
 	done
+
+# Not part of "make test": to fetch it takes minutes.
+checkov: .cache/checkov/ready-$(CHECKOV) ## look for insecure settings in template.yaml; .checkov.yaml says what is skipped and why
+	.cache/checkov/bin/checkov --config-file .checkov.yaml
+
+.cache/checkov/ready-$(CHECKOV):
+	@echo "Installing checkov $(CHECKOV) into .cache/checkov"
+	@rm -rf .cache/checkov
+	python3 -m venv .cache/checkov
+	.cache/checkov/bin/pip install --quiet --disable-pip-version-check checkov==$(CHECKOV)
+	@touch $@
+
+# The parameters and conditions of template.yaml, and its tables that outlive the stack.
+tables.yaml: template.yaml ## write the part of the template that adopts existing tables (docs/recover.md)
+	awk '/^[A-Z]/ { section = $$1 } \
+		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
+		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
 
 $(SAM_READY):
 	@echo "Installing SAM CLI $(SAM_CLI) and cfn-lint $(CFN_LINT) into .cache/sam"

@@ -25,7 +25,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List prices in us-east-1, November 2026, in USD, as in docs/deploy.md.
+// List prices in us-east-1, November 2026, in USD, as in docs/cost.md.
 const (
 	millionRequests   = 1.00 // API Gateway, HTTP API
 	millionCalls      = 0.20 // Lambda
@@ -33,19 +33,18 @@ const (
 	millionWriteUnits = 0.625
 	millionReadUnits  = 0.125
 	gbLogs            = 0.50
-	millionTraces     = 5.00
+	millionTraces     = 5.00 // only with the parameter Tracing=Active
 )
 
 // What is assumed of a request.
 const (
 	billedSeconds  = 0.010 // of Lambda; a batch of 100 events takes more
 	memoryGB       = 0.25  // of a function, as in template.yaml
-	traced         = 0.05  // share of requests, as in template.yaml
-	accessLogBytes = 400   // of API Gateway's log line
+	accessLogBytes = 178   // typical, of API Gateway's log line
 )
 
 func TestPricesAreThoseOfTheDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/deploy.md")
+	doc, err := os.ReadFile("../../docs/cost.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 		fmt.Sprintf("%.2f a million traces", millionTraces),
 	} {
 		if !strings.Contains(string(doc), want) {
-			t.Errorf("docs/deploy.md does not say %q", want)
+			t.Errorf("docs/cost.md does not say %q", want)
 		}
 	}
 }
@@ -166,7 +165,7 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(u.writes/each, "WCU/op")
 	b.ReportMetric(u.reads/each, "RCU/op")
 	b.ReportMetric(logged, "log-B/op")
-	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+traced*millionTraces+
+	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
 		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
 	b.ReportMetric(0, "ns/op") // of this machine's engine, through a proxy
 }
@@ -213,7 +212,7 @@ func deploy(b *testing.B) deployment {
 		proxy: dynamoproxy.Start(b, dynamolocal.Endpoint(b)),
 		env: []string{
 			"COUNTERS_TABLE=" + table["CountersTable"], "LIMITS_TABLE=" + table["LimitsTable"], "ENTITIES_TABLE=" + table["EntitiesTable"],
-			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "SERVICE_NAME=sluice",
+			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "SERVICE_NAME=sluice-prod",
 		},
 		key: token.Reveal(),
 	}

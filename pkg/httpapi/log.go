@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -80,7 +81,8 @@ const metricsNamespace = "Sluice"
 //	LimitsUnread, LimitsStale         requests decided before the rows of limits were read, or by old ones
 //	AccessRefusals                    requests without an API key that opens the route
 //
-// Only the log has the cause of a 5xx.
+// Only the log has the cause of a 5xx. CloudWatch Logs charges for each byte: the line
+// leaves out what is zero, and what the response's headers tell the client.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) {
@@ -98,9 +100,10 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 		slog.String("Route", l.route),
 		slog.String("address", l.address),
 		slog.Int("status", l.status),
-		slog.Int("records", l.records),
-		slog.Int64("remaining", d.Remaining()),
 		slog.Float64("duration_ms", milliseconds(duration)),
+	}
+	if l.records > 0 {
+		attrs = append(attrs, slog.Int("records", l.records))
 	}
 	optional := func(name, value string) {
 		if value != "" {
@@ -130,7 +133,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 	s.Logger.LogAttrs(context.WithoutCancel(ctx), level, "request", attrs...)
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// milliseconds returns d in milliseconds, to a tenth.
+func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
 // metric defines a metric of a log line; its value is the member of that name.
 type metric struct {

@@ -15,21 +15,20 @@ import (
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".
 var logged = map[string][]string{ // variable → values
 	"requestId":                     {"JKJaXmPLvHcESHA="},
-	"requestTime":                   {"21/Nov/2026:12:00:00 +0000"},
 	"identity.sourceIp":             {"192.0.2.1", "2001:db8::1"},
-	"httpMethod":                    {"GET", "-"}, // a token of RFC 9110 has no quotes and no backslashes
 	"routeKey":                      {"GET /entity/{id}", "$default"},
 	"status":                        {"200", "503"},
-	"responseLength":                {"1024", "-"},
 	"responseLatency":               {"12", "-"},
-	"integrationLatency":            {"10", "-"},
 	"integration.integrationStatus": {"200", "-"}, // Lambda's
 	"integration.status":            {"200", "-"}, // the function's
 	"error.responseType":            {"INTERNAL_FAILURE", "-"},
 }
 
-// checkAccessLog sees that a line of the access log is JSON with the address, the
-// route and the status, whatever a client has sent.
+// maxAccessLine bounds a line of the access log, in bytes: it costs 0.50 USD a GB.
+const maxAccessLine = 200
+
+// checkAccessLog sees that a line of the access log is short JSON with the address,
+// the route and the status, whatever a client has sent.
 func checkAccessLog(t *testing.T, format string) {
 	t.Helper()
 	variable := regexp.MustCompile(`\$context\.([\w.]+)`)
@@ -43,13 +42,16 @@ func checkAccessLog(t *testing.T, format string) {
 			}
 			return values[n%len(values)]
 		})
+		if n == 0 && len(line) > maxAccessLine {
+			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
+		}
 		var got map[string]string // everything is text: a number would be no JSON where its value is missing
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}
 		fields = slices.Collect(maps.Keys(got))
 	}
-	for _, name := range []string{"service", "request_id", "address", "route", "status", "latency_ms", "lambda_status", "function_status"} {
+	for _, name := range []string{"request_id", "address", "route", "status", "latency_ms", "lambda_status", "function_status"} {
 		if !slices.Contains(fields, name) {
 			t.Errorf("the access log lacks %s", name)
 		}

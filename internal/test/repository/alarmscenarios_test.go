@@ -10,10 +10,10 @@ const (
 	// A path that would add a status, if the log had the path.
 	forged = `{"service":"sluice-prod","path":"/entity/a","status":503,"integration_error":"x","y":"","status":"404","function_status":"404"}`
 	// A body of 7 to 10 MB, which Lambda refuses: 413 or 500.
-	tooLarge413 = `{"service":"sluice-prod","route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error_type":"-"}`
-	tooLarge500 = `{"service":"sluice-prod","route":"POST /create_event","status":"500","lambda_status":"413","function_status":"-","error_type":"INTERNAL_FAILURE"}`
-	served      = `{"service":"sluice-prod","route":"GET /entity","status":"200","lambda_status":"200","function_status":"200","error_type":"-"}`
-	unavailable = `{"service":"sluice-prod","route":"GET /entity","status":"503","lambda_status":"429","function_status":"-","error_type":"-"}`
+	tooLarge413 = `{"route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error":"-"}`
+	tooLarge500 = `{"route":"POST /create_event","status":"500","lambda_status":"413","function_status":"-","error":"INTERNAL_FAILURE"}`
+	served      = `{"route":"GET /entity","status":"200","lambda_status":"200","function_status":"200","error":"-"}`
+	unavailable = `{"route":"GET /entity","status":"503","lambda_status":"429","function_status":"-","error":"-"}`
 )
 
 // hostile are requests of clients that must not move an alarm that rolls a

@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -175,5 +176,37 @@ func TestTheChangelogNamesTheVersion(t *testing.T) {
 	newest := regexp.MustCompile(`(?m)^## (\d\S*)`).FindStringSubmatch(read(t, "CHANGELOG.md"))
 	if version == nil || newest == nil || version[1] != newest[1] {
 		t.Errorf("the program's version is %q, the changelog's is %q", version, newest)
+	}
+}
+
+// The bills of a month in docs/cost.md are the sums of their lines.
+func TestTheBillsAddUp(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(read(t, "docs/cost.md"), "\n| USD a month |")
+	var sums [3]int // in cents
+	lines := 0
+	for line := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 {
+			if lines > 0 {
+				break
+			}
+			continue
+		}
+		total := strings.Contains(cells[1], "in all")
+		for i := range sums {
+			cents, err := strconv.Atoi(strings.Replace(strings.Trim(cells[i+2], " *"), ".", "", 1))
+			if err != nil {
+				break // the line of dashes
+			}
+			if total && sums[i] != cents {
+				t.Errorf("column %d adds up to %d cents, the page says %d", i+1, sums[i], cents)
+			}
+			sums[i] += cents
+			lines++
+		}
+	}
+	if lines < 30 {
+		t.Errorf("only %d amounts were found, so this test reads the wrong thing", lines)
 	}
 }

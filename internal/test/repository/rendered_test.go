@@ -255,7 +255,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	p := resources[f.LogicalID].Properties
 	for name, want := range map[string]any{
 		"Runtime": "provided.al2023", "Handler": "bootstrap", "Architectures": []any{"arm64"},
-		"TracingConfig": map[string]any{"Mode": "Active"},
+		"TracingConfig": nil, // TestTracingAndReservedConcurrencyAreParameters
 		"LoggingConfig": map[string]any{"LogFormat": "JSON", "LogGroup": ref("FunctionLogs"), "SystemLogLevel": "WARN"},
 		"Role":          attribute(f.LogicalID+"Role", "Arn"),
 	} {
@@ -297,9 +297,9 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 
 	role := resources[f.LogicalID+"Role"].Properties
-	// What SAM adds by itself. Both have wildcards: any log group, any trace, and
-	// any stream of a function that reads one.
-	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole", "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"}
+	// What SAM adds by itself. Both have wildcards: any log group, and any stream of a
+	// function that reads one.
+	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"}
 	if len(f.Streams) > 0 {
 		managed = append(managed, "arn:aws:iam::aws:policy/service-role/AWSLambdaDynamoDBExecutionRole")
 	}
@@ -452,7 +452,9 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	}
 	seen := 0
 	check := func(owner string, n yaml.Node) {
-		for _, name := range refs(member(member(&n, "Environment"), "Variables")) {
+		names := refs(member(member(&n, "Environment"), "Variables"))
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version has these, too
+		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue
 			}

@@ -1,0 +1,139 @@
+package repository_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/pkg/template"
+)
+
+// operatorPages are the pages whose commands somebody runs in a hurry.
+var operatorPages = []string{"deploy", "operate", "recover", "keys", "pipeline", "cost"}
+
+// commands returns the commands in the indented blocks of the operators' pages, by
+// their first word.
+func commands(t *testing.T) map[string][]string {
+	t.Helper()
+	found := make(map[string][]string)
+	for _, page := range operatorPages {
+		text := strings.ReplaceAll(read(t, "docs/"+page+".md"), "\\\n", " ")
+		for _, m := range regexp.MustCompile(`(?m)^ {4,}(\S.*)$`).FindAllStringSubmatch(text, -1) {
+			line := m[1]
+			for _, inner := range regexp.MustCompile(`\$\((aws [^)]*)\)`).FindAllStringSubmatch(line, -1) {
+				found["aws"] = append(found["aws"], inner[1])
+			}
+			line, _, _ = strings.Cut(line, "   #")
+			for command := range strings.SplitSeq(line, " && ") {
+				word, _, _ := strings.Cut(command, " ")
+				found[word] = append(found[word], strings.TrimSpace(command))
+			}
+		}
+	}
+	return found
+}
+
+// The commands on the operators' pages exist and have the options that they are
+// called with.
+func TestCommandsOfTheDocsExist(t *testing.T) {
+	t.Parallel()
+	found := commands(t)
+	if len(found["aws"]) < 40 || len(found["sam"]) < 10 || len(found["go"]) < 15 {
+		t.Errorf("%d commands of aws, %d of sam and %d of go were found, so this test reads the wrong thing", len(found["aws"]), len(found["sam"]), len(found["go"]))
+	}
+	in, err := json.Marshal(slices.DeleteFunc(slices.Concat(found["aws"], found["sam"]), func(c string) bool { return strings.HasPrefix(c, "sam local") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problems []string
+	if err := json.Unmarshal(python(t, "sam", "template", in, "internal/test/repository/testdata/commands.py"), &problems); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+	makefile := read(t, "Makefile")
+	for _, command := range found["make"] {
+		if target := strings.Fields(command)[1]; !strings.Contains(makefile, "\n"+target+":") {
+			t.Errorf("the Makefile has no target %s", target)
+		}
+	}
+	checkOwnCommands(t, found["go"])
+}
+
+// checkOwnCommands checks commands of "go run ./cmd/sluice" by their help.
+func checkOwnCommands(t *testing.T, commands []string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/sluice").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, command := range commands {
+		arguments, ok := strings.CutPrefix(command, "go run ./cmd/sluice ")
+		if !ok {
+			t.Errorf("%s is no command of sluice", command)
+			continue
+		}
+		words := strings.Fields(arguments)
+		n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+		if n < 0 {
+			n = len(words)
+		}
+		help, err := exec.CommandContext(t.Context(), program, append(slices.Clone(words[:n]), "--help")...).CombinedOutput()
+		if err != nil || !strings.Contains(string(help), "sluice "+words[0]) {
+			t.Errorf("%s: %v: %s", command, err, help)
+		}
+		for _, option := range regexp.MustCompile(` (--?[a-z-]+)`).FindAllStringSubmatch(" "+arguments, -1) {
+			if !regexp.MustCompile(`(^|[ ,])` + option[1] + `[ ,]`).Match(help) {
+				t.Errorf("%s has no option %s", command, option[1])
+			}
+		}
+	}
+}
+
+// The part of the template that adopts tables has each table that outlives the
+// stack, as the template has it, and nothing that a resource import does not take.
+func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
+	t.Parallel()
+	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
+	if recipe == nil {
+		t.Fatal("the Makefile has no recipe of tables.yaml")
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(recipe[1], "$$", "$")+"template.yaml")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := template.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var adopted, retained []string
+	for _, table := range got {
+		adopted = append(adopted, table.LogicalID)
+	}
+	for _, table := range parse(t) {
+		if table.LogicalID != "CountersTable" {
+			retained = append(retained, table.LogicalID)
+		}
+	}
+	same(t, "tables.yaml", adopted, "template.yaml", retained)
+	for _, part := range []string{"Transform:", "Globals:", "Rules:", "Metadata:", "Outputs:", "AWS::Serverless"} {
+		if bytes.Contains(out, []byte("\n"+part)) {
+			t.Errorf("tables.yaml has %s", part)
+		}
+	}
+	if limit := 51_200; len(out) > limit { // bytes of --template-body
+		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
+	}
+	for _, id := range retained {
+		if !strings.Contains(read(t, "docs/recover.md"), `"LogicalResourceId": "`+id+`"`) {
+			t.Errorf("docs/recover.md does not adopt %s", id)
+		}
+	}
+}

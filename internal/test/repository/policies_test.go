@@ -1,0 +1,201 @@
+package repository_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// everything is the arguments of a rendering that has each resource of the template.
+const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
+	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
+
+// policy is a document of IAM or of a KMS key.
+type policy struct {
+	Version   string
+	Statement []struct {
+		Effect    string
+		Action    any // string or strings
+		Resource  any
+		Condition map[string]map[string]any
+	}
+}
+
+func readPolicy(t *testing.T, name string) policy {
+	t.Helper()
+	var p policy
+	if err := json.Unmarshal([]byte(read(t, "docs/policies/"+name)), &p); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return p
+}
+
+// actions returns the actions that p allows, as patterns.
+func (p policy) actions() (patterns []string) {
+	for _, s := range p.Statement {
+		for _, a := range oneOrMore(s.Action) {
+			patterns = append(patterns, fmt.Sprint(a))
+		}
+	}
+	return patterns
+}
+
+// matches reports whether one of the patterns of IAM matches an action.
+func matches(patterns []string, action string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		re := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"
+		return regexp.MustCompile(re).MatchString(action)
+	})
+}
+
+// unused are permissions that handlers of the template's types name for properties
+// that the template does not have.
+var unused = []string{
+	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
+	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
+	"dynamodb:*Replica", "iam:CreateServiceLinkedRole", // global tables
+	"dynamodb:*Item", "dynamodb:Query", "dynamodb:Scan", "dynamodb:*ResourcePolicy", // replicas and resource policies; never data
+	"dynamodb:DescribeImport", "dynamodb:ImportTable", "logs:*LogStream*", "logs:PutLogEvents", "s3:GetObjectMetadata", // imports from S3
+	"dynamodb:*KinesisStreamingDestination", "dynamodb:UpdateContributorInsights", "kms:ListAliases",
+	"iam:*RolePermissionsBoundary", "sns:PutDataProtectionPolicy",
+	"logs:*DataProtectionPolicy", "logs:*IndexPolicy", "logs:DeleteResourcePolicy", "logs:PutBearerTokenAuthentication", "logs:PutLogGroupDeletionProtection", "s3:REST.PUT.OBJECT",
+	"s3:*Metadata*Configuration", "s3:DeleteBucketAnalyticsConfiguration", "s3:DeleteBucketMetricsConfiguration", "s3:DeleteBucketCors",
+	"s3:DeleteBucketEncryption", "s3:DeleteBucketLifecycle", "s3:DeleteBucketReplication", "s3:DeleteBucketWebsite", "s3:DeleteObject", "s3:PutObject*",
+	"s3:PutAccelerateConfiguration", "s3:PutAnalyticsConfiguration", "s3:PutIntelligentTieringConfiguration", "s3:PutInventoryConfiguration",
+	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
+}
+
+// The role of CloudFormation in docs/policies allows what the handlers of the
+// stack's types need, and the managed policies that SAM attaches. The schemas of the
+// types, which cfn-lint has, say what that is.
+func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
+	t.Parallel()
+	resources := render(t, everything)[everything].Resolved.Resources
+	types := make(map[string]bool)
+	for _, r := range resources {
+		types[r.Type] = true
+	}
+	var needed map[string][]string
+	arguments := append([]string{"internal/test/repository/testdata/permissions.py"}, slices.Sorted(maps.Keys(types))...)
+	if err := json.Unmarshal(python(t, "sam", "template", nil, arguments...), &needed); err != nil {
+		t.Fatal(err)
+	}
+	role := readPolicy(t, "cloudformation-role.json")
+	allowed, checked := role.actions(), 0
+	for typ, permissions := range needed {
+		for _, p := range permissions {
+			checked++
+			if !matches(allowed, p) && !matches(unused, p) {
+				t.Errorf("%s needs %s", typ, p)
+			}
+		}
+	}
+	if checked < 300 {
+		t.Errorf("only %d permissions were found, so this test reads the wrong thing", checked)
+	}
+	for id, r := range resources {
+		if r.Type != "AWS::IAM::Role" {
+			continue
+		}
+		for _, arn := range oneOrMore(r.Properties["ManagedPolicyArns"]) {
+			if !strings.Contains(read(t, "docs/policies/cloudformation-role.json"), fmt.Sprintf("%q", arn)) {
+				t.Errorf("%s has %s, which the role may not attach", id, arn)
+			}
+		}
+	}
+}
+
+// No policy in docs/policies is larger than IAM takes inline, none allows every
+// action of a service but KMS's to the account's administrators, and none reads or
+// writes records.
+func TestPoliciesAreNarrow(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("docs/policies/*.json")
+	paths = slices.DeleteFunc(paths, func(path string) bool { return filepath.Base(path) == "waf-rules.json" })
+	if err != nil || len(paths) != 5 {
+		t.Fatalf("policies %v, %v", paths, err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		p := readPolicy(t, name)
+		size := len(strings.Map(func(r rune) rune {
+			if unicode.IsSpace(r) {
+				return -1
+			}
+			return r
+		}, read(t, path)))
+		if p.Version != "2012-10-17" || size > 10_240 { // the quota of a role's inline policies, without white space
+			t.Errorf("%s: version %q, %d characters", name, p.Version, size)
+		}
+		for _, action := range p.actions() {
+			if strings.HasSuffix(action, ":*") && (name != "kms-key.json" || action != "kms:*") {
+				t.Errorf("%s allows %s", name, action)
+			}
+		}
+		for _, action := range []string{"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Scan", "lambda:InvokeFunction", "sqs:SendMessage", "iam:CreateUser"} {
+			if matches(p.actions(), action) {
+				t.Errorf("%s allows %s", name, action)
+			}
+		}
+	}
+}
+
+// The policy of a customer managed key allows each service that the stack gives the
+// key to, and CloudWatch, which publishes to the topic.
+func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
+	t.Parallel()
+	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
+	text := read(t, "docs/policies/kms-key.json")
+	names := []string{"prod", "prod,KmsKeyArn=" + key}
+	all := render(t, names...)
+	used := make(map[string]string) // type → how it names the key
+	for id, r := range all[names[1]].Resolved.Resources {
+		b, err := json.Marshal(r.Properties)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), key) {
+			used[r.Type] = id
+		} else if slices.Contains([]string{"AWS::DynamoDB::Table", "AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::S3::Bucket", "AWS::SNS::Topic", "AWS::SQS::Queue"}, r.Type) && id != "CountersTable" {
+			t.Errorf("%s does not use the key", id)
+		}
+	}
+	principals := map[string]string{
+		"AWS::DynamoDB::Table": "dynamodb.REGION.amazonaws.com", "AWS::Lambda::Function": "lambda.REGION.amazonaws.com", "AWS::Logs::LogGroup": "logs.REGION.amazonaws.com",
+		"AWS::S3::Bucket": "s3.REGION.amazonaws.com", "AWS::SNS::Topic": "cloudwatch.amazonaws.com", "AWS::SQS::Queue": "sqs.REGION.amazonaws.com",
+	}
+	for typ, id := range used {
+		if principal := principals[typ]; principal == "" && typ != "AWS::SSM::Parameter" || !strings.Contains(text, principal) {
+			t.Errorf("the key's policy does not allow the service of %s, a %s", id, typ)
+		}
+	}
+	for id, r := range all["prod"].Resolved.Resources {
+		for _, name := range []string{"KmsKeyArn", "KmsKeyId", "KmsMasterKeyId"} {
+			if r.Properties[name] != nil {
+				t.Errorf("without a key, %s has %s", id, name)
+			}
+		}
+	}
+}
+
+// Tracing and reserved concurrency are off by default, and parameters turn them on.
+func TestTracingAndReservedConcurrencyAreParameters(t *testing.T) {
+	t.Parallel()
+	const on = "prod,Tracing=Active,ExportWorkerConcurrency=5"
+	all := render(t, "prod", on)
+	for id, f := range all[on].ofType("AWS::Lambda::Function") {
+		if mode := at(f.Properties, "TracingConfig", "Mode"); mode != "Active" {
+			t.Errorf("%s has the tracing mode %v", id, mode)
+		}
+		reserved, off := f.Properties["ReservedConcurrentExecutions"], all["prod"].Resolved.Resources[id].Properties["ReservedConcurrentExecutions"]
+		if want := map[string]any{"ExportWorkerFunction": "5"}[id]; reserved != want || off != nil {
+			t.Errorf("%s reserves %v, by default %v", id, reserved, off)
+		}
+	}
+}
