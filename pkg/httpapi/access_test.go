@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -109,7 +108,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 
 // untouchable are stores that panic when anything is read or written, which
 // would be a 500.
-var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: struct{ fs.FS }{}, OpenAPI: sluice.OpenAPI}
+var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
 // state is what RateLimit says after one request that was charged and found no
 // record.

@@ -62,7 +62,7 @@ func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 	}
 	resp, body := get(t, link)
 	if resp.StatusCode != http.StatusOK || string(body) != content || resp.Header.Get("Content-Type") != "application/gzip" ||
-		!strings.Contains(resp.Header.Get("Content-Disposition"), "event-a:b.ndjson.gz") {
+		!strings.Contains(resp.Header.Get("Content-Disposition"), "filename=events-1970-01-01.ndjson.gz") {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
 	}
 	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {
