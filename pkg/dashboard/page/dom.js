@@ -89,6 +89,6 @@ function copyButton(text, what, label = 'Copy') {
 /** Creates a command with a button that copies it. */
 function commandLine(command) {
   return make('div', { class: 'command' },
-    make('pre', { tabindex: '0', role: 'region', 'aria-label': 'Command' }, make('code', {}, command)),
+    make('pre', {}, make('code', {}, command)),
     copyButton(command, 'the command'));
 }

@@ -86,7 +86,8 @@ class Records {
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
-    if (!place.id && !history.state?.cursors) history.replaceState(newWalk(), '');
+    // A first page is read again up to the present; a later one stays in its walk.
+    if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
     this.#shown = placeOfRecords();
     if (place.id) this.#open(kind, place.id);
     else this.#load({ ...place, kind, order }, history.state, focus);
