@@ -150,8 +150,8 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 
 	open(answers{"/usage": busyMinute(), "/export_job": jobPage(
 		fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
-		fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
-		fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
+		fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "started_at": time.Now().Add(-time.Hour - 9*time.Second).Format(time.RFC3339Nano), "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+		fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "started_at": time.Now().Add(-26*time.Hour - 70*time.Second).Format(time.RFC3339Nano), "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
 	)}, `document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
 	tab.Audit("overview")
 

@@ -208,6 +208,12 @@ func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // usage tells the caller its key
+				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
+					resp.Body = body
+					delete(resp.Headers, "Content-Length")
+				}
+			}
 			if fmt.Sprint(got) != fmt.Sprint(want) || got.StatusCode == 401 {
 				t.Errorf("with a key: %v\nwith keys off: %v", got, want)
 			}

@@ -44,11 +44,10 @@ func getRoot(_ *service, r *request) (response, error) {
 // getDashboard returns the page or one of its assets. It ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
+	body, cacheControl, ok := s.stores.Dashboard[dashboardPage], "no-cache", true
 	if name == "" {
 		name = dashboardPage
-	}
-	body, cacheControl, ok := findDashboardFile(s.stores.Dashboard, name)
-	if !ok {
+	} else if body, cacheControl, ok = findAsset(s.stores.Dashboard, name); !ok {
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}
 	sum := sha256.Sum256(body)
@@ -71,22 +70,21 @@ func getDashboard(s *service, r *request) (response, error) {
 // assetName matches the name of an asset of any version of the page.
 var assetName = regexp.MustCompile(`^[0-9a-f]{16}(/[^/]+)$`)
 
-// findDashboardFile returns a file of the page and its Cache-Control.
+// findAsset returns a file that the page loads, and its Cache-Control.
 //
 // During a gradual deployment, a page of one version may request its assets from
 // an instance of the other. It gets that instance's, which no cache may keep.
-func findDashboardFile(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
-	if body, ok = files[name]; ok {
-		if assetName.MatchString(name) {
-			return body, "public, max-age=31536000, immutable", true
-		}
-		return body, "no-cache", true
+func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
+	m := assetName.FindStringSubmatch(name)
+	if m == nil {
+		return nil, "", false
 	}
-	if m := assetName.FindStringSubmatch(name); m != nil {
-		for other, body := range files {
-			if strings.HasSuffix(other, m[1]) {
-				return body, "no-store", true
-			}
+	if body, ok = files[name]; ok {
+		return body, "public, max-age=31536000, immutable", true
+	}
+	for other, body := range files {
+		if strings.HasSuffix(other, m[1]) {
+			return body, "no-store", true
 		}
 	}
 	return nil, "", false
@@ -117,7 +115,7 @@ func retryPage(r *http.Request, refusal response) response {
 		query.Set("retry", strconv.Itoa(attempt+1))
 		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, query.Encode()))
 	} else {
-		advice = `It has stayed so for a while. <a href="?">Open the dashboard</a> when the limit has room again.`
+		advice = "It has stayed so for a while. Load this page again later."
 	}
 	refusal.raw = fmt.Appendf(nil, retryHTML, title, advice)
 	return refusal

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
 )
 
 // file asks for a file of the dashboard; "" is the page.
@@ -58,12 +59,15 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 	a := newAPI(t)
 	etags := make(map[string]string)
 	for name, body := range dashboard.Files() {
+		if name == dashboard.Page {
+			name = ""
+		}
 		resp := a.file(t, name)
 		if resp.StatusCode != 200 || resp.Body != string(body) {
 			t.Errorf("%s: %d with %d bytes, want %d", name, resp.StatusCode, len(resp.Body), len(body))
 		}
 		cached := "public, max-age=31536000, immutable"
-		if name == dashboard.Page {
+		if name == "" {
 			cached = "no-cache"
 		}
 		for header, want := range map[string]string{
@@ -84,7 +88,7 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 		}
 		etags[etag] = name
 	}
-	if page := a.file(t, ""); page.Headers["Content-Type"] != "text/html; charset=utf-8" || page.Body != a.file(t, "index.html").Body {
+	if page := a.file(t, ""); page.Headers["Content-Type"] != "text/html; charset=utf-8" || len(page.Body) == 0 {
 		t.Errorf("the page: %v", page.Headers)
 	}
 	if script := a.file(t, asset(t, "app.js")); script.Headers["Content-Type"] != "text/javascript; charset=utf-8" {
@@ -144,7 +148,7 @@ func TestWhatIsNoFileOfTheDashboardIs404(t *testing.T) {
 	a := newAPI(t)
 	version := path.Dir(asset(t, "app.js"))
 	for _, name := range []string{version, version + "/index.html", version + "/nothing.js", version + "/app", version + "/../index.html", "current/app.js", strings.ToUpper(version) + "/app.JS", version + "/" + version + "/app.js",
-		"app.js", "nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%25zz.js"} {
+		"index.html", "app.js", "nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%25zz.js"} {
 		if resp := a.file(t, name); resp.StatusCode != http.StatusNotFound || !strings.Contains(resp.Body, `"code":"no_such_route"`) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, resp.Body)
 		}
@@ -183,7 +187,7 @@ func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 			resp.Headers["Retry-After"] != "1" || resp.Headers["X-RateLimit-Remaining"] != "0" || resp.Headers["Cache-Control"] != "no-store" || resp.Headers["Vary"] != "Accept" {
 			t.Errorf("%s?%s: %d %v", tt.path, tt.query, resp.StatusCode, resp.Headers)
 		}
-		if again := strings.Contains(resp.Body, `href="?"`); again != (tt.refresh == "") || !strings.HasPrefix(resp.Body, "<!doctype html>") {
+		if again := strings.Contains(resp.Body, "Load this page again"); again != (tt.refresh == "") || !strings.HasPrefix(resp.Body, "<!doctype html>") {
 			t.Errorf("%s?%s: %s", tt.path, tt.query, resp.Body)
 		}
 		checkPolicy(t, tt.path, resp.Headers["Content-Security-Policy"])
@@ -195,6 +199,18 @@ func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 		if resp.StatusCode != 429 || code(t, resp) != "rate_limit_exceeded" || resp.Headers["Refresh"] != "" || resp.Headers["Content-Type"] != "application/problem+json" {
 			t.Errorf("%s, Accept: %s: %d %v", tt.path, tt.accept, resp.StatusCode, resp.Headers)
 		}
+	}
+}
+
+func TestAPageWhoseLimitCannotBeCheckedLoadsItselfAgain(t *testing.T) {
+	limiter, err := ratelimit.New(unreachable{}, ratelimit.Config{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := api{stores: newAPI(t).stores, limiter: limiter}
+	resp := a.invoke(t, "dashboard", dashboardEvent("/dashboard", "", "text/html"))
+	if resp.StatusCode != 503 || resp.Headers["Refresh"] != "1; url=?retry=1" || !strings.Contains(resp.Body, "not available") {
+		t.Errorf("%d %v %s", resp.StatusCode, resp.Headers, resp.Body)
 	}
 }
 

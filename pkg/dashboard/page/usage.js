@@ -14,7 +14,7 @@ const actionTexts = {
 const meters = [
   { key: 'records', name: 'Records read', of: (s) => s.records },
   { key: 'imports', name: 'Import calls', of: (s) => s.imports },
-  { key: 'requests', name: 'Requests of the busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
+  { key: 'requests', name: 'Busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
 ];
 
 class Usage {
@@ -112,14 +112,14 @@ class Usage {
   /** Answers the question, by the rule that came closest to its limit. */
   #drawVerdict({ seconds, limits, address }) {
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
-    const top = uses.toSorted((a, b) => b.peak / b.limit - a.peak / a.limit)[0];
-    const share = top.peak / top.limit;
-    const level = share >= 1 ? 'full' : share >= nearLimit ? 'near' : 'far';
-    const peak = `${number(top.peak)} of ${number(top.limit)} a second (${top.name})`;
+    const share = (use) => Math.min(1, use.peak / use.limit);
+    const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
+    const level = share(top) === 1 ? 'full' : share(top) >= nearLimit ? 'near' : 'far';
+    const most = `The most in the last 60 seconds was ${number(top.peak)} of ${number(top.limit)} a second (${top.name}).`;
     const [short, long] = {
-      full: ['Yes', `in ${count(top.full, 'second')} of the last 60 a limit was reached (${top.name}).`],
-      near: ['Close', `the most in the last 60 seconds was ${peak}.`],
-      far: ['No', top.peak > 0 ? `the most in the last 60 seconds was ${peak}.` : 'nothing was used in the last 60 seconds.'],
+      full: ['Yes', `A limit was reached in ${number(top.full)} of the last 60 seconds (${top.name}).`],
+      near: ['Close', most],
+      far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
     }[level];
     $('verdict').dataset.level = level;
     say($('verdict-short'), short);
