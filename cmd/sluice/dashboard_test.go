@@ -570,6 +570,12 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	if got := browsertest.Eval[string](tab, "document.getElementById('records-empty').textContent"); !strings.Contains(got, "scope export") {
 		t.Errorf("without the scope export the records say %q", got)
 	}
+	if got, id := browsertest.Eval[string](tab, "document.getElementById('caller').innerText"), strings.Split(good, "_")[1]; !strings.Contains(got, id) || !strings.Contains(got, "default") || !strings.Contains(got, "dashboard") || strings.Contains(got, "export") {
+		t.Errorf("the header says %q of the key %s", got, id)
+	}
+	if got := browsertest.Eval[string](tab, `document.querySelector('#exports-command code').textContent`); !strings.Contains(got, `-H "Authorization: Bearer $KEY"`) {
+		t.Errorf("the first command is %s, want it to send a key", got)
+	}
 	tab.Audit("signed-in")
 
 	tab.Open(s.url + "/dashboard") // the session goes on

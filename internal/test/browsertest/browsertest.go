@@ -7,13 +7,20 @@
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -301,10 +308,35 @@ const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 func (tab *Tab) draw(path string) {
 	tab.t.Helper()
 	whole := true
-	picture := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	if err := os.WriteFile(path, picture.Data, 0o600); err != nil {
+	shot := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	picture, err := png.Decode(bytes.NewReader(shot.Data))
+	if err != nil {
 		tab.t.Fatal(err)
 	}
+	var file bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&file, reduce(picture)); err != nil {
+		tab.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// reduce returns the picture in its 256 most frequent colors, which makes its file
+// less than half as large. A page has few others, at the edges of letters.
+func reduce(picture image.Image) image.Image {
+	bounds := picture.Bounds()
+	pixels := make(map[color.Color]int)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			pixels[picture.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return pixels[b] - pixels[a] })
+	reduced := image.NewPaletted(bounds, colors[:min(256, len(colors))])
+	draw.Draw(reduced, bounds, picture, bounds.Min, draw.Src)
+	return reduced
 }
 
 // Answer is an answer of JSON in place of the server's.

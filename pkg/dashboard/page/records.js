@@ -47,6 +47,9 @@ const firstRecords = {
 /** Where a walk through a list begins; the last of cursors is that of the page. */
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
+/** An order that the lists of a kind have: the one that is asked for, or the first. */
+const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
+
 /** What the address of the page says of the records, to compare. */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 
@@ -82,7 +85,7 @@ class Records {
   show({ focus = false } = {}) {
     const place = readPlace();
     const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
-    const order = Object.hasOwn(lists[kind], place.order) ? place.order : Object.keys(lists[kind])[0];
+    const order = orderOf(kind, place.order);
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
@@ -113,10 +116,10 @@ class Records {
 
   /** Begins the list that the form describes. */
   #search(change = {}) {
-    const { from, to, ...choice } = this.#choice;
-    const place = { ...choice, from: toUTC(from), to: toUTC(to), ...change };
-    const { filters } = lists[place.kind][place.order] ?? Object.values(lists[place.kind])[0];
-    for (const name of ['type', 'entity_id', 'from', 'to']) if (!filters.includes(name)) delete place[name];
+    const { kind, order, from, to, ...filters } = this.#choice;
+    const place = { kind, order: orderOf(kind, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
+    const taken = lists[kind][place.order].filters;
+    for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete place[name];
     this.#go(place, newWalk(), false);
   }
 
