@@ -61,5 +61,5 @@ function notice(element, text, retry) {
   if (element.dataset.key === key) return;
   element.dataset.key = key;
   element.replaceChildren(make('bdi', {}, text));
-  if (retry) element.append(makeButton('Try again', retry));
+  if (text && retry) element.append(makeButton('Try again', retry));
 }

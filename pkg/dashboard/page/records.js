@@ -1,6 +1,7 @@
 // Browsing records: lists with filters, page by page, and the record that is open.
 
 const recordsPerPage = 10; // few, because each costs the address a record of its limit
+const mostSkipped = 20; // pages without a match; each costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
@@ -52,6 +53,15 @@ const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Ob
 
 /** What the address of the page says of the records, to compare. */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
+
+/** Reads a page of a list. Where few records match, it skips pages that have none. */
+async function readPage(kind, parameters, signal, onFailure) {
+  for (let skipped = 0; ; skipped++) {
+    const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure);
+    if (data.data.length > 0 || !data.next_cursor || skipped === mostSkipped) return { records: data.data, next: data.next_cursor };
+    parameters = { ...parameters, cursor: data.next_cursor };
+  }
+}
 
 class Records {
   #onSignedOut; #run; #next = null; #shown = ''; #view = new RecordView();
@@ -197,10 +207,9 @@ class Records {
   #load(place, walk, focus) {
     const list = lists[place.kind][place.order];
     const parameters = { ...list.parameters(place, walk.until), limit: recordsPerPage };
-    const path = withQuery(place.kind, { ...parameters, cursor: walk.cursors.at(-1) });
     say($('records-hint'), `${list.hint} A page costs this address up to ${recordsPerPage} records.`);
     return this.#read(async (signal, onFailure) => {
-      const { data: { data: records, next_cursor: next } } = await insist(() => call('GET', path, { signal, exact: true }), onFailure);
+      const { records, next } = await readPage(place.kind, { ...parameters, cursor: walk.cursors.at(-1) }, signal, onFailure);
       if (signal.aborted) return;
       this.#next = next;
       this.#drawRows(records.map((r) => recordRow(place.kind, r, list.time(r))), walk.cursors.length, next);
@@ -228,7 +237,7 @@ class Records {
 
   #emptyParts(place, walk, next) {
     const plural = plurals[place.kind];
-    if (next) return [make('p', {}, `No ${plural} on this page match. The next page may have some.`)];
+    if (next) return [make('p', {}, `No ${plural} here match. The next page may have some.`)];
     if (walk.cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
     if (['type', 'entity_id', 'from', 'to'].some((name) => place[name])) {
       return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ kind: place.kind, order: place.order }, newWalk()))];
