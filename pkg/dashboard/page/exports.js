@@ -27,7 +27,10 @@ class Exports {
     $('exports-more').addEventListener('click', () => this.#more());
     const form = $('new-export');
     form.addEventListener('change', () => this.#arrange());
-    form.addEventListener('input', () => { this.#newID = ''; });
+    form.addEventListener('input', () => {
+      this.#newID = '';
+      report('new');
+    });
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       this.#submit();
@@ -86,7 +89,7 @@ class Exports {
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
       else if (error.errors?.length && this.#faults(error.errors)) report('new');
-      else report('new', error, { stopped: true });
+      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // the same id, so one export at most
     } finally {
       button.removeAttribute('aria-disabled');
       say(button, 'Start export');
