@@ -336,7 +336,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	browsertest.Eval[bool](tab, `history.back() ?? true`)
 	tab.Wait(`location.search === '?address=127.99.99.99' && document.getElementById('address').value === '127.99.99.99'`)
 	tab.Click("#usage-own")
-	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('dashboard') && document.getElementById('address').value === '127.0.0.1'`)
+	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
 // The poller is polite, by its own clock: what it would wait is noted instead.

@@ -32,7 +32,7 @@ function retryStopped(chosen = () => true) {
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.some((t) => t.stopped);
+  const stopped = troubles.every((t) => t.stopped); // otherwise one will be repeated, and then the others
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 
