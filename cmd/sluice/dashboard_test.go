@@ -236,6 +236,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	}
 	end := flood("/usage")
 	tab.Wait(visible("waiting") + `?.textContent.includes('limit is used up')`)
+	tab.Wait(`document.getElementById('verdict-short').textContent === 'Yes'`)
 	tab.Audit("limited")
 	end()
 	tab.Wait("!(" + visible("waiting") + ")")

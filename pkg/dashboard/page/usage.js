@@ -78,6 +78,7 @@ class Usage {
     } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address')) {
       this.#markAddress('This is not an IPv4 or IPv6 address.');
     } else {
+      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'The limit of your address for these figures is used up for the moment.');
       report('usage', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }
@@ -121,9 +122,13 @@ class Usage {
       near: ['Close', most],
       far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
     }[level];
+    this.#sayVerdict(level, short, `${address === this.#own ? '' : `${address}: `}${long}`);
+  }
+
+  #sayVerdict(level, short, long) {
     $('verdict').dataset.level = level;
     say($('verdict-short'), short);
-    say($('verdict-long'), `${address === this.#own ? '' : `${address}: `}${long}`);
+    say($('verdict-long'), long);
     if (this.#level && level !== this.#level && level !== 'far') announce(`${short}: ${long}`);
     this.#level = level;
   }
