@@ -44,10 +44,11 @@ func getRoot(_ *service, r *request) (response, error) {
 // getDashboard returns the page or one of its assets. It ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
-	body, cacheControl, ok := s.stores.Dashboard[dashboardPage], "no-cache", true
-	if name == "" {
-		name = dashboardPage
-	} else if body, cacheControl, ok = findAsset(s.stores.Dashboard, name); !ok {
+	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
+	switch {
+	case name == "":
+		name, body, cacheControl = dashboardPage, s.stores.Dashboard[dashboardPage], "no-cache"
+	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}
 	sum := sha256.Sum256(body)
