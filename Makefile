@@ -243,7 +243,7 @@ axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which looks for barriers in
 screenshots: axe ## draw the states of the dashboard into bin/screenshots, and the README's picture
 	mkdir -p bin/screenshots
 	SCREENSHOTS=$(CURDIR)/bin/screenshots go test -count=1 -run 'Dashboard' ./cmd/sluice
-	cp bin/screenshots/overview-light.png docs/dashboard.png
+	cp bin/screenshots/overview-1440-light.png docs/dashboard.png
 
 dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use
 

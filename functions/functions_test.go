@@ -356,7 +356,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"usage", "GET", "/usage?address=2001:db8::1", "", 200, `"address":"2001:db8::/64"`},
 		{"usage", "GET", "/usage?address=here", "", 400, `"code":"invalid_parameter"`},
 		{"dashboard", "GET", "/dashboard", "", 200, "<!doctype html>"},
-		{"dashboard", "GET", "/dashboard/app.js", "", 200, "import"},
+		{"dashboard", "GET", "/dashboard/0123456789abcdef/app.js", "", 200, "class ApiError"},
 		{"dashboard", "GET", "/dashboard/nothing.js", "", 404, `"code":"no_such_route"`},
 		{"dashboard", "POST", "/dashboard/session", `{"key":"` + strings.TrimPrefix(mine, "Bearer ") + `"}`, 204, ""},
 		{"dashboard", "DELETE", "/dashboard/session", "", 204, ""},

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
@@ -68,6 +70,7 @@ func busyMinute() browsertest.Answer {
 	}
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{
 		"address": "203.0.113.7", "action": "limit", "limit": 200, "limits": map[string]any{"records": 200, "imports": 200, "requests": 200}, "seconds": seconds,
+		"caller": map[string]any{"workspace": "acme", "key_id": "k3y9f2m7q4xz", "scopes": []string{"dashboard", "export", "import"}},
 	}}
 }
 
@@ -92,7 +95,9 @@ func TestDashboard(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is without barriers":       dashboardStates,
 		"records are shown as they are":         dashboardShowsRecords,
+		"records are browsed":                   dashboardBrowses,
 		"a limit that is used up is waited out": dashboardWaitsOutALimit,
+		"a service that is gone comes back":     dashboardOutlivesTheService,
 		"another address can be looked at":      dashboardShowsAnotherAddress,
 		"polling is polite":                     dashboardPollsPolitely,
 		"people sign in and out":                dashboardSignsIn,
@@ -107,75 +112,67 @@ func TestDashboard(t *testing.T) {
 }
 
 func dashboardStates(t *testing.T, b *browsertest.Browser) {
-	for name, viewport := range map[string]browsertest.Viewport{"": browsertest.Desktop, "phone-": browsertest.Phone} {
-		t.Run(name+"states", func(t *testing.T) {
-			t.Parallel()
-			s := start(t, t.TempDir())
-			tab := b.Tab(t, viewport)
-			open := func(a answers, until string) {
-				t.Helper()
-				tab.Answer(a)
-				tab.Open(s.url + "/dashboard")
-				tab.Wait(until)
-			}
-
-			open(answers{"/export_job": jobPage()}, visible("exports-empty")+"&&"+visible("records-empty"))
-			tab.Audit(name + "empty")
-
-			seedPage(t, s)
-			expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
-			open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
-				fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
-				fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
-					"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
-				fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
-				fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
-				fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
-				fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
-				expired,
-			)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
-			tab.Click("[data-id=g] button")
-			tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
-			tab.Audit(name + "exports")
-
-			tab.Answer(answers{"/usage": busyMinute(), "/export_job": jobPage(
-				fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
-				fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
-				fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
-			)})
-			tab.Open(s.url + "/dashboard")
-			tab.Wait(`document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
-			tab.Audit(name + "overview")
-
-			tab.Click("#new-export label:has([value=csv])")
-			tab.Click("#new-export label:has([value=entity])")
-			tab.Click("#records-kind label:has([value=entity])")
-			tab.Click("#usage-details summary")
-			tab.Wait(`document.querySelector('#records strong')?.textContent === 'customer-00' && document.querySelectorAll('#usage-table tbody tr').length === 60`)
-			tab.Click("#records li:first-child summary")
-			tab.Audit(name + "details")
-
-			open(answers{"/export_job": problem(500, "internal_error", "the service failed"), "/event": problem(403, "missing_scope", "the key lacks the scope export")},
-				visible("exports-notice")+"&&"+visible("records-empty"))
-			tab.Audit(name + "partly-failed")
-
-			open(answers{"/usage": problem(401, "no_valid_key", "a key is needed")}, visible("key"))
-			tab.Audit(name + "sign-in")
-			tab.Press(kb.Enter)
-			tab.Wait(`document.getElementById('key-error').textContent === 'Enter an API key.'`)
-
-			open(answers{"/usage": problem(403, "missing_scope", "the key lacks the scope dashboard")}, visible("key"))
-			tab.Audit(name + "forbidden")
-
-			open(answers{"/usage": problem(503, "rate_limiter_unavailable", "the rate limit could not be checked, so nothing was done; try again")}, visible("loading"))
-			tab.Audit(name + "loading")
-			tab.Wait(visible("unreachable"))
-			tab.Audit(name + "unreachable")
-			tab.Answer(nil)
-			tab.Click("#unreachable-retry")
-			tab.Wait(visible("usage-charts"))
-		})
+	s := start(t, t.TempDir())
+	tab := b.Tab(t, browsertest.Desktop)
+	open := func(a answers, until string) {
+		t.Helper()
+		tab.Answer(a)
+		tab.Open(s.url + "/dashboard")
+		tab.Wait(until)
 	}
+
+	open(answers{"/export_job": jobPage()}, visible("exports-empty")+"&&"+visible("records-empty"))
+	if got, want := browsertest.Eval[string](tab, `document.querySelector('#records-empty code').textContent`), "curl '"+s.url+"/create_event'"; !strings.HasPrefix(got, want) || strings.Contains(got, "Bearer") {
+		t.Errorf("the first command is %s, want it to begin with %s", got, want)
+	}
+	tab.Audit("empty")
+
+	seedPage(t, s)
+	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
+	open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
+		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
+		fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
+			"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
+		fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
+		fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+		fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
+		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
+		expired,
+	)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
+	tab.Click("[data-id=g] button")
+	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
+	tab.Click("#new-export label:has([value=csv])")
+	tab.Click("#new-export label:has([value=entity])")
+	tab.Click("#usage-by-route summary")
+	tab.Click("#usage-details summary")
+	tab.Wait(`document.querySelectorAll('#usage-table tbody tr').length === 60`)
+	tab.Audit("exports")
+
+	open(answers{"/usage": busyMinute(), "/export_job": jobPage(
+		fakeJob("a", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 32_400, "records_expected": 50_000}),
+		fakeJob("b", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12_043, "started_at": time.Now().Add(-time.Hour - 9*time.Second).Format(time.RFC3339Nano), "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
+		fakeJob("c", "event", "csv", "succeeded", 26*time.Hour, map[string]any{"records_written": 128_500, "started_at": time.Now().Add(-26*time.Hour - 70*time.Second).Format(time.RFC3339Nano), "size_bytes": 9_345_678, "filters": map[string]any{"from": "2026-11-01T00:00:00.000Z"}}),
+	)}, `document.querySelectorAll('#exports > li').length === 3 && document.querySelectorAll('#records > li').length === 10 && document.querySelector('.chart-full')`)
+	tab.Audit("overview")
+
+	open(answers{"/export_job": problem(500, "internal_error", "the service failed"), "/event": problem(403, "missing_scope", "the key lacks the scope export")},
+		visible("exports-notice")+"&&"+visible("records-empty"))
+	tab.Audit("partly-failed")
+
+	open(answers{"/usage": problem(401, "no_valid_key", "a key is needed")}, visible("key"))
+	tab.Audit("sign-in")
+	tab.Press(kb.Enter)
+	tab.Wait(`document.getElementById('key-error').textContent === 'Enter an API key.'`)
+
+	open(answers{"/usage": problem(403, "missing_scope", "the key lacks the scope dashboard")}, visible("key"))
+	tab.Audit("forbidden")
+
+	open(answers{"/usage": problem(503, "rate_limiter_unavailable", "the rate limit could not be checked, so nothing was done; try again")}, visible("loading"))
+	tab.Wait(visible("unreachable"))
+	tab.Audit("unreachable")
+	tab.Answer(nil)
+	tab.Click("#unreachable-retry")
+	tab.Wait(visible("usage-charts"))
 }
 
 // Numbers come to the page with all their digits.
@@ -191,6 +188,23 @@ func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
+// dashboardRequests returns how many requests of the route dashboard the browser
+// has made in the last minute.
+func dashboardRequests(t *testing.T, s *server) (n int) {
+	t.Helper()
+	var usage struct {
+		Seconds []struct{ Requests map[string]int }
+	}
+	r := s.clientAt(t, browserAddress).want(t, http.StatusOK, "GET", "/usage", "")
+	if err := json.Unmarshal([]byte(r.body), &usage); err != nil {
+		t.Fatal(err)
+	}
+	for _, second := range usage.Seconds {
+		n += second.Requests["dashboard"]
+	}
+	return n
+}
+
 // The page waits while the limit of its address is used up, says so, and goes
 // on by itself.
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
@@ -201,29 +215,87 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("usage-charts"))
 
 	c := s.clientAt(t, browserAddress)
-	flood := func(stop <-chan struct{}) {
-		tick := time.NewTicker(4 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				c.do(t, "GET", "/usage", "")
-			case <-stop:
+	flood := func(path string) (end func()) {
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			tick := time.NewTicker(4 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					c.do(t, "GET", path, "")
+				case <-stop:
+					return
+				}
+			}
+		})
+		end = sync.OnceFunc(func() { close(stop); wg.Wait() })
+		t.Cleanup(end)
+		return end
+	}
+	end := flood("/usage")
+	tab.Wait(visible("waiting") + `?.textContent.includes('limit is used up')`)
+	tab.Wait(`document.getElementById('verdict-short').textContent === 'Yes'`)
+	tab.Audit("limited")
+	end()
+	tab.Wait("!(" + visible("waiting") + ")")
+	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
+	tab.Audit("limit-reached")
+
+	// The same for the page itself. Its last attempt does not load itself again.
+	end = flood("/dashboard")
+	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
+	open := func(query string) {
+		t.Helper()
+		for i := 0; ; i++ {
+			tab.Open(s.url + "/dashboard" + query)
+			if browsertest.Eval[bool](tab, refused) {
 				return
+			}
+			if i == 20 {
+				t.Fatal("the page is not refused while its route is exhausted")
 			}
 		}
 	}
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() { flood(stop) })
-	end := sync.OnceFunc(func() { close(stop); wg.Wait() })
-	defer end()
-	tab.Wait(visible("usage-notice") + `?.textContent.includes('limit is used up')`)
-	tab.Audit("limited")
+	open("?kind=entity&retry=6")
+	tab.Audit("exhausted")
+	open("?kind=entity")
 	end()
-	tab.Wait("!(" + visible("usage-notice") + ")")
-	tab.Wait(`document.querySelector('#usage-routes .chart-full')`)
-	tab.Audit("limit-reached")
+	tab.Wait(visible("usage-charts"))
+	tab.Wait(`location.search === '?kind=entity'`)
+}
+
+// A service that stops and starts again is noticed once for all panels, and the
+// page recovers by itself.
+func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	seedPage(t, s)
+	tab := b.Tab(t, browsertest.Desktop)
+	tab.Open(s.url + "/dashboard")
+	tab.Wait(`document.querySelectorAll('#records > li').length === 10 && ` + visible("exports-empty"))
+	if n := dashboardRequests(t, s); n > 6 {
+		t.Errorf("the first load cost %d requests of the route dashboard, want at most 6", n)
+	}
+	before := dashboardRequests(t, s)
+	tab.Do(chromedp.Reload())
+	tab.Wait(`document.querySelectorAll('#records > li').length === 10`)
+	if n := dashboardRequests(t, s) - before; n != 1 {
+		t.Errorf("a reload cost %d requests of the route dashboard, want 1", n)
+	}
+
+	s.stop(t)
+	tab.Click("#records-form label:has([value=entity])")
+	tab.Click("#start")
+	tab.Wait(visible("waiting") + `?.textContent.includes('cannot be reached')`)
+	if got := browsertest.Eval[int](tab, `[...document.querySelectorAll('.notice')].filter((n) => n.offsetParent).length`); got != 1 {
+		t.Errorf("%d notices say that the service is gone, want 1", got)
+	}
+	tab.Audit("gone")
+	startIn(t, []string{"DATA_DIR=" + dir, "ADDR=" + strings.TrimPrefix(s.url, "http://")})
+	tab.Wait("!(" + visible("waiting") + ")")
+	tab.Wait(`document.querySelector('#records strong')?.textContent.startsWith('customer-') && document.querySelector('#exports [data-status=succeeded]')`)
 }
 
 func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
@@ -247,6 +319,7 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 		browsertest.Eval[bool](tab, `document.getElementById('address').select() ?? true`)
 		tab.Press(address, kb.Enter)
 	}
+	tab.Click("#usage-by-route summary")
 	show(c.address)
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('list-entity') && !document.querySelector('#usage-routes').textContent.includes('dashboard')`)
 	if got := browsertest.Eval[string](tab, `document.querySelector('#usage-charts .chart-sum').textContent`); len(got) < 3 || got[:1] != "9" {
@@ -261,8 +334,10 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	show("127.99.99.98")
 	tab.Wait(`document.querySelector('#usage-action')?.textContent.includes('observed') && document.querySelector('#usage-charts').textContent.includes('limit 50')`)
 	tab.Audit("observed-address")
+	browsertest.Eval[bool](tab, `history.back() ?? true`)
+	tab.Wait(`location.search === '?address=127.99.99.99' && document.getElementById('address').value === '127.99.99.99'`)
 	tab.Click("#usage-own")
-	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('dashboard') && document.getElementById('address').value === '127.0.0.1'`)
+	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
 // The poller is polite, by its own clock: what it would wait is noted instead.
@@ -270,11 +345,18 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/nowhere") // has no timers of its own
+	var source strings.Builder
+	for _, name := range []string{"format.js", "api.js", "poll.js"} {
+		part, err := os.ReadFile("../../pkg/dashboard/page/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(part)
+	}
 	run := func(script string) []float64 {
 		t.Helper()
 		return browsertest.Eval[[]float64](tab, `(async () => {
-			const { Poller } = await import('`+s.url+`/dashboard/poll.js');
-			const { ApiError } = await import('`+s.url+`/dashboard/api.js');
+			`+source.String()+`
 			const waits = [];
 			const realTimeout = globalThis.realTimeout ??= globalThis.setTimeout;
 			const settle = () => new Promise((resolve) => realTimeout(resolve, 50));
@@ -284,7 +366,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 				document.dispatchEvent(new Event('visibilitychange'));
 			};
 			let stopped = 0;
-			const report = (r) => { stopped += Boolean(r.stopped); };
+			const report = (error, ends) => { stopped += Boolean(ends); };
 			`+script+`
 		})()`)
 	}
@@ -488,6 +570,12 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	}
 	if got := browsertest.Eval[string](tab, "document.getElementById('records-empty').textContent"); !strings.Contains(got, "scope export") {
 		t.Errorf("without the scope export the records say %q", got)
+	}
+	if got, id := browsertest.Eval[string](tab, "document.getElementById('caller').innerText"), strings.Split(good, "_")[1]; !strings.Contains(got, id) || !strings.Contains(got, "default") || !strings.Contains(got, "dashboard") || strings.Contains(got, "export") {
+		t.Errorf("the header says %q of the key %s", got, id)
+	}
+	if got := browsertest.Eval[string](tab, `document.querySelector('#exports-command code').textContent`); !strings.Contains(got, `-H "Authorization: Bearer $KEY"`) {
+		t.Errorf("the first command is %s, want it to send a key", got)
 	}
 	tab.Audit("signed-in")
 

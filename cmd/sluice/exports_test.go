@@ -21,13 +21,14 @@ import (
 
 // job is what these tests read of an export job.
 type job struct {
-	ID              string  `json:"id"`
-	Status          string  `json:"status"`
-	RecordsWritten  int     `json:"records_written"`
-	RecordsExpected *int    `json:"records_expected"`
-	SizeBytes       *int64  `json:"size_bytes"`
-	DownloadURL     *string `json:"download_url"`
-	Error           *string `json:"error"`
+	ID              string    `json:"id"`
+	Status          string    `json:"status"`
+	CreatedAt       time.Time `json:"created_at"`
+	RecordsWritten  int       `json:"records_written"`
+	RecordsExpected *int      `json:"records_expected"`
+	SizeBytes       *int64    `json:"size_bytes"`
+	DownloadURL     *string   `json:"download_url"`
+	Error           *string   `json:"error"`
 }
 
 func readJob(t *testing.T, r response) (j job) {
@@ -135,8 +136,10 @@ func TestLinksToExportFiles(t *testing.T) {
 	s := start(t, dir)
 	c := s.client(t)
 	c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`)
-	link := strings.TrimPrefix(*c.awaitJob(t, "x", nil).DownloadURL, c.url)
-	if whole := c.do(t, "GET", link, ""); whole.status != 200 || whole.header.Get("Content-Disposition") != "attachment; filename=event-x.ndjson.gz" || whole.header.Get("Content-Type") != "application/gzip" {
+	j := c.awaitJob(t, "x", nil)
+	link := strings.TrimPrefix(*j.DownloadURL, c.url)
+	name := "events-" + j.CreatedAt.Format(time.DateOnly) + ".ndjson.gz"
+	if whole := c.do(t, "GET", link, ""); whole.status != 200 || whole.header.Get("Content-Disposition") != "attachment; filename="+name || whole.header.Get("Content-Type") != "application/gzip" {
 		t.Errorf("%d %v", whole.status, whole.header)
 	} else if part := c.do(t, "GET", link, "", "Range", "bytes=2-5"); part.status != http.StatusPartialContent || part.body != whole.body[2:6] {
 		t.Errorf("a range: %d %q of %q", part.status, part.body, whole.body)
@@ -146,6 +149,7 @@ func TestLinksToExportFiles(t *testing.T) {
 		status         int
 	}{
 		"another file":      {"GET", strings.Replace(link, "event-x", "event-y", 1), 403},
+		"another name":      {"GET", strings.Replace(link, "name=events", "name=other", 1), 403},
 		"another workspace": {"GET", strings.Replace(link, "default", "other", 1), 403},
 		"a longer life":     {"GET", strings.Replace(link, "expires=", "expires=9", 1), 403},
 		"no signature":      {"GET", strings.Split(link, "?")[0], 403},

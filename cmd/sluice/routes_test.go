@@ -40,7 +40,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/usage", "", 200, `"list-event":`},
 		{"GET", "/usage?address=127.9.9.9", "", 200, `"requests":{}`},
 		{"GET", "/dashboard", "", 200, "<!doctype html>"},
-		{"GET", "/dashboard/app.js", "", 200, "import"},
+		{"GET", "/dashboard/0123456789abcdef/app.js", "", 200, "class ApiError"},
 		{"GET", "/dashboard/nothing", "", 404, `"code":"no_such_route"`},
 		{"GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},

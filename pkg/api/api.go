@@ -68,6 +68,14 @@ type Usage struct {
 	Limit   int64         `json:"limit"`   // the lowest of Limits
 	Limits  UsageLimits   `json:"limits"`
 	Seconds []UsageSecond `json:"seconds"` // 60 windows, oldest first; the last one is still growing
+	Caller  Caller        `json:"caller"`
+}
+
+// Caller is who made a request, as its API key tells.
+type Caller struct {
+	Workspace string   `json:"workspace"`
+	KeyID     *string  `json:"key_id"` // nil where keys are off
+	Scopes    []string `json:"scopes"` // sorted; all of them where keys are off
 }
 
 // UsageLimits are the limits in force, each per second.

@@ -192,13 +192,13 @@ func TestUsage(t *testing.T) {
 			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
 				t.Errorf("%q: it asks for %s", address, got)
 			}
-			return respond(200, `{"address":"a","action":"observe","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}]}`), nil
+			return respond(200, `{"address":"a","action":"observe","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}],"caller":{"workspace":"w","key_id":null,"scopes":["dashboard"]}}`), nil
 		})})
 		if err != nil {
 			t.Fatal(err)
 		}
 		u, err := c.Usage(t.Context(), address)
-		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}]}" {
+		if got := fmt.Sprintf("%+v", u); err != nil || got != "{Address:a Action:observe Limit:5 Limits:{Records:7 Imports:6 Requests:5} Seconds:[{Second:9 Records:1 Imports:2 Requests:map[usage:3]}] Caller:{Workspace:w KeyID:<nil> Scopes:[dashboard]}}" {
 			t.Errorf("%q: %s, %v", address, got, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -202,11 +203,14 @@ func (j Job) Position() Position { return Position{CreatedAt: j.CreatedAt, ID: j
 func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
 
 // FileName returns the name under which a browser saves the file, such as
-// event-<id>.ndjson.gz.
-func (j Job) FileName() string { return fmt.Sprintf("%s-%s.%s.gz", j.Resource, j.ID, j.Format) }
+// entities-2026-11-22.ndjson.gz. The date is that of the job's creation in UTC.
+func (j Job) FileName() string {
+	plural := map[Resource]string{Entity: "entities", Event: "events"}[j.Resource]
+	return fmt.Sprintf("%s-%s.%s.gz", plural, j.CreatedAt.Time().Format(time.DateOnly), j.Format)
+}
 
 // FileKey returns the name of the file among those of all workspaces: a path of
 // two segments, whatever the name of the workspace.
 func (j Job) FileKey() string {
-	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + "/" + j.FileName()
+	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", j.Resource, j.ID, j.Format)
 }

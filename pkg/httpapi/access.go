@@ -26,14 +26,14 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks the caller's API key and sets r.workspace. Its error is an
+// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is an
 // *apiError, the same for every invalid key, whatever is wrong with it.
 func (e *endpoint) authenticate(r *request) error {
 	switch {
 	case e.route.Scope == access.Public:
 		return nil
 	case e.AccessOff:
-		r.workspace = access.DefaultWorkspace
+		r.setKey(access.Key{Workspace: access.DefaultWorkspace, Scopes: access.Scopes()})
 		return nil
 	}
 	key, err := credentials(r)
@@ -43,7 +43,8 @@ func (e *endpoint) authenticate(r *request) error {
 	return e.admit(r, key, e.route.Scope)
 }
 
-// admit sets r.workspace by the text of an API key, if the key has the scope.
+// admit sets r.key and r.workspace by the text of an API key, if the key has the
+// scope.
 func (s *service) admit(r *request, key string, scope access.Scope) error {
 	d, err := s.Access.Authenticate(r.Context(), key)
 	r.log.keyID = d.KeyID
@@ -67,9 +68,13 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 			detail:    fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
 		}
 	}
-	r.workspace, r.log.workspace = d.Key.Workspace, d.Key.Workspace
+	r.log.workspace = d.Key.Workspace
+	r.setKey(d.Key)
 	return nil
 }
+
+// setKey notes the key by which the caller was admitted.
+func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
 
 // credentials returns the API key in r: from the header Authorization or,
 // without one, from the session cookie. The key is "", which is never valid, if

@@ -3,12 +3,14 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"sluice/pkg/ratelimit"
 )
 
 // dashboardPage is the file that GET /dashboard returns.
@@ -42,24 +44,19 @@ func getRoot(_ *service, r *request) (response, error) {
 // getDashboard returns the page or one of its assets. It ignores the query.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
-	if name == "" {
-		name = dashboardPage
-	}
-	contentType, known := dashboardTypes[path.Ext(name)]
-	body, err := fs.ReadFile(s.stores.Dashboard, name)
-	if !known || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
+	switch {
+	case name == "":
+		name, body, cacheControl = dashboardPage, s.stores.Dashboard[dashboardPage], "no-cache"
+	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
-	}
-	if err != nil {
-		return response{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
 	out := response{status: http.StatusOK, raw: body, header: http.Header{
-		"Content-Type": {contentType},
-		"Etag":         {etag},
-		// Files of two deployments must not be mixed, so browsers must revalidate.
-		"Cache-Control":                {"no-cache"},
+		"Content-Type":                 {dashboardTypes[path.Ext(name)]},
+		"Etag":                         {etag},
+		"Cache-Control":                {cacheControl},
 		"Content-Security-Policy":      {dashboardPolicy},
 		"Referrer-Policy":              {"no-referrer"},
 		"Cross-Origin-Opener-Policy":   {"same-origin"},
@@ -70,3 +67,71 @@ func getDashboard(s *service, r *request) (response, error) {
 	}
 	return out, nil
 }
+
+// assetName matches the name of an asset of any version of the page.
+var assetName = regexp.MustCompile(`^[0-9a-f]{16}(/[^/]+)$`)
+
+// findAsset returns a file that the page loads, and its Cache-Control.
+//
+// During a gradual deployment, a page of one version may request its assets from
+// an instance of the other. It gets that instance's, which no cache may keep.
+func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
+	m := assetName.FindStringSubmatch(name)
+	if m == nil {
+		return nil, "", false
+	}
+	if body, ok = files[name]; ok {
+		return body, "public, max-age=31536000, immutable", true
+	}
+	for other, body := range files {
+		if strings.HasSuffix(other, m[1]) {
+			return body, "no-store", true
+		}
+	}
+	return nil, "", false
+}
+
+// maxReloads bounds how often a browser loads a page again by itself.
+const maxReloads = 6
+
+// isPage reports whether r is a browser's request for a page that it will show.
+func (e *endpoint) isPage(r *http.Request) bool {
+	return (e.route.Path == "/dashboard" || e.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+}
+
+// retryPage returns a refusal of the dashboard's page as a page. The browser loads
+// it again by itself, after a second, then two, four, and so on. The number of
+// the attempt is in the query, from which the dashboard removes it.
+func retryPage(r *http.Request, refusal response) response {
+	title, advice := "The limit of this address is used up for the moment", "The dashboard will open by itself in a few seconds."
+	if refusal.status != http.StatusTooManyRequests {
+		title = "The service is not available for the moment"
+	}
+	refusal.header.Set("Content-Type", "text/html; charset=utf-8")
+	refusal.header.Set("Content-Security-Policy", dashboardPolicy)
+	refusal.header.Add("Vary", "Accept")
+	query := r.URL.Query()
+	attempt, _ := strconv.Atoi(query.Get("retry"))
+	if attempt = max(attempt, 0); attempt < maxReloads {
+		query.Set("retry", strconv.Itoa(attempt+1))
+		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, query.Encode()))
+	} else {
+		advice = "It has stayed so for a while. Load this page again later."
+	}
+	refusal.raw = fmt.Appendf(nil, retryHTML, title, advice)
+	return refusal
+}
+
+// retryHTML takes a heading and a paragraph.
+const retryHTML = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Sluice dashboard</title>
+<main>
+<h1>%s</h1>
+<p>%s</p>
+</main>
+</html>
+`

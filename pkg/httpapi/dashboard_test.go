@@ -1,8 +1,9 @@
 package httpapi_test
 
 import (
-	"io/fs"
 	"net/http"
+	"path"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit"
 )
 
 // file asks for a file of the dashboard; "" is the page.
@@ -26,6 +28,18 @@ func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2
 	return a.invoke(t, "dashboard", ev)
 }
 
+// asset returns the path of an asset of the dashboard, below /dashboard.
+func asset(t testing.TB, name string) string {
+	t.Helper()
+	for file := range dashboard.Files() {
+		if path.Base(file) == name {
+			return file
+		}
+	}
+	t.Fatalf("the dashboard has no asset %s", name)
+	return ""
+}
+
 // rowSample is the sample event of a row's function, made one of that row: the
 // dashboard's function has several.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
@@ -34,7 +48,7 @@ func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest
 	if route.Name != "dashboard" || route.Path == "/dashboard" {
 		return ev
 	}
-	ev.RequestContext.HTTP.Method, ev.RawPath = route.Method, strings.ReplaceAll(route.Path, "{proxy+}", "app.js")
+	ev.RequestContext.HTTP.Method, ev.RawPath = route.Method, strings.ReplaceAll(route.Path, "{proxy+}", asset(t, "app.js"))
 	if route.Method == http.MethodPost {
 		ev.Body, ev.Headers["content-type"] = `{"key":"x"}`, "application/json"
 	}
@@ -44,20 +58,20 @@ func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest
 func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 	a := newAPI(t)
 	etags := make(map[string]string)
-	err := fs.WalkDir(dashboard.Files(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		body, err := fs.ReadFile(dashboard.Files(), name)
-		if err != nil {
-			return err
+	for name, body := range dashboard.Files() {
+		if name == dashboard.Page {
+			name = ""
 		}
 		resp := a.file(t, name)
 		if resp.StatusCode != 200 || resp.Body != string(body) {
 			t.Errorf("%s: %d with %d bytes, want %d", name, resp.StatusCode, len(resp.Body), len(body))
 		}
+		cached := "public, max-age=31536000, immutable"
+		if name == "" {
+			cached = "no-cache"
+		}
 		for header, want := range map[string]string{
-			"Cache-Control":           "no-cache",
+			"Cache-Control":           cached,
 			"X-Content-Type-Options":  "nosniff",
 			"Referrer-Policy":         "no-referrer",
 			"X-RateLimit-Limit":       "200",
@@ -67,36 +81,50 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 				t.Errorf("%s: %s: %q, want %q", name, header, got, want)
 			}
 		}
-		policy := resp.Headers["Content-Security-Policy"]
-		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
-			if !strings.Contains(policy, part) {
-				t.Errorf("%s: the policy %q lacks %s", name, policy, part)
-			}
-		}
-		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, ":") {
-			t.Errorf("%s: the policy %q lets in more than the page's own files", name, policy)
-		}
+		checkPolicy(t, name, resp.Headers["Content-Security-Policy"])
 		etag := resp.Headers["Etag"]
 		if other, taken := etags[etag]; taken || len(etag) < 10 {
 			t.Errorf("%s has the ETag %s, and so has %s", name, etag, other)
 		}
 		etags[etag] = name
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if page := a.file(t, ""); page.Headers["Content-Type"] != "text/html; charset=utf-8" || page.Body != a.file(t, "index.html").Body {
+	if page := a.file(t, ""); page.Headers["Content-Type"] != "text/html; charset=utf-8" || len(page.Body) == 0 {
 		t.Errorf("the page: %v", page.Headers)
 	}
-	if script := a.file(t, "app.js"); script.Headers["Content-Type"] != "text/javascript; charset=utf-8" {
+	if script := a.file(t, asset(t, "app.js")); script.Headers["Content-Type"] != "text/javascript; charset=utf-8" {
 		t.Errorf("its script: %v", script.Headers)
+	}
+}
+
+// checkPolicy checks that a Content-Security-Policy allows only the page's own
+// files.
+func checkPolicy(t *testing.T, name, policy string) {
+	t.Helper()
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("%s: the policy %q lacks %s", name, policy, part)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, ":") {
+		t.Errorf("%s: the policy %q allows more than the page's own files", name, policy)
+	}
+}
+
+// A gradual deployment has instances of two versions at once.
+func TestAPageOfAnotherVersionGetsAssetsThatNoCacheKeeps(t *testing.T) {
+	a := newAPI(t)
+	own := asset(t, "app.js")
+	other := strings.Repeat("0", len(path.Dir(own))) + "/app.js"
+	resp := a.file(t, other)
+	if resp.StatusCode != 200 || resp.Headers["Cache-Control"] != "no-store" || resp.Body != a.file(t, own).Body {
+		t.Errorf("%s: %d, %v", other, resp.StatusCode, resp.Headers)
 	}
 }
 
 func TestAFileThatTheBrowserHasIsNotSentAgain(t *testing.T) {
 	a := newAPI(t)
-	etag := a.file(t, "app.js").Headers["Etag"]
+	script := asset(t, "app.js")
+	etag := a.file(t, script).Headers["Etag"]
 	for header, status := range map[string]int{
 		etag:               http.StatusNotModified,
 		"W/" + etag:        http.StatusNotModified,
@@ -104,7 +132,7 @@ func TestAFileThatTheBrowserHasIsNotSentAgain(t *testing.T) {
 		`"other"`:          http.StatusOK,
 		"":                 http.StatusOK,
 	} {
-		resp := a.file(t, "app.js", func(ev *events.APIGatewayV2HTTPRequest) { ev.Headers["if-none-match"] = header })
+		resp := a.file(t, script, func(ev *events.APIGatewayV2HTTPRequest) { ev.Headers["if-none-match"] = header })
 		if resp.StatusCode != status || (resp.Body == "") != (status == http.StatusNotModified) || resp.Headers["Etag"] != etag {
 			t.Errorf("If-None-Match: %s: %d, %d bytes, %v", header, resp.StatusCode, len(resp.Body), resp.Headers)
 		}
@@ -118,7 +146,9 @@ func TestAFileThatTheBrowserHasIsNotSentAgain(t *testing.T) {
 
 func TestWhatIsNoFileOfTheDashboardIs404(t *testing.T) {
 	a := newAPI(t)
-	for _, name := range []string{"nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%25zz.js"} {
+	version := path.Dir(asset(t, "app.js"))
+	for _, name := range []string{version, version + "/index.html", version + "/nothing.js", version + "/app", version + "/../index.html", "current/app.js", strings.ToUpper(version) + "/app.JS", version + "/" + version + "/app.js",
+		"index.html", "app.js", "nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%25zz.js"} {
 		if resp := a.file(t, name); resp.StatusCode != http.StatusNotFound || !strings.Contains(resp.Body, `"code":"no_such_route"`) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, resp.Body)
 		}
@@ -132,5 +162,81 @@ func TestMethodsOfTheDashboard(t *testing.T) {
 		if resp.Headers["Allow"] != allow || (resp.StatusCode == 405) != (allow != "") {
 			t.Errorf("%s: %d, Allow: %s", path, resp.StatusCode, resp.Headers["Allow"])
 		}
+	}
+}
+
+// TestARefusedPageLoadsItselfAgain checks what a browser gets, and that other
+// clients get a problem.
+func TestARefusedPageLoadsItselfAgain(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	a := newAPI(t)
+	for range 200 {
+		a.file(t, "")
+	}
+	for _, tt := range []struct{ path, query, accept, refresh string }{
+		{"/dashboard", "", browser, "1; url=?retry=1"},
+		{"/", "", browser, "1; url=?retry=1"},
+		{"/dashboard", "kind=entity&type=%22%3E&retry=2", browser, "4; url=?kind=entity&retry=3&type=%22%3E"},
+		{"/dashboard", "retry=5", browser, "32; url=?retry=6"},
+		{"/dashboard", "retry=6", browser, ""},
+		{"/dashboard", "retry=-1", browser, "1; url=?retry=1"},
+		{"/dashboard", "retry=many", browser, "1; url=?retry=1"},
+	} {
+		resp := a.invoke(t, "dashboard", dashboardEvent(tt.path, tt.query, tt.accept))
+		if resp.StatusCode != 429 || resp.Headers["Refresh"] != tt.refresh || resp.Headers["Content-Type"] != "text/html; charset=utf-8" ||
+			resp.Headers["Retry-After"] != "1" || resp.Headers["X-RateLimit-Remaining"] != "0" || resp.Headers["Cache-Control"] != "no-store" || resp.Headers["Vary"] != "Accept" {
+			t.Errorf("%s?%s: %d %v", tt.path, tt.query, resp.StatusCode, resp.Headers)
+		}
+		if again := strings.Contains(resp.Body, "Load this page again"); again != (tt.refresh == "") || !strings.HasPrefix(resp.Body, "<!doctype html>") {
+			t.Errorf("%s?%s: %s", tt.path, tt.query, resp.Body)
+		}
+		checkPolicy(t, tt.path, resp.Headers["Content-Security-Policy"])
+	}
+	for _, tt := range []struct{ path, accept string }{
+		{"/dashboard", "*/*"}, {"/dashboard", ""}, {"/dashboard", "application/json, text/html"}, {"/dashboard/" + asset(t, "app.js"), browser}, {"/dashboard/session", browser},
+	} {
+		resp := a.invoke(t, "dashboard", dashboardEvent(tt.path, "", tt.accept))
+		if resp.StatusCode != 429 || code(t, resp) != "rate_limit_exceeded" || resp.Headers["Refresh"] != "" || resp.Headers["Content-Type"] != "application/problem+json" {
+			t.Errorf("%s, Accept: %s: %d %v", tt.path, tt.accept, resp.StatusCode, resp.Headers)
+		}
+	}
+}
+
+func TestAPageWhoseLimitCannotBeCheckedLoadsItselfAgain(t *testing.T) {
+	limiter, err := ratelimit.New(unreachable{}, ratelimit.Config{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := api{stores: newAPI(t).stores, limiter: limiter}
+	resp := a.invoke(t, "dashboard", dashboardEvent("/dashboard", "", "text/html"))
+	if resp.StatusCode != 503 || resp.Headers["Refresh"] != "1; url=?retry=1" || !strings.Contains(resp.Body, "not available") {
+		t.Errorf("%d %v %s", resp.StatusCode, resp.Headers, resp.Body)
+	}
+}
+
+func dashboardEvent(path, query, accept string) events.APIGatewayV2HTTPRequest {
+	ev := lambdatest.Event("GET", path, "192.0.2.1", "")
+	ev.RawQueryString = query
+	if accept != "" {
+		ev.Headers["accept"] = accept
+	}
+	return ev
+}
+
+func TestThePageLoadsItsAssetsByTheirVersionAndRelativeToItself(t *testing.T) {
+	a := newAPI(t)
+	found := regexp.MustCompile(`(?:href|src)="(/|https?:)?dashboard/([^"]*)"`).FindAllStringSubmatch(a.file(t, "").Body, -1)
+	loaded := make(map[string]bool)
+	for _, m := range found {
+		if m[1] != "" {
+			t.Errorf("%s is not relative", m[0])
+		}
+		loaded[m[2]] = true
+		if _, ok := dashboard.Files()[m[2]]; !ok {
+			t.Errorf("the page loads %s, which is no file of it", m[2])
+		}
+	}
+	if len(loaded) != len(dashboard.Files())-1 || len(loaded) > 5 {
+		t.Errorf("the page loads %v", loaded)
 	}
 }

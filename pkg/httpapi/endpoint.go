@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"sluice/pkg/access"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -29,7 +30,8 @@ type action func(s *service, r *request) (response, error)
 type request struct {
 	*http.Request
 	route     Route
-	workspace string // of the caller; "" on public routes
+	workspace string     // of the caller; "" on public routes
+	key       access.Key // of the caller; without an id where keys are off, zero on public routes
 	log       *logEntry
 }
 
@@ -139,7 +141,11 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.De
 		err = e.invalidAddress()
 	}
 	log := logEntryOf(r)
-	log.write(w, log.problem(err))
+	out := log.problem(err)
+	if out.header.Get("Retry-After") != "" && e.isPage(r) {
+		out = retryPage(r, out)
+	}
+	log.write(w, out)
 }
 
 // invalidAddress is a 400. The request is charged to nobody: strangers must not

@@ -12,7 +12,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"time"
@@ -37,8 +36,8 @@ type Stores struct {
 	ExportJobs  exportjob.Store
 	ExportLinks exportjob.Links // to the files of export jobs
 	Usage       ratelimit.UsageStore
-	Dashboard   fs.FS  // index.html and its assets
-	OpenAPI     []byte // openapi.yaml
+	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
+	OpenAPI     []byte            // openapi.yaml
 }
 
 // Options tune an API. A route that is not public needs Access or AccessOff;

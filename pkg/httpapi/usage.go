@@ -38,11 +38,24 @@ func getUsage(s *service, r *request) (response, error) {
 		Limit:   min(limits.Records, limits.Imports, limits.Requests),
 		Limits:  api.UsageLimits{Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests},
 		Seconds: make([]api.UsageSecond, len(windows)),
+		Caller:  callerOf(r),
 	}
 	for i, w := range windows {
 		body.Seconds[i] = api.UsageSecond{Second: int64(w.Window), Records: w.Records, Imports: w.Imports, Requests: w.Requests}
 	}
 	return response{status: http.StatusOK, body: body}, nil
+}
+
+// callerOf returns what the caller may know of its own API key.
+func callerOf(r *request) api.Caller {
+	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
+	for i, s := range r.key.Scopes {
+		c.Scopes[i] = string(s)
+	}
+	if r.key.ID != "" {
+		c.KeyID = &r.key.ID
+	}
+	return c
 }
 
 // scopes returns the scopes of the counters of all routes.

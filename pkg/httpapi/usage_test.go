@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/access"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
@@ -59,6 +60,19 @@ func TestUsageShowsTheLastMinute(t *testing.T) {
 	s := u.Seconds[59] // with the request that asks
 	if got := fmt.Sprint(s.Records, s.Imports, s.Requests); got != "5 3 map[create-event:3 list-event:2 not-found:1 usage:1]" {
 		t.Errorf("the current second: %s", got)
+	}
+}
+
+func TestUsageTellsTheCallerItsKey(t *testing.T) {
+	g := newGuarded(t)
+	key := g.key(t, "mine", access.Export, access.Dashboard)
+	resp := g.invoke(t, "usage", key, lambdatest.Event("GET", "/usage", "192.0.2.1", ""))
+	if want := fmt.Sprintf(`"caller":{"workspace":"mine","key_id":%q,"scopes":["dashboard","export"]}}`, strings.Split(key, "_")[1]); !strings.HasSuffix(strings.TrimSpace(resp.Body), want) {
+		t.Errorf("the response ends with %s, want %s", resp.Body[max(0, len(resp.Body)-200):], want)
+	}
+	resp = newAPI(t).invoke(t, "usage", lambdatest.Event("GET", "/usage", "192.0.2.1", ""))
+	if want := `"caller":{"workspace":"default","key_id":null,"scopes":["dashboard","export","import"]}}`; !strings.HasSuffix(strings.TrimSpace(resp.Body), want) {
+		t.Errorf("with keys off it ends with %s, want %s", resp.Body[max(0, len(resp.Body)-200):], want)
 	}
 }
 

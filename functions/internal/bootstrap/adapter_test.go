@@ -152,7 +152,7 @@ func TestAStageIsNotPartOfThePath(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, resp.Body, status)
 		}
 	}
-	for _, path := range []string{"/v1/dashboard", "/v1/dashboard/app.js"} {
+	for _, path := range []string{"/v1/dashboard", "/v1/dashboard/0123456789abcdef/app.js"} {
 		ev := sample(t, "dashboard")
 		ev.RequestContext.Stage, ev.RawPath = "v1", path
 		if resp := s.invoke(t, "dashboard", ev); resp.StatusCode != 200 {

@@ -7,13 +7,20 @@
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,9 +89,10 @@ func findChromium() (path string, err error) {
 
 // Tab is a tab of a Browser. It must be used by one goroutine.
 type Tab struct {
-	t       *testing.T
-	browser *Browser
-	ctx     context.Context
+	t        *testing.T
+	browser  *Browser
+	ctx      context.Context
+	viewport Viewport
 
 	mu      sync.Mutex
 	faults  []string          // of the page's scripts and its policy
@@ -94,10 +102,12 @@ type Tab struct {
 // Viewport is the size of a tab in CSS pixels.
 type Viewport struct{ Width, Height int64 }
 
-// The viewports that tests use.
+// The viewports that tests use. 320 pixels is the width at which a page must
+// still need no scrolling in two directions (WCAG 2.2, success criterion 1.4.10).
 var (
-	Desktop = Viewport{1280, 900}
-	Phone   = Viewport{360, 740}
+	Phone   = Viewport{320, 740}
+	Tablet  = Viewport{768, 1024}
+	Desktop = Viewport{1440, 900}
 )
 
 // Tab opens a tab, which closes with the test. If a script of a page failed or
@@ -121,9 +131,16 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 		t.Fatal(err)
 	}
 	call(tab, log.Enable, cdp.Empty{})
-	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
+	tab.Resize(v)
 	call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
 	return tab
+}
+
+// Resize gives the tab another size.
+func (tab *Tab) Resize(v Viewport) {
+	tab.t.Helper()
+	tab.viewport = v
+	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
 // call runs a command of the protocol, within patience.
@@ -235,30 +252,50 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// schemes are the color schemes that Audit looks at.
-var schemes = []string{"light", "dark"}
+// look is a way in which people see a page.
+type look struct {
+	viewport Viewport
+	scheme   string // of colors
+}
 
-// Audit fails the test if axe-core finds a barrier on the page as it is now, in
-// light or dark colors, or if the page is wider than the window. If the
-// environment variable SCREENSHOTS names a directory, it draws the page there
-// as NAME-light.png and NAME-dark.png.
+// looks returns the looks that Audit checks: every size in light and dark colors
+// when it also draws them, otherwise each scheme once, at the extreme sizes.
+func looks(drawn bool) []look {
+	if !drawn {
+		return []look{{Phone, "light"}, {Desktop, "dark"}}
+	}
+	var all []look
+	for _, v := range []Viewport{Phone, Tablet, Desktop} {
+		all = append(all, look{v, "light"}, look{v, "dark"})
+	}
+	return all
+}
+
+// Audit fails the test if axe-core finds a barrier on the page as it is now, or
+// if the page is wider than the window, in any of the looks. If the environment
+// variable SCREENSHOTS names a directory, Audit draws the page there as
+// NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {
 		tab.Do(chromedp.Evaluate[chromedp.Void](tab.browser.axe))
 	}
-	for _, scheme := range schemes {
+	defer tab.Resize(tab.viewport)
+	dir := os.Getenv("SCREENSHOTS")
+	for _, l := range looks(dir != "") {
+		tab.Resize(l.viewport)
 		call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+			{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 		}})
+		shown := fmt.Sprintf("%s-%d-%s", name, l.viewport.Width, l.scheme)
 		for _, v := range Eval[[]string](tab, axeRun) {
-			tab.t.Errorf("%s, %s: %s", name, scheme, v)
+			tab.t.Errorf("%s: %s", shown, v)
 		}
 		if over := Eval[int](tab, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
-			tab.t.Errorf("%s, %s: the page is %d pixels wider than the window", name, scheme, over)
+			tab.t.Errorf("%s: the page is %d pixels wider than the window", shown, over)
 		}
-		if dir := os.Getenv("SCREENSHOTS"); dir != "" {
-			tab.draw(filepath.Join(dir, name+"-"+scheme+".png"))
+		if dir != "" {
+			tab.draw(filepath.Join(dir, shown+".png"))
 		}
 	}
 }
@@ -271,10 +308,35 @@ const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 func (tab *Tab) draw(path string) {
 	tab.t.Helper()
 	whole := true
-	picture := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	if err := os.WriteFile(path, picture.Data, 0o600); err != nil {
+	shot := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	picture, err := png.Decode(bytes.NewReader(shot.Data))
+	if err != nil {
 		tab.t.Fatal(err)
 	}
+	var file bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&file, reduce(picture)); err != nil {
+		tab.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// reduce returns the picture in its 256 most frequent colors, which makes its file
+// less than half as large. A page has few others, at the edges of letters.
+func reduce(picture image.Image) image.Image {
+	bounds := picture.Bounds()
+	pixels := make(map[color.Color]int)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			pixels[picture.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return pixels[b] - pixels[a] })
+	reduced := image.NewPaletted(bounds, colors[:min(256, len(colors))])
+	draw.Draw(reduced, bounds, picture, bounds.Min, draw.Src)
+	return reduced
 }
 
 // Answer is an answer of JSON in place of the server's.

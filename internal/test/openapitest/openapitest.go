@@ -107,6 +107,9 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
+// parameter matches a parameter of a quoted path template.
+var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
+
 // operation is the description of a method of a path; nil if there is none.
 func (s *Spec) operation(method, path string) map[string]any {
 	paths := object(s.document["paths"])
@@ -114,9 +117,8 @@ func (s *Spec) operation(method, path string) map[string]any {
 		return object(object(item)[strings.ToLower(method)])
 	}
 	for template, item := range paths {
-		prefix, parameter, _ := strings.Cut(template, "{")
-		rest, ok := strings.CutPrefix(path, prefix)
-		if parameter != "" && ok && rest != "" && !strings.Contains(rest, "/") {
+		segments := parameter.ReplaceAllString(regexp.QuoteMeta(template), "[^/]+")
+		if regexp.MustCompile("^" + segments + "$").MatchString(path) {
 			return object(object(item)[strings.ToLower(method)])
 		}
 	}
@@ -128,7 +130,7 @@ func (s *Spec) note(operation map[string]any, r Response) error {
 	s.seen[statusKey(operation, fmt.Sprint(r.Status))] = true
 	response := s.resolve(object(object(operation["responses"])[fmt.Sprint(r.Status)]))
 	for mediaType, content := range object(response["content"]) {
-		if !strings.HasSuffix(mediaType, "json") {
+		if !strings.HasSuffix(mediaType, "json") || r.Header.Get("Content-Type") != mediaType {
 			continue
 		}
 		var body any

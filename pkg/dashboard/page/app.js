@@ -1,13 +1,10 @@
-import { call } from './api.js';
-import { $, announce, describe, say } from './dom.js';
-import { Exports } from './exports.js';
-import { insist } from './poll.js';
-import { Records } from './records.js';
-import { Usage } from './usage.js';
+// Starts the page: shows the panels, or what keeps the page from that.
 
-// Whether somebody has signed in here. The cookie itself is out of reach, and
-// without keys there is none. Storage may be forbidden; then a page that is
-// loaded anew offers no way to sign out.
+const awayInterval = 30_000; // milliseconds between two attempts to reach the service
+
+// Whether somebody has signed in here. No script can read the cookie, and without
+// keys there is none. Storage may be forbidden; then a page that is loaded again
+// offers no way to sign out.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
@@ -18,48 +15,51 @@ const session = {
 
 const views = ['loading', 'unreachable', 'sign-in', 'app'];
 
-function show(view) {
+function showView(view) {
   for (const id of views) $(id).hidden = id !== view;
-  $('own').hidden = view !== 'app';
+  $('caller').hidden = view !== 'app';
   $('sign-out').hidden = view !== 'app' || !session.on;
 }
 
 const usage = new Usage(denied);
 const exports = new Exports(denied);
 const records = new Records(denied);
+const panels = [usage, exports, records];
+let reopening;
 
-/** Shows what the page is for, or what keeps it from that. */
+/** Shows the panels, or what keeps the page from that. */
 async function open({ focus = false } = {}) {
-  // A page that comes at once needs no sign that it is coming.
-  const slow = setTimeout(() => show('loading'), 300);
+  clearTimeout(reopening);
   try {
-    const { data } = await insist(() => call('GET', 'usage'), () => show('loading'));
-    clearTimeout(slow);
-    say($('own-address'), data.address);
-    show('app');
+    const { data } = await insist(() => call('GET', 'usage'));
+    showCaller(data);
+    showView('app');
     if (focus) $('main').focus();
     usage.start(data);
     exports.start();
-    records.load();
+    records.show();
   } catch (error) {
-    clearTimeout(slow);
-    if (error.status === 401 || error.status === 403) {
-      denied(error);
-      return;
-    }
-    say($('unreachable-detail'), describe(error, true).text);
-    show('unreachable');
-    $('unreachable-title').focus();
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401 || error.status === 403) denied(error);
+    else showUnreachable(error);
   }
 }
 
-/** Asks for a key, in place of one that is missing or does not do. */
+function showUnreachable(error) {
+  say($('unreachable-detail'), finalText(error));
+  if ($('unreachable').hidden) {
+    showView('unreachable');
+    $('unreachable-title').focus();
+  }
+  if (error.status === 0) reopening = setTimeout(open, awayInterval); // it costs the service nothing
+}
+
+/** Asks for a key, in place of one that is missing or not sufficient. */
 function denied(error) {
-  usage.stop();
-  exports.stop();
+  for (const panel of panels) panel.stop();
   const shown = session.on;
   session.on = false;
-  show('sign-in');
+  showView('sign-in');
   if (error.status === 403) say($('key-error'), 'That key has no scope dashboard. Use one that has it.');
   else if (shown) say($('key-error'), 'You have been signed out. Sign in again to go on.');
   $('key').focus();
@@ -71,20 +71,21 @@ $('sign-in-form').addEventListener('submit', async (event) => {
   if (button.getAttribute('aria-disabled')) return;
   const key = $('key').value.trim();
   say($('key-error'), key ? '' : 'Enter an API key.');
-  $('key').toggleAttribute('aria-invalid', false);
+  $('key').removeAttribute('aria-invalid');
   if (!key) {
     $('key').focus();
     return;
   }
   button.setAttribute('aria-disabled', 'true');
   try {
-    await insist(() => call('POST', 'dashboard/session', { body: { key } }), (error) => say($('key-error'), describe(error).text));
+    await insist(() => call('POST', 'dashboard/session', { body: { key } }), (error) => say($('key-error'), waitText(error)));
     say($('key-error'), '');
     $('key').value = '';
     session.on = true;
     announce('Signed in');
     await open({ focus: true });
   } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
     say($('key-error'), wrongKey(error));
     $('key').setAttribute('aria-invalid', 'true');
     $('key').focus();
@@ -96,24 +97,32 @@ $('sign-in-form').addEventListener('submit', async (event) => {
 function wrongKey(error) {
   if (error.status === 401) return 'This key is not valid. Check that it is complete and has not been revoked.';
   if (error.code === 'missing_scope') return 'This key has no scope dashboard. Use one that has it.';
-  return describe(error, true).text;
+  return finalText(error);
 }
 
 $('sign-out').addEventListener('click', async () => {
   try {
-    await insist(() => call('DELETE', 'dashboard/session'), () => {});
+    await insist(() => call('DELETE', 'dashboard/session'));
   } catch (error) {
-    announce(describe(error, true).text);
+    announce(finalText(error));
     return;
   }
   session.on = false;
-  usage.stop();
-  exports.stop();
-  show('sign-in');
+  for (const panel of panels) panel.stop();
+  showView('sign-in');
   $('key').focus();
   announce('Signed out');
 });
 
 $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 
+// Back and Forward. A link to a part of the page, such as "Skip to content", is
+// such a step, too, but changes nothing.
+window.addEventListener('popstate', () => {
+  if ($('app').hidden || location.hash) return;
+  usage.follow();
+  records.follow();
+});
+
+amendPlace({}); // leaves out what the address does not carry, such as the count of attempts
 open();

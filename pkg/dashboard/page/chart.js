@@ -1,12 +1,10 @@
-import { make, say } from './dom.js';
-import { clock, number } from './format.js';
+// Charts of the last 60 seconds.
 
-const svg = 'http://www.w3.org/2000/svg';
-const height = 100;
+const chartHeight = 100;
 const headroom = 1.15; // the scale ends above the limit, so that its line shows
 
 function shape(tag, attributes) {
-  const element = document.createElementNS(svg, tag);
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   return element;
 }
@@ -16,14 +14,14 @@ function shape(tag, attributes) {
  * caption says in words what it shows, and the table under the charts has every
  * figure.
  */
-export class Chart {
+class Chart {
   #bars; #line; #sum; #limit;
 
   constructor(name, seconds, small = false) {
-    this.#bars = Array.from({ length: seconds }, (_, i) => shape('rect', { x: i + 0.1, width: 0.8, y: height, height: 0 }));
+    this.#bars = Array.from({ length: seconds }, (_, i) => shape('rect', { x: i + 0.1, width: 0.8, y: chartHeight, height: 0 }));
     this.#bars.at(-1).classList.add('now');
     this.#line = shape('line', { x1: 0, x2: seconds });
-    const drawing = shape('svg', { viewBox: `0 0 ${seconds} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', focusable: 'false' });
+    const drawing = shape('svg', { viewBox: `0 0 ${seconds} ${chartHeight}`, preserveAspectRatio: 'none', 'aria-hidden': 'true', focusable: 'false' });
     drawing.append(...this.#bars, this.#line);
     this.#sum = make('span', { class: 'chart-sum' });
     this.#limit = make('span', { class: 'plot-limit', 'aria-hidden': 'true' });
@@ -33,30 +31,40 @@ export class Chart {
       make('div', { class: 'axis', 'aria-hidden': 'true' }, make('span', {}, '60 s ago'), make('span', {}, 'now')));
   }
 
-  /** values are [second, value], oldest first. */
-  update(values, limit) {
-    const scale = height / (limit * headroom);
-    let total = 0, peak = 0, full = 0;
-    values.forEach(([second, value], i) => {
-      total += value;
-      peak = Math.max(peak, value);
-      full += value >= limit;
-      const tall = value > 0 ? Math.min(height, Math.max(value * scale, 2)) : 0;
+  /** Shows a series of [second, value], oldest first. */
+  update(series, limit) {
+    const scale = chartHeight / (limit * headroom);
+    series.forEach(([second, value], i) => {
       const bar = this.#bars[i];
-      bar.setAttribute('y', height - tall);
+      const tall = value > 0 ? Math.min(chartHeight, Math.max(value * scale, 2)) : 0;
+      bar.setAttribute('y', chartHeight - tall);
       bar.setAttribute('height', tall);
       bar.classList.toggle('full', value >= limit);
       if (!bar.firstChild) bar.append(shape('title', {}));
       say(bar.firstChild, `${clock(second)}: ${number(value)} of ${number(limit)}`);
     });
-    const y = height - limit * scale;
+    const y = chartHeight - limit * scale;
     this.#line.setAttribute('y1', y);
     this.#line.setAttribute('y2', y);
     say(this.#limit, `limit ${number(limit)}`);
+    this.#caption(series.map(([, value]) => value), limit);
+  }
+
+  #caption(values, limit) {
+    const { total, peak, full } = summary(values, limit);
     const parts = [total > 0 ? make('strong', {}, number(total)) : 'none'];
     if (full > 0) parts.push(' · ', make('span', { class: 'chart-full' }, `limit of ${number(limit)} reached in ${full} s`));
     else if (total > 0) parts.push(` · peak ${number(peak)} of ${number(limit)}`);
     const text = parts.map((p) => p.textContent ?? p).join('');
     if (this.#sum.textContent !== text) this.#sum.replaceChildren(...parts);
   }
+}
+
+/** The sum of values, the largest, and how many reach a limit. */
+function summary(values, limit) {
+  return {
+    total: values.reduce((sum, v) => sum + v, 0),
+    peak: Math.max(0, ...values),
+    full: values.filter((v) => v >= limit).length,
+  };
 }

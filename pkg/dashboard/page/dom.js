@@ -1,59 +1,94 @@
-// Small helpers to build and change the page. Text is always text: the page's
-// policy forbids turning any into markup.
+// Helpers to build and change the page. Text is always text: the page's policy
+// forbids turning it into markup.
 
-export const $ = (id) => document.getElementById(id);
+const $ = (id) => document.getElementById(id);
 
-/** Makes an element with attributes and children. */
-export function make(tag, attributes = {}, ...children) {
+/** Creates an element with attributes and children. */
+function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
 }
 
-/** Sets the text of an element unless it is that already. */
-export function say(element, text) {
+/** Sets the text of an element unless it has that text already. */
+function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
 /** Tells users of screen readers what others can see. */
-export function announce(text) {
+function announce(text) {
   say($('announcer'), '');
   setTimeout(() => say($('announcer'), text), 100);
 }
 
-/**
- * Shows what keeps a panel from being up to date, or hides it again. retry, if
- * given, is offered as a button.
- */
-export function notice(element, problem, retry) {
-  const key = problem ? `${problem.kind} ${problem.text} ${Boolean(retry)}` : '';
-  if (element.dataset.key === key) return;
-  element.dataset.key = key;
-  element.hidden = !problem;
-  if (!problem) {
-    element.replaceChildren();
-    return;
-  }
-  element.dataset.kind = problem.kind;
-  element.replaceChildren(make('span', {}, problem.text));
-  if (retry) {
-    const button = make('button', { type: 'button', class: 'quiet' }, 'Try again');
-    button.addEventListener('click', retry);
-    element.append(button);
-  }
+/** Creates a button that runs an action. */
+function makeButton(text, action, style = 'quiet') {
+  const button = make('button', { type: 'button', class: style }, text);
+  button.addEventListener('click', action);
+  return button;
 }
 
-/** What a notice says of a failure. */
-export function describe(error, stopped = false) {
-  if (error.status === 429) {
-    return {
-      kind: 'wait',
-      text: stopped
-        ? 'This address’s limit stayed used up, so the page stopped asking.'
-        : 'This address’s limit is used up for the moment. The page waits, then goes on.',
-    };
+// Characters that are not seen but change how text is shown, such as U+202E,
+// which turns what follows it around.
+const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\ufeff]/gu;
+
+const escapeOf = (character) => `\\u${character.codePointAt(0).toString(16).padStart(4, '0')}`;
+
+/**
+ * Creates an element with text that a client stored. It cannot change what
+ * stands beside it: <bdi> isolates its direction, and invisible characters are
+ * written as escapes.
+ */
+function stored(text) {
+  const element = make('bdi');
+  let end = 0;
+  for (const match of text.matchAll(invisible)) {
+    element.append(text.slice(end, match.index), make('span', { class: 'escape' }, escapeOf(match[0])));
+    end = match.index + match[0].length;
   }
-  if (error.passing && !stopped) return { kind: 'wait', text: `${error.message} Trying again.` };
-  return { kind: 'error', text: error.message };
+  element.append(text.slice(end));
+  return element;
+}
+
+/** JSON with the invisible characters of its strings as escapes, which mean the same. */
+function visibleJSON(value, indent) {
+  return JSON.stringify(value, null, indent).replace(invisible, (c) => (c === '\n' ? c : escapeOf(c)));
+}
+
+/** Copies text to the clipboard; rejects if the browser does not allow it. */
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // The clipboard's API exists only on HTTPS and on this machine.
+  const field = make('textarea', { class: 'unseen', readonly: '' });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand('copy');
+  field.remove();
+  if (!done) throw new Error('copying is not allowed');
+}
+
+/** Creates a button that copies text; what names it for users of screen readers. */
+function copyButton(text, what, label = 'Copy') {
+  const caption = make('span', {}, label);
+  const button = makeButton(caption, async () => {
+    try {
+      await copy(text);
+      say(caption, 'Copied');
+      announce(`Copied ${what}`);
+    } catch {
+      say(caption, 'Not allowed');
+    }
+    setTimeout(() => say(caption, label), 2000);
+  }, 'copy');
+  button.append(make('span', { class: 'unseen' }, ` ${what}`));
+  return button;
+}
+
+/** Creates a command with a button that copies it. */
+function commandLine(command) {
+  return make('div', { class: 'command' },
+    make('pre', {}, make('code', {}, command)),
+    copyButton(command, 'the command'));
 }

@@ -1,25 +1,18 @@
-import { call } from './api.js';
-import { $, announce, describe, make, notice, say } from './dom.js';
-import { bytes, count, duration, instant, number, sentence } from './format.js';
-import { insist, Poller } from './poll.js';
+// Starting exports, and their history.
 
 // Milliseconds between two looks at the jobs.
 const whileNew = 250; // most exports take seconds: the first ones show that it moves
 const whileActive = 1000;
 const whileIdle = 15_000;
 const newFor = 5000;
-const pageLength = 10;
+const jobsPerPage = 10;
 
-const statusNames = { queued: 'Waiting', running: 'Running', succeeded: 'Ready', failed: 'Failed', cancelled: 'Cancelled' };
-const nouns = { event: 'Events', entity: 'Entities' };
-const hints = {
+const formatHints = {
   ndjson: 'One JSON object a line, exactly as stored. Compressed with gzip.',
   csv: 'For spreadsheets: a column for each attribute. Compressed with gzip.',
 };
-const isActive = (job) => job.status === 'queued' || job.status === 'running';
 
-/** Starting exports, and the history of those that were. */
-export class Exports {
+class Exports {
   #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
   #startedAt = 0; // of the last job that was started here
   #formulas = new Map(); // what a job's JSON does not tell, of those that were started here
@@ -30,15 +23,19 @@ export class Exports {
       if (Date.now() - this.#startedAt < newFor) return whileNew;
       return [...this.#jobs.values()].some(isActive) ? whileActive : whileIdle;
     };
-    this.#poller = new Poller((signal) => this.#load(signal), interval, (r) => this.#report(r));
+    this.#poller = new Poller((signal) => this.#load(signal), interval, (error, stopped) => this.#report(error, stopped));
     $('exports-more').addEventListener('click', () => this.#more());
     const form = $('new-export');
     form.addEventListener('change', () => this.#arrange());
-    form.addEventListener('input', () => { this.#newID = ''; });
+    form.addEventListener('input', () => {
+      this.#newID = '';
+      report('new');
+    });
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       this.#submit();
     });
+    for (const button of form.querySelectorAll('[data-preset]')) button.addEventListener('click', () => this.#preset(button.dataset.preset));
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     say($('zone'), `By the time they occurred, in your time zone${zone ? ` (${zone})` : ''}.`);
     this.#arrange();
@@ -62,44 +59,50 @@ export class Exports {
   #arrange() {
     const { resource, format } = this.#choice;
     for (const field of document.querySelectorAll('#new-export [data-for]')) field.hidden = ![resource, format].includes(field.dataset.for);
-    say($('format-hint'), hints[format]);
+    say($('format-hint'), formatHints[format]);
+  }
+
+  #preset(name) {
+    $('from').value = toLocal(presetStart(name));
+    $('to').value = '';
+    this.#newID = '';
   }
 
   async #submit() {
     const button = $('start');
     if (button.getAttribute('aria-disabled')) return;
     this.#faults([]);
-    notice($('new-notice'));
+    report('new');
     const { resource, format, keep_formulas: keep, type, entity_id: entity, from, to } = this.#choice;
-    const filters = resource === 'entity' ? { type } : { entity_id: entity, from: utc(from), to: utc(to) };
+    const filters = resource === 'entity' ? { type } : { entity_id: entity, from: toUTC(from), to: toUTC(to) };
     for (const [name, value] of Object.entries(filters)) if (!value) delete filters[name];
-    // The id makes it harmless to send the request again after a lost answer.
+    // The id makes it harmless to send the request again after a lost response.
     this.#newID ||= randomID();
     const body = { id: this.#newID, resource, format, filters };
     if (format === 'csv' && keep) body.csv_formulas = 'keep';
     button.setAttribute('aria-disabled', 'true');
     say(button, 'Starting…');
     try {
-      await this.#create(body, (error) => notice($('new-notice'), describe(error)));
+      await this.#create(body, (error) => report('new', error));
       this.#newID = '';
-      notice($('new-notice'));
+      report('new');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
-      else if (error.errors?.length && this.#faults(error.errors)) notice($('new-notice'));
-      else notice($('new-notice'), describe(error, true));
+      else if (error.errors?.length && this.#faults(error.errors)) report('new');
+      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // the same id, so one export at most
     } finally {
       button.removeAttribute('aria-disabled');
       say(button, 'Start export');
     }
   }
 
-  async #create(body, report) {
-    const { data: job } = await insist(() => call('POST', 'create_export_job', { body }), report);
+  async #create(body, onFailure) {
+    const { data: job } = await insist(() => call('POST', 'create_export_job', { body }), onFailure);
     this.#jobs.set(job.id, job);
     if (body.csv_formulas) this.#formulas.set(job.id, { csv_formulas: body.csv_formulas });
     this.#draw();
     this.#startedAt = Date.now();
-    announce(`Export of ${nouns[job.resource].toLowerCase()} started`);
+    announce(`Export of ${resourceNames[job.resource].toLowerCase()} started`);
     this.#poller.start();
   }
 
@@ -120,8 +123,8 @@ export class Exports {
   // The history
 
   async #load(signal) {
-    const answer = await call('GET', `export_job?limit=${pageLength}`, { signal });
-    const { data: page, next_cursor: next } = answer.data;
+    const response = await call('GET', withQuery('export_job', { limit: jobsPerPage }), { signal });
+    const { data: page, next_cursor: next } = response.data;
     const seen = new Set(page.map((job) => job.id));
     // Those on later pages, and new ones that the list does not have yet.
     for (const job of [...this.#jobs.values()].filter((j) => isActive(j) && !seen.has(j.id))) {
@@ -131,7 +134,7 @@ export class Exports {
     if (!this.#paged) this.#next = next;
     this.#loaded = true;
     this.#take(page);
-    return answer;
+    return response;
   }
 
   async #more() {
@@ -139,9 +142,9 @@ export class Exports {
     if (button.getAttribute('aria-disabled')) return;
     button.setAttribute('aria-disabled', 'true');
     try {
-      const query = new URLSearchParams({ limit: pageLength, cursor: this.#next });
-      const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', `export_job?${query}`), (error) => notice($('exports-notice'), describe(error)));
-      notice($('exports-notice'));
+      const path = withQuery('export_job', { limit: jobsPerPage, cursor: this.#next });
+      const { data: { data: page, next_cursor: next } } = await insist(() => call('GET', path), (error) => report('exports', error));
+      report('exports');
       this.#paged = true;
       this.#next = next;
       const first = page.find((job) => !this.#jobs.has(job.id));
@@ -150,7 +153,7 @@ export class Exports {
       announce(`${count(page.length, 'older export')} shown`);
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
-      else notice($('exports-notice'), describe(error, true));
+      else report('exports', error, { stopped: true });
     } finally {
       button.removeAttribute('aria-disabled');
     }
@@ -161,19 +164,21 @@ export class Exports {
     for (const job of jobs) {
       const before = this.#jobs.get(job.id);
       this.#jobs.set(job.id, { expired: before?.expired, ...job });
-      if (before && isActive(before) && !isActive(job)) announce(`Export of ${nouns[job.resource].toLowerCase()}: ${statusNames[job.status].toLowerCase()}`);
+      if (before && isActive(before) && !isActive(job)) announce(`Export of ${resourceNames[job.resource].toLowerCase()}: ${statusNames[job.status].toLowerCase()}`);
     }
     this.#draw();
   }
 
-  #report({ error, stopped }) {
+  #report(error, stopped) {
     if (error?.status === 401) this.#onSignedOut(error);
-    else notice($('exports-notice'), error && describe(error, stopped), stopped && (() => this.#poller.start()));
+    else report('exports', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
   }
 
   #draw() {
     const jobs = [...this.#jobs.values()].sort((a, b) => b.created_at.localeCompare(a.created_at) || b.id.localeCompare(a.id));
-    $('exports-empty').hidden = !this.#loaded || jobs.length > 0;
+    const empty = this.#loaded && jobs.length === 0;
+    $('exports-empty').hidden = !empty;
+    if (empty) $('exports-command').replaceChildren(apiCommand('create_export_job', { resource: 'event', format: 'ndjson' }));
     $('exports-more').hidden = !this.#loaded || !this.#next;
     for (const id of [...this.#rows.keys()].filter((k) => !this.#jobs.has(k))) {
       this.#rows.get(id).element.remove();
@@ -183,7 +188,7 @@ export class Exports {
     jobs.forEach((job, i) => {
       let row = this.#rows.get(job.id);
       if (!row) {
-        row = new Row((action) => this.#act(action, job.id));
+        row = new JobRow((action) => this.#act(action, job.id));
         this.#rows.set(job.id, row);
       }
       row.update(job);
@@ -192,14 +197,14 @@ export class Exports {
   }
 
   #actions = {
-    cancel: async ({ id }, report) => {
-      const { data } = await insist(() => call('POST', 'cancel_export_job', { body: { id } }), report);
+    cancel: async ({ id }, onFailure) => {
+      const { data } = await insist(() => call('POST', 'cancel_export_job', { body: { id } }), onFailure);
       this.#take([data]);
     },
-    again: (job, report) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, report),
+    again: (job, onFailure) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, onFailure),
     // Links are good for a short time, so each is made when it is wanted.
-    download: async ({ id }, report) => {
-      const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), report);
+    download: async ({ id }, onFailure) => {
+      const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), onFailure);
       if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
       else announce('The file has expired');
       this.#take([{ ...job, expired: !job.download_url }]);
@@ -211,14 +216,13 @@ export class Exports {
     const job = this.#jobs.get(id);
     if (row.busy) return;
     row.busy = true;
-    const report = (error) => notice($('exports-notice'), describe(error));
     try {
-      await this.#actions[action](job, report);
-      notice($('exports-notice'));
+      await this.#actions[action](job, (error) => report('exports', error));
+      report('exports');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
       else if (error.status === 409) this.#poller.start(); // it has ended meanwhile
-      else notice($('exports-notice'), describe(error, true));
+      else report('exports', error, { stopped: true });
     } finally {
       row.busy = false;
       // The button that had the focus may be gone.
@@ -227,94 +231,7 @@ export class Exports {
   }
 }
 
-/** One export in the history. It is changed in place, so that the focus stays. */
-class Row {
-  #status = make('span', { class: 'badge' });
-  #title = make('span');
-  #filters = make('p', { class: 'job-filters' });
-  #bar = make('progress', { max: 100 });
-  #progress = make('div', { class: 'job-progress' }, this.#bar);
-  #facts = make('p', { class: 'job-facts' });
-  #error = make('p', { class: 'job-error' });
-  #actions = make('div', { class: 'job-actions' });
-  #shown = '';
-  #act;
-  busy = false;
-
-  constructor(act) {
-    this.#act = act;
-    this.name = make('h3', { class: 'job-name', tabindex: '-1' }, this.#title, this.#status);
-    this.element = make('li', {}, this.name, this.#filters, this.#progress, this.#error, this.#facts, this.#actions);
-  }
-
-  update(job) {
-    const title = `${nouns[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
-    this.element.dataset.status = job.status;
-    this.element.dataset.id = job.id;
-    say(this.#title, title);
-    say(this.#status, statusNames[job.status] ?? job.status);
-    say(this.#filters, filterText(job.filters ?? {}));
-    say(this.#error, job.status === 'failed' ? sentence(job.error ?? 'the export failed') : '');
-    this.#progress.hidden = !isActive(job);
-    const percent = percentOf(job);
-    this.#bar.setAttribute('aria-label', `Progress of ${title}, created ${instant(job.created_at)}`);
-    if (percent === null) this.#bar.removeAttribute('value');
-    else this.#bar.value = percent;
-    say(this.#facts, facts(job, percent));
-
-    const shown = `${job.status} ${Boolean(job.expired)}`;
-    if (shown === this.#shown) return;
-    this.#shown = shown;
-    this.#actions.replaceChildren(this.#button(job, title));
-  }
-
-  #button(job, title) {
-    const [text, action] = actionOf(job);
-    const button = make('button', { type: 'button', class: action === 'download' ? 'primary' : 'quiet' }, text, make('span', { class: 'unseen' }, `: ${title}`));
-    button.addEventListener('click', () => this.#act(action));
-    return button;
-  }
-}
-
-/** What can be done with a job: what the button says, and its action. */
-function actionOf(job) {
-  if (isActive(job)) return ['Cancel', 'cancel'];
-  if (job.status !== 'succeeded') return ['Try again', 'again'];
-  return job.expired ? ['Export again', 'again'] : ['Download', 'download'];
-}
-
-/** How far a job is, from 0 to 100; null if that is not known. */
-function percentOf(job) {
-  if (job.status === 'queued') return 0;
-  if (!job.records_expected) return null;
-  return Math.min(100, (100 * job.records_written) / job.records_expected);
-}
-
-function facts(job, percent) {
-  const written = count(job.records_written, 'record');
-  switch (job.status) {
-    case 'queued':
-      return 'Starts in a moment';
-    case 'running':
-      return percent === null ? `${written} so far` : `${number(job.records_written)} of ${count(job.records_expected, 'record')} · ${Math.floor(percent)} %`;
-    case 'succeeded':
-      return [
-        written, job.size_bytes !== null && bytes(job.size_bytes), instant(job.finished_at), `took ${duration(job.started_at ?? job.created_at, job.finished_at)}`,
-        job.expired && 'the file has expired',
-      ].filter(Boolean).join(' · ');
-    default:
-      return `${written} written · ${instant(job.finished_at ?? job.created_at)}`;
-  }
-}
-
-function filterText({ type, entity_id: entity, from, to }) {
-  return [type && `type ${type}`, entity && `entity ${entity}`, from && `from ${instant(from)}`, to && `before ${instant(to)}`].filter(Boolean).join(' · ');
-}
-
-/** A local time of an input as RFC 3339 in UTC. */
-function utc(local) { return local ? new Date(local).toISOString() : ''; }
-
-/** A random id; crypto.randomUUID is not there on plain HTTP. */
+/** A random id; crypto.randomUUID does not exist on plain HTTP. */
 function randomID() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }

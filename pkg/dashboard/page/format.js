@@ -1,14 +1,21 @@
+// Figures, times and commands as text.
+
 const numbers = new Intl.NumberFormat('en');
 const dateTime = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
 const timeOnly = new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' });
 
-export const count = (n, noun) => `${numbers.format(n)} ${noun}${n === 1 ? '' : 's'}`;
-export const number = (n) => numbers.format(n);
-export const instant = (text) => dateTime.format(new Date(text));
-export const clock = (seconds) => timeOnly.format(new Date(1000 * seconds));
+const number = (n) => numbers.format(n);
+const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
+const clock = (seconds) => timeOnly.format(new Date(1000 * seconds));
+
+/** An instant in the time zone of the browser, or the text itself if it is none. */
+function instant(text) {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? text : dateTime.format(date);
+}
 
 /** A file's size, in units of 1,000 bytes. */
-export function bytes(n) {
+function bytes(n) {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
   let i = 0;
   for (; n >= 999.5 && i < units.length - 1; i++) n /= 1000;
@@ -16,7 +23,7 @@ export function bytes(n) {
 }
 
 /** The time between two instants, roughly. */
-export function duration(from, to) {
+function duration(from, to) {
   const s = Math.max(0, Math.round((new Date(to) - new Date(from)) / 1000));
   if (s < 1) return 'less than a second';
   if (s < 120) return count(s, 'second');
@@ -25,7 +32,44 @@ export function duration(from, to) {
 }
 
 /** Text as a sentence. */
-export function sentence(text) {
+function sentence(text) {
   const s = text.trim();
   return s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.');
+}
+
+/** The value of a datetime-local input as RFC 3339 in UTC; '' if it is empty. */
+function toUTC(local) {
+  return local ? new Date(local).toISOString() : '';
+}
+
+/** RFC 3339 as the value of a datetime-local input; '' if it is no instant. */
+function toLocal(text) {
+  const date = new Date(text);
+  if (!text || Number.isNaN(date.getTime())) return '';
+  return new Date(date - 60_000 * date.getTimezoneOffset()).toISOString().slice(0, 19);
+}
+
+/** The instants at which the ranges of the presets begin. */
+const presets = {
+  hour: () => new Date(Date.now() - 3_600_000),
+  today: () => new Date(new Date().setHours(0, 0, 0, 0)),
+  week: () => new Date(Date.now() - 7 * 86_400_000),
+  any: () => null,
+};
+
+/** The start of a preset's range as RFC 3339 in UTC, to the second; '' for any time. */
+function presetStart(name) {
+  return presets[name]()?.toISOString().replace(/\.\d+/, '') ?? '';
+}
+
+/**
+ * The command line that sends a request, for a POSIX shell. keyed says whether
+ * the service asks for an API key.
+ */
+function curlCommand(path, { body, keyed } = {}) {
+  const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+  const parts = [`curl ${quote(new URL(path, document.baseURI).href)}`];
+  if (keyed) parts.push('-H "Authorization: Bearer $KEY"');
+  if (body) parts.push(`-H 'Content-Type: application/json'`, `-d ${quote(JSON.stringify(body))}`);
+  return parts.join(' \\\n  ');
 }

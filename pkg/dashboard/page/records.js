@@ -1,68 +1,247 @@
-import { call } from './api.js';
-import { $, announce, describe, make, notice, say } from './dom.js';
-import { instant } from './format.js';
-import { insist } from './poll.js';
+// Browsing records: lists with filters, page by page, and the record that is open.
 
-const shown = 10;
+const recordsPerPage = 10; // few, because each costs the address a record of its limit
+const mostSkipped = 20; // pages without a match; each costs a request
+const epoch = '1970-01-01T00:00:00Z';
 
-const kinds = {
+/**
+ * The lists, by kind and order. Of each: what it says, which filters it takes,
+ * its parameters in the API, and the time of a record by which it is ordered.
+ * until is the present at the start of a walk: without it, events that are
+ * dated far in the future would come first.
+ */
+const lists = {
   event: {
-    path: 'event', noun: 'events', order: 'The newest events by the time they occurred',
-    time: (r) => r.occurred_at, name: (r) => r.name, about: (r) => r.entity_id ?? '',
+    occurred: {
+      name: 'Most recent', hint: 'By the time they occurred, newest first. Events dated later than now show when you set Before.',
+      filters: ['entity_id', 'from', 'to'], time: (e) => e.occurred_at,
+      parameters: ({ entity_id, from, to }, until) => ({ entity_id, from, to: to || until }),
+    },
+    arrived: {
+      name: 'Latest arrivals', hint: 'By the time they arrived here, newest first.',
+      filters: ['entity_id', 'from'], time: (e) => e.created_at,
+      parameters: ({ entity_id, from }) => ({ entity_id, created_since: from || epoch, order: 'desc' }),
+    },
   },
   entity: {
-    path: 'entity', noun: 'entities', order: 'The first entities by id',
-    time: (r) => r.updated_at, name: (r) => r.id, about: (r) => r.type,
+    changed: {
+      name: 'Latest changes', hint: 'By the time of their latest change, newest first.',
+      filters: ['type', 'from'], time: (e) => e.updated_at,
+      parameters: ({ type, from }) => ({ type, updated_since: from || epoch, order: 'desc' }),
+    },
+    id: {
+      name: 'By id', hint: 'In order of their ids.',
+      filters: ['type'], time: (e) => e.updated_at,
+      parameters: ({ type }) => ({ type }),
+    },
   },
 };
 
-/**
- * The recent records. They cost the address records of its limit, so they are
- * read when somebody asks and not again and again.
- */
-export class Records {
-  #onSignedOut; #run;
+const plurals = { event: 'events', entity: 'entities' };
+
+/** The first record that somebody may create, for the empty states. */
+const firstRecords = {
+  event: ['create_event', { name: 'order_paid', entity_id: 'customer-1', attributes: { amount: 12.5 } }],
+  entity: ['create_entity', { id: 'customer-1', type: 'customer', attributes: { plan: 'pro' } }],
+};
+
+/** Where a walk through a list begins; the last of cursors is that of the page. */
+const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
+
+/** An order that the lists of a kind have: the one that is asked for, or the first. */
+const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
+
+/** What the address of the page says of the records, to compare. */
+const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
+
+/** Reads a page of a list. Where few records match, it skips pages that have none. */
+async function readPage(kind, parameters, signal, onFailure) {
+  for (let skipped = 0; ; skipped++) {
+    const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure);
+    if (data.data.length > 0 || !data.next_cursor || skipped === mostSkipped) return { records: data.data, next: data.next_cursor };
+    parameters = { ...parameters, cursor: data.next_cursor };
+  }
+}
+
+class Records {
+  #onSignedOut; #run; #next = null; #shown = ''; #view = new RecordView();
 
   constructor(onSignedOut) {
     this.#onSignedOut = onSignedOut;
-    $('records-refresh').addEventListener('click', () => this.load(true));
-    $('records-kind').addEventListener('change', () => this.load(true));
+    const form = $('records-form');
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#search();
+    });
+    for (const input of form.querySelectorAll('[name=kind], [name=order]')) input.addEventListener('change', () => this.#search());
+    for (const button of form.querySelectorAll('[data-preset]')) {
+      button.addEventListener('click', () => this.#search({ from: presetStart(button.dataset.preset), to: '' }));
+    }
+    $('open-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      const id = $('open-id').value.trim();
+      if (id) this.#go({ kind: this.#choice.kind, id });
+      else $('open-id').focus();
+    });
+    $('records-next').addEventListener('click', () => this.#turn((cursors) => [...cursors, this.#next]));
+    $('records-previous').addEventListener('click', () => this.#turn((cursors) => cursors.slice(0, -1)));
+    $('record-back').addEventListener('click', () => this.#goBack());
+    $('records-card').addEventListener('click', (event) => this.#followLink(event));
   }
 
-  async load(asked = false) {
+  // Moving. Each move changes the address of the page, and show follows it.
+
+  /** Shows what the address of the page says. */
+  show({ focus = false } = {}) {
+    const place = readPlace();
+    const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
+    const order = orderOf(kind, place.order);
+    this.#fillForm({ ...place, kind, order });
+    $('record').hidden = !place.id;
+    $('records-list').hidden = Boolean(place.id);
+    // A first page is read again up to the present; a later one stays in its walk.
+    if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
+    this.#shown = placeOfRecords();
+    if (place.id) this.#open(kind, place.id);
+    else this.#load({ ...place, kind, order }, history.state, focus);
+    if (focus) $(place.id ? 'record-title' : 'records-title').focus();
+  }
+
+  /** Shows what the address of the page says, if it has changed. */
+  follow() {
+    if (placeOfRecords() !== this.#shown) this.show({ focus: true });
+  }
+
+  /** Forgets what was read. */
+  stop() {
+    this.#run?.abort();
+    this.#shown = '';
+    this.#drawRows([]);
+  }
+
+  #go(place, walk = null, focus = true) {
+    moveTo({ address: readPlace().address, ...place }, walk);
+    this.show({ focus });
+  }
+
+  /** Begins the list that the form describes. */
+  #search(change = {}) {
+    const { kind, order, from, to, ...filters } = this.#choice;
+    const place = { kind, order: orderOf(kind, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
+    const taken = lists[kind][place.order].filters;
+    for (const name of ['type', 'entity_id', 'from', 'to']) if (!taken.includes(name)) delete place[name];
+    this.#go(place, newWalk(), false);
+  }
+
+  #turn(change) {
+    this.#go(readPlace(), { ...history.state, cursors: change(history.state.cursors) });
+  }
+
+  /** Goes back to the list that the record was opened from, or to a new one. */
+  #goBack() {
+    if (history.state?.inside) history.back();
+    else this.#go({ kind: this.#choice.kind });
+  }
+
+  /** Follows a link within the page, unless it is to open in another tab. */
+  #followLink(event) {
+    const link = event.target.closest('a[data-place]');
+    if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    history.pushState({ inside: true }, '', link.getAttribute('href'));
+    this.show({ focus: true });
+  }
+
+  // The form
+
+  get #choice() { return Object.fromEntries(new FormData($('records-form'))); }
+
+  #fillForm(place) {
+    const form = $('records-form').elements;
+    form.kind.value = place.kind;
+    form.order.replaceChildren(...Object.entries(lists[place.kind]).map(([value, { name }]) => make('option', { value }, name)));
+    form.order.value = place.order;
+    form.entity_id.value = place.entity_id ?? '';
+    form.type.value = place.type ?? '';
+    form.from.value = toLocal(place.from);
+    form.to.value = toLocal(place.to);
+    const { filters } = lists[place.kind][place.order];
+    for (const field of $('records-form').querySelectorAll('[data-filter]')) field.hidden = !filters.includes(field.dataset.filter);
+    say($('open-label'), `Open an ${place.kind} by id`);
+  }
+
+  // Reading
+
+  /** Runs a task that reads records; a later one cancels it. */
+  async #read(task) {
     this.#run?.abort();
     const run = this.#run = new AbortController();
-    const kind = kinds[document.querySelector('input[name=kind]:checked').value];
-    say($('records-hint'), `${kind.order}. Reading them costs this address up to ${shown} records.`);
-    $('records-refresh').setAttribute('aria-disabled', 'true');
+    $('records-body').setAttribute('aria-busy', 'true');
     try {
-      const read = () => call('GET', `${kind.path}?limit=${shown}`, { signal: run.signal, exact: true });
-      const { data } = await insist(read, (error) => run.signal.aborted || notice($('records-notice'), describe(error)));
+      await task(run.signal, (error) => run.signal.aborted || report('records', error));
       if (run.signal.aborted) return;
-      notice($('records-notice'));
-      this.#draw(kind, data.data);
-      if (asked) announce(`${data.data.length} ${kind.noun} shown`);
+      report('records');
     } catch (error) {
       if (run.signal.aborted) return;
-      if (error.status === 401) this.#onSignedOut(error);
-      $('records').replaceChildren();
-      $('records-empty').hidden = error.status !== 403;
-      if (error.status === 403) {
-        notice($('records-notice'));
-        say($('records-empty'), 'This key cannot read records. Sign in with one that also has the scope export to see them here.');
-      } else {
-        notice($('records-notice'), describe(error, true), () => this.load(true));
-      }
+      if (!(error instanceof ApiError)) throw error;
+      this.#fail(error);
     } finally {
-      if (!run.signal.aborted) $('records-refresh').removeAttribute('aria-disabled');
+      if (!run.signal.aborted) $('records-body').removeAttribute('aria-busy');
     }
   }
 
-  #draw(kind, records) {
-    $('records-empty').hidden = records.length > 0;
-    if (records.length === 0) say($('records-empty'), `There are no ${kind.noun} yet.`);
-    $('records').replaceChildren(...records.map((r) => make('li', {}, make('details', {},
-      make('summary', {}, make('time', { datetime: kind.time(r) }, instant(kind.time(r))), make('strong', {}, kind.name(r)), make('span', {}, kind.about(r)), make('code', {}, JSON.stringify(r.attributes))),
-      make('pre', {}, JSON.stringify(r, null, 2))))));
+  #fail(error) {
+    if (error.status === 401) return this.#onSignedOut(error);
+    if (error.status !== 403) return report('records', error, { stopped: true, retry: () => this.show() });
+    report('records');
+    $('record').hidden = true;
+    $('records-list').hidden = false;
+    this.#drawRows([]);
+    return this.#drawEmpty(make('p', {}, 'This key cannot read records. Sign in with one that also has the scope export to see them here.'));
+  }
+
+  #open(kind, id) {
+    return this.#read((signal, onFailure) => this.#view.show(kind, id, signal, onFailure));
+  }
+
+  #load(place, walk, focus) {
+    const list = lists[place.kind][place.order];
+    const parameters = { ...list.parameters(place, walk.until), limit: recordsPerPage };
+    say($('records-hint'), `${list.hint} A page costs this address up to ${recordsPerPage} records.`);
+    return this.#read(async (signal, onFailure) => {
+      const { records, next } = await readPage(place.kind, { ...parameters, cursor: walk.cursors.at(-1) }, signal, onFailure);
+      if (signal.aborted) return;
+      this.#next = next;
+      this.#drawRows(records.map((r) => recordRow(place.kind, r, list.time(r))), walk.cursors.length, next);
+      if (records.length === 0) this.#drawEmpty(...this.#emptyParts(place, walk, next));
+      $('records-command').replaceChildren(apiCommand(withQuery(place.kind, parameters)));
+      if (focus) announce(`${count(records.length, 'record')} shown`);
+    });
+  }
+
+  // Drawing
+
+  #drawRows(rows, page = 0, next = null) {
+    $('records').replaceChildren(...rows);
+    $('records-empty').hidden = true;
+    $('records-previous').hidden = page === 0;
+    $('records-next').hidden = !next;
+    $('records-as-curl').hidden = rows.length === 0;
+    say($('records-page'), page > 0 || next ? `Page ${number(page + 1)}` : '');
+  }
+
+  #drawEmpty(...parts) {
+    $('records-empty').replaceChildren(...parts);
+    $('records-empty').hidden = false;
+  }
+
+  #emptyParts(place, walk, next) {
+    const plural = plurals[place.kind];
+    if (next) return [make('p', {}, `No ${plural} here match. The next page may have some.`)];
+    if (walk.cursors.length > 0) return [make('p', {}, `There are no more ${plural}.`)];
+    if (['type', 'entity_id', 'from', 'to'].some((name) => place[name])) {
+      return [make('p', {}, `No ${plural} match these filters.`), makeButton('Clear the filters', () => this.#go({ kind: place.kind, order: place.order }, newWalk()))];
+    }
+    return [make('p', {}, make('strong', {}, `There are no ${plural} yet.`)), make('p', {}, 'Create the first one:'), apiCommand(...firstRecords[place.kind])];
   }
 }

@@ -1,125 +1,168 @@
-import { call } from './api.js';
-import { Chart } from './chart.js';
-import { $, announce, describe, make, notice, say } from './dom.js';
-import { clock, number } from './format.js';
-import { Poller } from './poll.js';
+// "Am I near my limit?": an address's last 60 seconds against its limits.
 
-const interval = 2000;
+const usageInterval = 2000;
+const nearLimit = 0.8; // of a limit
 
 /** What is said of an address whose requests are not simply limited. */
-const actions = {
+const actionTexts = {
   block: 'This address is blocked: every request gets 403.',
   unlimited: 'This address is not limited: what goes beyond the lines passes, too.',
   observe: 'This address is observed: requests beyond the lines pass, and are not counted here.',
 };
 
-/** The charts of an address's last 60 seconds. */
-export class Usage {
-  #poller; #onDenied; #address = ''; #own = ''; #last; #main; #routes = new Map();
+/** What a limit counts: its name, the count of a second, and the limit's key. */
+const meters = [
+  { key: 'records', name: 'Records read', of: (s) => s.records },
+  { key: 'imports', name: 'Import calls', of: (s) => s.imports },
+  { key: 'requests', name: 'Busiest route', of: (s) => Math.max(0, ...Object.values(s.requests)) },
+];
 
-  /** onDenied is told of the errors 401 and 403. */
+class Usage {
+  #poller; #onDenied; #address = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
+
+  /** onDenied gets the errors 401 and 403. */
   constructor(onDenied) {
     this.#onDenied = onDenied;
-    this.#poller = new Poller((signal) => this.#load(signal), () => interval, (r) => this.#report(r));
+    this.#poller = new Poller((signal) => this.#load(signal), () => usageInterval, (error, stopped) => this.#report(error, stopped));
     $('usage-form').addEventListener('submit', (event) => {
       event.preventDefault();
-      this.#show($('address').value.trim());
+      this.#choose($('address').value.trim());
     });
     $('usage-own').addEventListener('click', () => {
-      this.#show('');
+      this.#choose('');
       $('address').focus();
     });
-    $('usage-details').addEventListener('toggle', () => this.#fill());
+    for (const details of [$('usage-details'), $('usage-by-route')]) details.addEventListener('toggle', () => this.#drawDetails());
   }
 
-  /** Takes over the caller's own usage, and goes on from there. */
+  /** Begins with the caller's own usage. */
   start(own) {
     this.#own = own.address;
-    this.#address = '';
-    $('address').value = own.address;
-    this.#draw(own);
-    this.#poller.start();
+    this.show();
+    if (!this.#address) this.#draw(own);
   }
 
   stop() { this.#poller.stop(); }
 
-  #show(address) {
-    this.#address = address === this.#own ? '' : address;
-    this.#fault('');
+  /** Shows the usage of the address that the page's address names. */
+  show() {
+    this.#address = readPlace().address ?? '';
     $('address').value = this.#address || this.#own;
     $('usage-own').hidden = this.#address === '';
+    this.#level = '';
+    this.#markAddress('');
     this.#poller.start();
-    announce(`Showing ${this.#address || 'your address'}`);
+  }
+
+  /** Shows the address that the page's address names, if it is another. */
+  follow() {
+    if ((readPlace().address ?? '') !== this.#address) this.show();
+  }
+
+  #choose(address) {
+    const other = address === this.#own ? '' : address;
+    if (other !== this.#address) moveTo({ ...readPlace(), address: other }, history.state);
+    this.show();
+    announce(`Showing ${other || 'your address'}`);
   }
 
   async #load(signal) {
-    const query = this.#address ? `?${new URLSearchParams({ address: this.#address })}` : '';
-    const answer = await call('GET', `usage${query}`, { signal });
-    this.#draw(answer.data);
-    return answer;
+    const response = await call('GET', withQuery('usage', { address: this.#address }), { signal });
+    this.#draw(response.data);
+    return response;
   }
 
-  #report({ error, stopped }) {
-    if (!error) {
-      notice($('usage-notice'));
-    } else if (error.status === 401 || error.status === 403) {
+  #report(error, stopped) {
+    if (error?.status === 401 || error?.status === 403) {
       this.#onDenied(error);
-    } else if (error.status === 400 && error.errors.some((e) => e.field === 'address')) {
-      this.#fault('This is not an IPv4 or IPv6 address.');
+    } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address')) {
+      this.#markAddress('This is not an IPv4 or IPv6 address.');
     } else {
-      notice($('usage-notice'), describe(error, stopped), stopped && (() => this.#poller.start()));
+      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'The limit of your address for these figures is used up for the moment.');
+      report('usage', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }
 
-  #fault(text) {
+  /** Says what is wrong with the address that was entered. */
+  #markAddress(text) {
     say($('address-error'), text);
-    $('address').toggleAttribute('aria-invalid', false);
-    if (text) {
-      $('address').setAttribute('aria-invalid', 'true');
-      $('address').focus();
-    }
+    $('address').removeAttribute('aria-invalid');
+    if (!text) return;
+    $('address').setAttribute('aria-invalid', 'true');
+    $('address').focus();
   }
 
   #draw(usage) {
     this.#last = usage;
     const { seconds, limits, action } = usage;
-    $('usage-action').hidden = !(action in actions);
-    say($('usage-action'), actions[action] ?? '');
-    const series = (value) => seconds.map((s) => [s.second, value(s)]);
-    if (!this.#main) {
-      this.#main = { records: new Chart('Records read', seconds.length), imports: new Chart('Import calls', seconds.length) };
-      $('usage-charts').append(this.#main.records.element, this.#main.imports.element);
-    }
-    this.#main.records.update(series((s) => s.records), limits.records);
-    this.#main.imports.update(series((s) => s.imports), limits.imports);
-
-    const names = [...new Set(seconds.flatMap((s) => Object.keys(s.requests)))].sort();
-    const shown = names.map((name) => {
-      let chart = this.#routes.get(name);
-      if (!chart) {
-        chart = new Chart(name, seconds.length, true);
-        chart.item = make('li', {}, chart.element);
-        this.#routes.set(name, chart);
+    this.#drawVerdict(usage);
+    $('usage-action').hidden = !(action in actionTexts);
+    say($('usage-action'), actionTexts[action] ?? '');
+    for (const { key, name, of } of meters) {
+      if (!this.#charts.has(key)) {
+        const chart = new Chart(name, seconds.length);
+        this.#charts.set(key, chart);
+        $('usage-charts').append(chart.element);
       }
-      chart.update(series((s) => s.requests[name] ?? 0), limits.requests);
-      return chart.item;
-    });
-    if (shown.length !== $('usage-routes').children.length || shown.some((item, i) => item !== $('usage-routes').children[i])) {
-      $('usage-routes').replaceChildren(...shown);
+      this.#charts.get(key).update(seconds.map((s) => [s.second, of(s)]), limits[key]);
+      say($(`limit-${key}`), number(limits[key]));
     }
-    $('usage-empty').hidden = names.length > 0;
-    this.#fill();
+    this.#drawDetails();
   }
 
-  /** Fills the table, if it is open. */
-  #fill() {
-    if (!$('usage-details').open || !this.#last) return;
-    const { seconds } = this.#last;
-    const names = [...new Set(seconds.flatMap((s) => Object.keys(s.requests)))].sort();
+  /** Answers the question, by the rule that came closest to its limit. */
+  #drawVerdict({ seconds, limits, address }) {
+    const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
+    const share = (use) => Math.min(1, use.peak / use.limit);
+    const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
+    const level = share(top) === 1 ? 'full' : share(top) >= nearLimit ? 'near' : 'far';
+    const most = `The most in the last 60 seconds was ${number(top.peak)} of ${number(top.limit)} a second (${top.name}).`;
+    const [short, long] = {
+      full: ['Yes', `A limit was reached in ${number(top.full)} of the last 60 seconds (${top.name}).`],
+      near: ['Close', most],
+      far: ['No', top.peak > 0 ? most : 'Nothing was used in the last 60 seconds.'],
+    }[level];
+    this.#sayVerdict(level, short, `${address === this.#own ? '' : `${address}: `}${long}`);
+  }
+
+  #sayVerdict(level, short, long) {
+    $('verdict').dataset.level = level;
+    say($('verdict-short'), short);
+    say($('verdict-long'), long);
+    if (this.#level && level !== this.#level && level !== 'far') announce(`${short}: ${long}`);
+    this.#level = level;
+  }
+
+  /** Draws what is folded out. */
+  #drawDetails() {
+    if (!this.#last) return;
+    const names = [...new Set(this.#last.seconds.flatMap((s) => Object.keys(s.requests)))].sort();
+    if ($('usage-by-route').open) this.#drawRoutes(names);
+    if ($('usage-details').open) this.#drawTable(names);
+  }
+
+  #drawRoutes(names) {
+    const { seconds, limits } = this.#last;
+    const items = names.map((name) => {
+      if (!this.#routes.has(name)) {
+        const chart = new Chart(name, seconds.length, true);
+        this.#routes.set(name, { chart, item: make('li', {}, chart.element) });
+      }
+      const { chart, item } = this.#routes.get(name);
+      chart.update(seconds.map((s) => [s.second, s.requests[name] ?? 0]), limits.requests);
+      return item;
+    });
+    const list = $('usage-routes');
+    if (items.length !== list.children.length || items.some((item, i) => item !== list.children[i])) list.replaceChildren(...items);
+    $('usage-empty').hidden = names.length > 0;
+  }
+
+  #drawTable(names) {
     const head = (text) => make('th', { scope: 'col' }, text);
     const cell = (n) => make('td', {}, number(n));
-    $('usage-table').tHead.replaceChildren(make('tr', {}, ...['Second', 'Records', 'Imports', ...names].map(head)));
-    $('usage-table').tBodies[0].replaceChildren(...seconds.toReversed().map((s) => make('tr', {},
+    const table = $('usage-table');
+    table.tHead.replaceChildren(make('tr', {}, ...['Second', 'Records', 'Imports', ...names].map(head)));
+    table.tBodies[0].replaceChildren(...this.#last.seconds.toReversed().map((s) => make('tr', {},
       make('th', { scope: 'row' }, clock(s.second)), cell(s.records), cell(s.imports), ...names.map((name) => cell(s.requests[name] ?? 0)))));
   }
 }

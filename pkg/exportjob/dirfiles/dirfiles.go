@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -185,14 +184,14 @@ func (s *Store) Expire(days int) error {
 func (s *Store) Link(_ context.Context, j exportjob.Job) (string, error) {
 	key := j.FileKey()
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
-	query := url.Values{"expires": {expires}, "signature": {s.sign(key, expires)}}
+	query := url.Values{"name": {j.FileName()}, "expires": {expires}, "signature": {s.sign(key, j.FileName(), expires)}}
 	return (&url.URL{Path: Prefix + key, RawQuery: query.Encode()}).String(), nil
 }
 
 // sign returns the signature of a link.
-func (s *Store) sign(key, expires string) string {
+func (s *Store) sign(key, name, expires string) string {
 	mac := hmac.New(sha256.New, s.key)
-	fmt.Fprintf(mac, "%s\n%s", key, expires)
+	fmt.Fprintf(mac, "%s\n%s\n%s", key, name, expires)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -204,8 +203,9 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Use GET.", http.StatusMethodNotAllowed)
 		return
 	}
-	key, expires := r.URL.Path[len(Prefix):], r.URL.Query().Get("expires")
-	if !hmac.Equal([]byte(r.URL.Query().Get("signature")), []byte(s.sign(key, expires))) {
+	query := r.URL.Query()
+	key, name, expires := r.URL.Path[len(Prefix):], query.Get("name"), query.Get("expires")
+	if !hmac.Equal([]byte(query.Get("signature")), []byte(s.sign(key, name, expires))) {
 		http.Error(w, "This server has not created this link since it was started. Get the export job again for a new one.", http.StatusForbidden)
 		return
 	}
@@ -219,7 +219,7 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	header := w.Header()
 	header.Set("Content-Type", "application/gzip")
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(key)}))
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	http.ServeFile(w, r, s.file(key))

@@ -75,7 +75,7 @@ func TestALinkGivesOutItsFile(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if got := whole.Header().Get("Content-Disposition"); !strings.Contains(got, "event-a:b.ndjson.gz") {
+	if got := whole.Header().Get("Content-Disposition"); !strings.Contains(got, "filename="+j.FileName()) {
 		t.Errorf("the file is called %s", got)
 	}
 	if r := ask(s, "HEAD", target); r.Code != http.StatusOK || r.Body.Len() != 0 || r.Header().Get("Content-Length") != "10" {

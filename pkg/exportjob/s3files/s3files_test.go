@@ -56,13 +56,14 @@ func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	const content = "0123456789"
-	link, err := s.Link(t.Context(), storetest.File(t, s, "default", "a:b", content))
+	j := storetest.File(t, s, "default", "a:b", content)
+	link, err := s.Link(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp, body := get(t, link)
 	if resp.StatusCode != http.StatusOK || string(body) != content || resp.Header.Get("Content-Type") != "application/gzip" ||
-		!strings.Contains(resp.Header.Get("Content-Disposition"), "event-a:b.ndjson.gz") {
+		!strings.Contains(resp.Header.Get("Content-Disposition"), "filename="+j.FileName()) {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
 	}
 	if resp, body := get(t, link, "Range", "bytes=2-4"); resp.StatusCode != http.StatusPartialContent || string(body) != "234" {

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/test/browsertest"
+)
+
+// seedBrowsing creates 14 customers, the last of which changed last, suppliers
+// with hostile names, and events of which one is dated far in the future.
+func seedBrowsing(t *testing.T, s *server) {
+	t.Helper()
+	c := s.clientAt(t, browserAddress)
+	var entities, events []string
+	for i := range 14 {
+		entities = append(entities, fmt.Sprintf(`{"id":"customer-%02d","type":"customer","attributes":{"seats":%d}}`, i, i))
+		events = append(events, fmt.Sprintf(`{"id":"paid-%02d","name":"order_paid","entity_id":"customer-03","occurred_at":"2026-01-02T00:00:%02dZ"}`, i, i))
+	}
+	entities = append(entities, `{"id":"hostile","type":"gpj.\u202epaid","attributes":{"note":"\u202ereversed"}}`)
+	events = append(events, `{"id":"far","name":"far_future","occurred_at":"2099-01-01T00:00:00Z"}`,
+		`{"id":"late","name":"came_late","occurred_at":"2020-01-01T00:00:00Z"}`)
+	c.want(t, http.StatusCreated, "POST", "/upsert_entities", `{"entities":[`+strings.Join(entities, ",")+`]}`)
+	c.want(t, http.StatusCreated, "POST", "/create_events", `{"events":[`+strings.Join(events[:15], ",")+`]}`)
+	c.want(t, http.StatusCreated, "POST", "/create_event", events[15])
+	c.want(t, http.StatusOK, "POST", "/update_entity", `{"id":"customer-00","attributes":{"seats":50}}`)
+}
+
+// names is a JavaScript expression: the names of the rows that are listed.
+const names = `[...document.querySelectorAll('#records strong')].map((n) => n.textContent).join(' ')`
+
+func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
+	s := start(t, t.TempDir())
+	seedBrowsing(t, s)
+	tab := b.Tab(t, browsertest.Desktop)
+	open := func(query, until string) {
+		t.Helper()
+		tab.Open(s.url + "/dashboard" + query)
+		tab.Wait(until)
+	}
+	back := func(until string) {
+		t.Helper()
+		browsertest.Eval[bool](tab, `history.back() ?? true`)
+		tab.Wait(until)
+	}
+
+	// Lists and their pages. Far-future events do not come first, unless asked for.
+	open("", names+` === 'order_paid '.repeat(10).trim()`)
+	tab.Click("#records-next")
+	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)
+	tab.Do(chromedp.Reload())
+	tab.Wait(names + `.endsWith('came_late')`)
+	tab.Click("#records-previous")
+	tab.Wait(names + `.endsWith('order_paid') && document.getElementById('records-page').textContent === 'Page 1'`)
+	back(names + `.endsWith('came_late')`)
+	open("?to=2100-01-01T00:00:00Z", names+`.startsWith('far_future order_paid')`)
+	open("?order=arrived", names+`.startsWith('came_late ')`)
+	tab.Click("#records-form [data-preset=hour]")
+	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
+
+	// Filters are in the address, and hostile text keeps to its place.
+	tab.Click("#records-form label:has([value=entity])")
+	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
+	tab.Click("#records-type")
+	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // no key types it
+	tab.Press(kb.Enter)
+	tab.Wait(names + ` === 'hostile'`)
+	tab.Do(chromedp.Reload())
+	tab.Wait(names + ` === 'hostile' && document.getElementById('records-type').value.startsWith('gpj.')`)
+	if got := browsertest.Eval[string](tab, `document.querySelector('#records li').textContent`); strings.Contains(got, "\u202e") || strings.Count(got, `\u202e`) != 2 {
+		t.Errorf("the row shows %+q, want two escapes in place of U+202E", got)
+	}
+	if got := browsertest.Eval[string](tab, `[...document.querySelectorAll('#records bdi')].map((e) => getComputedStyle(e).unicodeBidi).join(' ')`); got != "isolate isolate isolate" {
+		t.Errorf("stored text is %s, want it isolated", got)
+	}
+	tab.Audit("browse")
+	open("?kind=entity&type=nobody", `document.getElementById('records-empty').textContent.includes('No entities match')`)
+	tab.Audit("nothing-found")
+	tab.Click("#records-empty button")
+	tab.Wait(names + `.startsWith('customer-00 ')`)
+
+	browseRecords(t, tab, back)
+}
+
+// browseRecords opens an entity, one of its events, and the entity of that, and
+// goes back to the list.
+func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) {
+	t.Helper()
+	const title = `document.getElementById('record-title').textContent`
+	tab.Click("#records li:nth-child(2) a")
+	tab.Wait(title + ` === 'Entity hostile' && document.querySelector('#record-json').textContent.includes('reversed') && document.activeElement.id === 'record-title'`)
+	tab.Click("#record-back")
+	tab.Wait(names + `.startsWith('customer-00 hostile ') && location.search === '?kind=entity&order=changed'`)
+
+	tab.Click("#open-id")
+	tab.Press("customer-03", kb.Enter)
+	tab.Wait(title + ` === 'Entity customer-03' && document.querySelectorAll('#record-events li').length === 10`)
+	tab.Click("#record-actions .copy")
+	tab.Wait(`document.querySelector('#record-actions .copy').textContent.startsWith('Copied')`)
+	tab.Audit("record")
+	tab.Click("#record-events a")
+	tab.Wait(title + ` === 'Event paid-13' && document.querySelector('#record-command code').textContent.endsWith("/event/paid-13'")`)
+	tab.Click("#record-facts a")
+	tab.Wait(title + ` === 'Entity customer-03' && document.querySelectorAll('#record-events li').length === 10`)
+	tab.Click("#record-events-hint a")
+	tab.Wait(`location.search === '?kind=event&entity_id=customer-03' && ` + names + `.startsWith('order_paid ')`)
+	back(title + ` === 'Entity customer-03'`)
+
+	tab.Click("#open-id")
+	tab.Press("nobody", kb.Enter)
+	tab.Wait(`document.getElementById('record-message').textContent.startsWith('No entity has this id') && document.getElementById('record-events-hint').textContent.startsWith('No event')`)
+	tab.Audit("no-record")
+}

@@ -1,0 +1,21 @@
+// Who the page works for.
+
+/** What the service says of the caller's API key: { workspace, key_id, scopes }. */
+let caller = { workspace: '', key_id: null, scopes: [] };
+
+/** Shows in the header what GET /usage says of the caller. */
+function showCaller(usage) {
+  caller = usage.caller;
+  const fact = (name, ...values) => make('div', {}, make('dt', {}, name), make('dd', {}, ...values));
+  const id = (text, what) => [make('code', {}, stored(text)), copyButton(text, what)];
+  $('caller').replaceChildren(
+    fact('Your address', ...id(usage.address, 'your address')),
+    fact('Workspace', stored(caller.workspace)),
+    caller.key_id === null ? fact('API key', 'keys are off') : fact('API key', ...id(caller.key_id, 'the id of your key')),
+    fact('Scopes', caller.scopes.join(', ')));
+}
+
+/** Creates the command that sends a request of the caller's, with a button that copies it. */
+function apiCommand(path, body) {
+  return commandLine(curlCommand(path, { body, keyed: caller.key_id !== null }));
+}

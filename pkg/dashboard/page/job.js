@@ -1,0 +1,96 @@
+// One export in the history.
+
+const statusNames = { queued: 'Waiting', running: 'Running', succeeded: 'Ready', failed: 'Failed', cancelled: 'Cancelled' };
+const resourceNames = { event: 'Events', entity: 'Entities' };
+
+const isActive = (job) => job.status === 'queued' || job.status === 'running';
+
+/** The row of an export. It is changed in place, so that the focus stays. */
+class JobRow {
+  #status = make('span', { class: 'badge' });
+  #title = make('span');
+  #filters = make('p', { class: 'job-filters' });
+  #bar = make('progress', { max: 100 });
+  #progress = make('div', { class: 'job-progress' }, this.#bar);
+  #facts = make('p', { class: 'job-facts' });
+  #error = make('p', { class: 'job-error' });
+  #actions = make('div', { class: 'job-actions' });
+  #shown = '';
+  #act;
+  busy = false;
+
+  /** act runs an action of the job: cancel, again or download. */
+  constructor(act) {
+    this.#act = act;
+    this.name = make('h3', { class: 'job-name', tabindex: '-1' }, this.#title, this.#status);
+    this.element = make('li', {}, this.name, this.#filters, this.#progress, this.#error, this.#facts, this.#actions);
+  }
+
+  update(job) {
+    const title = `${resourceNames[job.resource]}, ${job.format === 'csv' ? 'CSV' : 'NDJSON'}`;
+    this.element.dataset.status = job.status;
+    this.element.dataset.id = job.id;
+    say(this.#title, title);
+    say(this.#status, statusNames[job.status] ?? job.status);
+    this.#filters.replaceChildren(...filterParts(job.filters ?? {}));
+    say(this.#error, job.status === 'failed' ? sentence(job.error ?? 'the export failed') : '');
+    this.#progress.hidden = !isActive(job);
+    const percent = percentOf(job);
+    this.#bar.setAttribute('aria-label', `Progress of ${title}, created ${instant(job.created_at)}`);
+    if (percent === null) this.#bar.removeAttribute('value');
+    else this.#bar.value = percent;
+    say(this.#facts, jobFacts(job, percent));
+
+    const shown = `${job.status} ${Boolean(job.expired)}`;
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#actions.replaceChildren(this.#button(job, title));
+  }
+
+  #button(job, title) {
+    const [text, action] = actionOf(job);
+    const button = makeButton(text, () => this.#act(action), action === 'download' ? 'primary' : 'quiet');
+    button.append(make('span', { class: 'unseen' }, `: ${title}`));
+    return button;
+  }
+}
+
+/** What can be done with a job: the text of the button, and the action. */
+function actionOf(job) {
+  if (isActive(job)) return ['Cancel', 'cancel'];
+  if (job.status !== 'succeeded') return ['Try again', 'again'];
+  return job.expired ? ['Export again', 'again'] : ['Download', 'download'];
+}
+
+/** How far a job is, from 0 to 100; null if that is not known. */
+function percentOf(job) {
+  if (job.status === 'queued') return 0;
+  if (!job.records_expected) return null;
+  return Math.min(100, (100 * job.records_written) / job.records_expected);
+}
+
+function jobFacts(job, percent) {
+  const written = count(job.records_written, 'record');
+  switch (job.status) {
+    case 'queued':
+      return 'Starts in a moment';
+    case 'running':
+      return percent === null ? `${written} so far` : `${number(job.records_written)} of ${count(job.records_expected, 'record')} · ${Math.floor(percent)} %`;
+    case 'succeeded':
+      return [
+        written, job.size_bytes !== null && bytes(job.size_bytes), instant(job.finished_at), `took ${duration(job.started_at ?? job.created_at, job.finished_at)}`,
+        job.expired && 'the file has expired',
+      ].filter(Boolean).join(' · ');
+    default:
+      return `${written} written · ${instant(job.finished_at ?? job.created_at)}`;
+  }
+}
+
+/** The filters of a job as text and elements. */
+function filterParts({ type, entity_id: entity, from, to }) {
+  const parts = [
+    type && ['type ', stored(type)], entity && ['entity ', stored(entity)],
+    from && [`from ${instant(from)}`], to && [`before ${instant(to)}`],
+  ].filter(Boolean);
+  return parts.flatMap((part, i) => (i > 0 ? [' · ', ...part] : part));
+}
