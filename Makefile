@@ -62,9 +62,9 @@ test-fast: ## run the Go tests that need no engine, no browser and no other proc
 
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
 # The test runner comes last, so that its counts are the last line. What needs
-# nothing comes first. Packages whose tests need more demand than the limits share
-# the machine with no others.
-ALONE := sluice/functions|sluice/cmd/sluice
+# nothing comes first. The other tests mostly wait, so more of them run at once than
+# there are processors, those of the packages that take longest first.
+LONGEST := sluice/functions sluice/cmd/sluice sluice/pkg/event/dynamostore
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
 	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)
@@ -73,11 +73,10 @@ test: ## run everything that must pass: check, template and the Go tests
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
-	@fast=$$($(FAST)) && all=$$(go list ./...) && \
-	engines=$$(echo "$$all" | grep -Evx "$(ALONE)" | grep -Fvx "$$fast") && alone=$$(echo "$$all" | grep -Ex "$(ALONE)") && \
-	fast=$$fast engines=$$engines alone=$$alone go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
+	@fast=$$($(FAST)) && slow=$$(go list ./... | grep -Fvx "$$fast") && \
+	fast=$$fast slow=$$slow go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
 		run() { go test -json $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		run $$fast; run $$engines; run -p 1 $$alone; \
+		run $$fast; run -parallel 4 $(LONGEST) $$slow; \
 		exit $${failed:-0}'
 
 # Builds the tests; what does not compile is reported by the tests' own run.

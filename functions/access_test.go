@@ -167,6 +167,7 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 // been revoked is refused at once where it was not known. That what is known is
 // read again after a minute is shown, on a fake clock, by package access.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
+	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	keys := d.guard(t)
@@ -228,6 +229,7 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 }
 
 func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
+	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	keys := d.guard(t)
@@ -264,6 +266,7 @@ func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
 // A function that was told nothing about access is closed: it does not start
 // without a table of keys, unless its route is public.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE=")
 	closed := lambdatest.Start(t, lambdatest.Build(t, "list-entity"), d.env...)

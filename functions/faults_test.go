@@ -22,11 +22,11 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: 4 seconds, or FAULT_SECONDS.
+// faultSeconds is how long each fault lasts: 3 seconds, or FAULT_SECONDS.
 func faultSeconds(t *testing.T) time.Duration {
 	text := os.Getenv("FAULT_SECONDS")
 	if text == "" {
-		return 4 * time.Second
+		return 3 * time.Second
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -102,6 +102,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
 		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
 	}
+	defer rest(resp.StatusCode) // once the lock is released
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.longest = max(s.longest, time.Since(start))
@@ -129,6 +130,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 }
 
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	engine := dynamolocal.StartDurable(t)
 	proxy := dynamoproxy.Start(t, engine.Endpoint)
 	d := deployOn(t, engine, proxy.URL)
@@ -295,6 +297,7 @@ func windowOf(t *testing.T, second string) ratelimit.Window {
 }
 
 func TestFailureModeOpenCountsPerInstance(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, "http://127.0.0.1:9")
 	d.env = append(d.env, "FAILURE_MODE=open", "LIMIT_REQUESTS=3", "SERVICE_NAME=sluice-test")
 	instance := d.start(t, "not-found", 1)[0]

@@ -77,6 +77,7 @@ var frozenCases = []frozenCase{
 // DynamoDB end. The next request must not fail, and no request may be charged
 // twice.
 func TestFrozenInstances(t *testing.T) {
+	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()

@@ -94,7 +94,7 @@ type outcome struct{ admitted, refused int }
 
 // flood invokes all instances at once, each one event after the other, until
 // full windows of which each refused something have passed, and counts the
-// outcomes by window. cost tells what an admitted response cost. errors are
+// outcomes by window. A refused worker rests for refusedRest. cost tells what an admitted response cost. errors are
 // statuses of admitted requests, besides the usual ones.
 func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
 	t.Helper()
@@ -146,6 +146,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 					return
 				}
 				note(worker, resp)
+				rest(resp.StatusCode)
 			}
 		})
 	}
@@ -154,6 +155,17 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		t.Fatalf("only %d windows in three minutes saw more demand than the limit; the machine is too slow for this test", n)
 	}
 	return windows
+}
+
+// refusedRest is how long a worker rests after a refusal. Eight workers still ask
+// for eight times the limit, and leave the machine to the other tests.
+const refusedRest = 5 * time.Millisecond
+
+// rest waits for refusedRest if the status is 429.
+func rest(status int) {
+	if status == http.StatusTooManyRequests {
+		<-time.After(refusedRest)
+	}
 }
 
 // busy counts the windows that refused something.
@@ -459,6 +471,7 @@ func TestConnectionsAreKept(t *testing.T) {
 }
 
 func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last one holds
 	for function, ev := range map[string]events.APIGatewayV2HTTPRequest{

@@ -156,7 +156,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=60")
 	begin := time.Now()
-	l := startLoad(t, d.start(t, "not-found", processes), address, 5*time.Millisecond)
+	l := startLoad(t, d.start(t, "not-found", processes), address, 10*time.Millisecond)
 	changes := []change{{limit: 60, ended: begin}}
 	apply := func(limit int, do func()) {
 		l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
@@ -298,7 +298,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.env = append(d.env, "SERVICE_NAME=sluice-test")
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
-	l := startLoad(t, instances, address, 5*time.Millisecond)
+	l := startLoad(t, instances, address, 10*time.Millisecond)
 	l.until(t, time.Now().Add(6*time.Second))
 	done := l.stop()
 	want := 0

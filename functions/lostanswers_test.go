@@ -18,6 +18,7 @@ import (
 // repeats some writes by itself, and the client whole batches until it has seen
 // each of their events stored.
 func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
+	t.Parallel()
 	const batches, batch = 6, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)

@@ -34,15 +34,16 @@ func TestPartitionsCarryEveryScope(t *testing.T) {
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports",
 		fmt.Sprintf("LIMIT_RECORDS=%d", scaledLimit), fmt.Sprintf("LIMIT_IMPORTS=%d", scaledLimit), fmt.Sprintf("LIMIT_REQUESTS=%d", scaledLimit))
+	proxy.ThrottlePartitions(scaledPartition)
 	scopes, routes := routesByScope()
 	for n, scope := range scopes {
 		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
 			routes, address := routes[scope], fmt.Sprintf("198.51.100.%d", n+1)
 			var instances []*lambdatest.Instance
 			for _, r := range routes {
 				instances = append(instances, d.start(t, r.Name, processes)...)
 			}
-			proxy.ThrottlePartitions(scaledPartition)
 			floods := flood(t, instances, min(windows, 3*len(routes)),
 				func(worker, _ int) events.APIGatewayV2HTTPRequest {
 					return emptyEvent(routes[worker/processes], address)

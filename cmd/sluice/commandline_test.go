@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"sluice/internal/test/child"
 )
 
 // An empty filter, as from a shell variable that is not set, does not select
@@ -96,7 +98,7 @@ func TestAKeyNeedsAStore(t *testing.T) {
 	}
 }
 
-// The command that the server prints names its data directory wherever it is run.
+// What the server prints names its data directory wherever commands are run.
 func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -113,6 +115,9 @@ func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 	}
 	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + relative})
 	printed := s.stop(t)
+	if want := "  records in " + dir + "/sluice.db, "; !strings.Contains(printed, want) {
+		t.Errorf("%q does not contain %q", printed, want)
+	}
 	command := regexp.MustCompile(`KEY=\$\(sluice (.*)\)`).FindStringSubmatch(printed)
 	if command == nil {
 		t.Fatalf("no command in %q", printed)
@@ -121,6 +126,34 @@ func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 	cmd.Dir = t.TempDir()
 	if _, stderr, code := run(t, cmd); code != 0 || !strings.Contains(stderr, dir) {
 		t.Errorf("%s: exit code %d, %s", command[1], code, stderr)
+	}
+}
+
+// Ctrl-C on the terminal of "make run" ends the server and make without an error.
+func TestCtrlCEndsMakeRun(t *testing.T) {
+	t.Parallel()
+	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
+	for _, command := range []string{program + " serve", "make -C " + child.ModuleRoot(t) + " run"} {
+		cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
+		cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATA_DIR="+t.TempDir(), "MAKEFLAGS=")
+		keyboard, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := child.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Kill)
+		if _, err := p.ReadyText(t.Context(), "(Ctrl-C stops it)"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyboard.Write([]byte{3}); err != nil { // ETX, which Ctrl-C types
+			t.Fatal(err)
+		}
+		if err := p.Wait(); err != nil || !strings.Contains(p.Log(), "Stopped.") {
+			t.Errorf("%s: %v, %s", command, err, p.Log())
+		}
 	}
 }
 
@@ -201,6 +234,34 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		t.Errorf("%q", shown)
 	}
 	s.stop(t)
+}
+
+// So does every line of the bars.
+func TestUsageFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	url, _ := usageServer(t)
+	// The shell becomes the command, so that $$ is its process.
+	resize := "stty rows 24 cols 60; { sleep 1.5; stty cols 120 </dev/tty; sleep 1.5; kill -INT $$; } & exec "
+	shown := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")
+	screens := strings.Split(shown, "\x1b[H")[1:]
+	if len(screens) < 3 {
+		t.Fatalf("%q", shown)
+	}
+	for _, tt := range []struct {
+		screen  string
+		columns int
+		want    string
+	}{
+		{screens[0], 60, " 0 of 200"}, {screens[len(screens)-1], 120, " 0 now, at most 0 of 200, 0 full"},
+	} {
+		longest := 0
+		for line := range strings.SplitSeq(tt.screen, "\x1b[K") {
+			longest = max(longest, utf8.RuneCountInString(strings.TrimLeft(line, "\r\n")))
+		}
+		if longest >= tt.columns || longest < tt.columns*3/4 || !strings.Contains(tt.screen, tt.want+"\x1b[K") {
+			t.Errorf("%d of %d columns are used: %q; want %q", longest, tt.columns, tt.screen, tt.want)
+		}
+	}
 }
 
 // The import makes no more calls a second than --rate says.

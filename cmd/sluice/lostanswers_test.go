@@ -42,7 +42,8 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 }
 
 // insist sends an import again until its answer arrives, and returns it. Only
-// what the service says not to repeat ends it early.
+// what the service says not to repeat ends it early. A batch is sent again as long
+// as one of its results is a 503.
 func insist(ctx context.Context, base, target, body string) (status int, answer string, err error) {
 	for range 50 {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+target, strings.NewReader(body))
@@ -56,7 +57,9 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 		}
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close() //nolint:errcheck // read to its end
-		if err != nil || resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests {
+		again := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests ||
+			resp.StatusCode == http.StatusMultiStatus && strings.Contains(string(b), `"status":503`)
+		if err != nil || again {
 			continue
 		}
 		return resp.StatusCode, string(b), nil

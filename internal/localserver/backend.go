@@ -68,6 +68,10 @@ func openBackend(ctx context.Context, getenv func(string) string, o Options) (*b
 // openEmbedded returns a backend with records in a file in dir, which it creates
 // if needed, and counters in memory.
 func openEmbedded(dir string) (*backend, error) {
+	dir, err := filepath.Abs(dir) // for commands that run in another directory
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
@@ -106,11 +110,8 @@ func HasData(dir string) bool {
 	return err == nil
 }
 
-// quoted returns the absolute path of dir as a word of a POSIX shell.
+// quoted returns dir as a word of a POSIX shell.
 func quoted(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -79,34 +80,62 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	return list
 }
 
-// Widths of the columns beside the bars.
+// reading is what a meter shows of some seconds.
+type reading struct {
+	bars      strings.Builder
+	now, most int64
+	full      int // seconds that reached the limit
+}
+
+func (m meter) read(seconds []client.UsageSecond) *reading {
+	var r reading
+	for _, s := range seconds {
+		r.now = m.used(s)
+		r.most = max(r.most, r.now)
+		if r.now >= m.limit {
+			r.full++
+		}
+		r.bars.WriteRune(bar(r.now, m.limit))
+	}
+	return &r
+}
+
 const (
-	nameWidth   = 27
-	numberWidth = 34
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns, of the default limits
+	thinNumbers = len(" 200 of 200")
+	enoughBars  = 40 // with fewer, bars are worth more than the wide numbers
+	minBars     = 5
 )
 
-// bars returns the lines of a picture of u that is at most width wide, if that is
-// enough for a few bars.
+// bars returns the lines of a picture of u that fit in width columns. The last of
+// the columns stays free, because a terminal may begin a new line after it.
 func bars(u client.Usage, width int) []string {
-	seconds := u.Seconds[max(0, len(u.Seconds)-max(width-nameWidth-numberWidth, 5)):]
+	list := meters(u.Limits, u.Seconds...)
+	names := 0
+	for _, m := range list {
+		names = max(names, len(m.name)+1)
+	}
+	room := width - 1 - names - wideNumbers
+	wide := room >= enoughBars
+	if !wide {
+		room = width - 1 - names - thinNumbers
+	}
+	seconds := u.Seconds[max(0, len(u.Seconds)-max(room, minBars)):]
 	title := fmt.Sprintf("%s, the last %d seconds", u.Address, len(seconds))
 	if u.Action != "" && u.Action != "limit" {
 		title += ", action " + u.Action
 	}
 	lines := []string{title, ""}
-	for _, m := range meters(u.Limits, u.Seconds...) {
-		var line strings.Builder
-		var most, now int64
-		full := 0
-		for _, s := range seconds {
-			now = m.used(s)
-			most = max(most, now)
-			if now >= m.limit {
-				full++
-			}
-			line.WriteRune(bar(now, m.limit))
+	for _, m := range list {
+		r := m.read(seconds)
+		line := fmt.Sprintf("%-*s%s %d of %d", names, m.name, &r.bars, r.now, m.limit)
+		if wide {
+			line = fmt.Sprintf("%-*s%s %d now, at most %d of %d, %d full", names, m.name, &r.bars, r.now, r.most, m.limit, r.full)
 		}
-		lines = append(lines, fmt.Sprintf("%-*s%s %d now, at most %d of %d, %d full", nameWidth, m.name, &line, now, most, m.limit, full))
+		lines = append(lines, line)
+	}
+	for i, line := range lines {
+		lines[i] = string([]rune(line)[:min(utf8.RuneCountInString(line), max(width-1, 0))])
 	}
 	return lines
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sluice/pkg/client"
 )
@@ -24,18 +25,23 @@ func used(records ...int64) client.Usage {
 
 func TestBarsShowWhatWasUsed(t *testing.T) {
 	t.Parallel()
+	wide := [3]string{" 60 now, at most 200 of 200, 1 full", " 0 now, at most 0 of 20, 0 full", " 1 now, at most 1 of 100, 0 full"}
+	thin := [3]string{" 60 of 200", " 0 of 20", " 1 of 100"}
 	for _, tt := range []struct {
 		width   int
 		seconds int
-	}{{200, 60}, {121, 60}, {120, 59}, {20, 5}, {0, 5}} {
+		numbers [3]string
+	}{
+		{200, 60, wide}, {119, 60, wide}, {118, 59, wide}, {99, 40, wide}, {98, 60, thin}, {60, 27, thin},
+	} {
 		got := bars(used(0, 1, 199, 200, 60), tt.width)
 		pad := strings.Repeat(" ", tt.seconds-5)
 		want := []string{
 			fmt.Sprintf("192.0.2.1, the last %d seconds", tt.seconds),
 			"",
-			"records                    " + pad + " ▁▇█▃ 60 now, at most 200 of 200, 1 full",
-			"imports                    " + pad + "      0 now, at most 0 of 20, 0 full",
-			"requests list-entity       " + pad + "▁▁▁▁▁ 1 now, at most 1 of 100, 0 full",
+			"records              " + pad + " ▁▇█▃" + tt.numbers[0],
+			"imports              " + pad + "     " + tt.numbers[1],
+			"requests list-entity " + pad + "▁▁▁▁▁" + tt.numbers[2],
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("width %d: got\n%s\nwant\n%s", tt.width, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -43,6 +49,21 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 	}
 	if got := bars(client.Usage{Address: "192.0.2.1"}, 100); len(got) != 4 {
 		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// However long the names and the numbers are, a terminal does not break a line.
+func TestBarsFitEveryWidth(t *testing.T) {
+	t.Parallel()
+	u := used(1_000_000)
+	u.Address, u.Action, u.Limits.Records = "2001:db8:1111:2222::/64", "unlimited", 10_000_000
+	u.Seconds[59].Requests["create-export-job"] = 1
+	for width := range 150 {
+		for _, line := range bars(u, width) {
+			if n := utf8.RuneCountInString(line); n > max(width-1, 0) {
+				t.Fatalf("width %d: %d columns: %q", width, n, line)
+			}
+		}
 	}
 }
 

@@ -39,14 +39,21 @@ func Build(t testing.TB, function string) string {
 	t.Helper()
 	root := child.ModuleRoot(t)
 	path := filepath.Join(root, "bin", "functions", function)
-	building.Lock()
-	defer building.Unlock()
-	Compile(t, root, "sluice/functions/"+function, runtime.GOARCH, path)
+	built.Lock()
+	defer built.Unlock()
+	if !built.functions[function] {
+		Compile(t, root, "sluice/functions/"+function, runtime.GOARCH, path)
+		built.functions[function] = true
+	}
 	return path
 }
 
-// building keeps tests from writing one file at the same time.
-var building sync.Mutex
+// built are the functions that the process has built. The lock keeps tests from
+// writing one file at the same time.
+var built = struct {
+	sync.Mutex
+	functions map[string]bool
+}{functions: make(map[string]bool)}
 
 // Compile builds a package of the module in dir for Lambda on machines of a
 // GOARCH, with the flags of the deployment.

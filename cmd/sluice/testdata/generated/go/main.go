@@ -31,7 +31,11 @@ func main() {
 		if err != nil || page.JSON200 == nil {
 			log.Fatal(err, page)
 		}
-		for _, e := range page.JSON200.Data {
+		for _, item := range page.JSON200.Data {
+			e, err := item.AsEntity() // no tombstones were asked for
+			if err != nil {
+				log.Fatal(err)
+			}
 			ids = append(ids, e.Id)
 		}
 		if page.JSON200.NextCursor == nil {
