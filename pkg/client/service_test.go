@@ -20,7 +20,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// service runs the API on a free port. Its export jobs stay queued.
+// service runs the API on a free port. Export jobs stay queued, because no worker
+// runs.
 func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "sluice-client-")
 	if err != nil {
@@ -57,7 +58,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	server := httptest.NewServer(api)
 	return server.URL, func() {
 		server.Close()
-		db.Close()        //nolint:errcheck // it is removed
+		db.Close()        //nolint:errcheck // the file is removed
 		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	}, nil
 }
