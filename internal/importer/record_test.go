@@ -149,7 +149,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"no header", recordfile.CSV, "", "there is no header"},
 		{"an unknown column", recordfile.CSV, "id,nmae\n", `the column "nmae" is none of`},
 		{"a column twice", recordfile.CSV, "id,id\n", "twice"},
-		{"both forms of attributes", recordfile.CSV, "attributes,attributes.a\n", "exclude each other"},
+		{"both forms of attributes", recordfile.CSV, "attributes,attributes.a\n", "must not have both"},
 		{"an open quote", recordfile.CSV, "name\n\"" + strings.Repeat("x\n", 2<<20), "is a quote left open?"},
 		{"not gzip after all", recordfile.NDJSON, "\x1f\x8b????????????", "unpack"},
 	} {
