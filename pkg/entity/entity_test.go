@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open is a store with the entity "ada", created at noon.
+// open returns a store with the entity "ada", created at noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
@@ -46,14 +46,14 @@ func TestUpdateStampsWhatChanges(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
 		patch, want string
-		after       time.Duration // of the call, after noon
-		wantAfter   time.Duration // of updated_at
+		after       time.Duration // time of the call, after noon
+		wantAfter   time.Duration // expected updated_at, after noon
 	}{
 		{`{}`, `{"a":1}`, time.Hour, 0},
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that lags
+		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that is behind
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))

@@ -77,7 +77,8 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// late is a Store in which an entity comes into being between the first Get and Create.
+// late is a Store in which another request creates an entity between the first Get and
+// Create.
 type late struct {
 	entity.Store
 	other entity.Entity
@@ -113,7 +114,7 @@ func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// One of the calls creates the entity, and no change of another is lost.
+// One of the calls creates the entity, and the changes of all other calls are kept.
 func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const calls = 5
@@ -127,7 +128,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if kind(err) != record.Unavailable { // others kept changing it
+				if kind(err) != record.Unavailable { // other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

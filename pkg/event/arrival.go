@@ -6,20 +6,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// SyncPosition returns the place of e in a list in order of arrival.
+// SyncPosition returns the position of e in a list in order of arrival.
 func (e Event) SyncPosition() record.SyncPosition {
 	return record.SyncPosition{At: e.CreatedAt, ID: e.ID}
 }
 
-// ArrivalQuery asks for a workspace's events in order of CreatedAt, then id.
+// ArrivalQuery requests a workspace's events in order of CreatedAt, then id.
 type ArrivalQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // only events of this entity; "" for all
+	EntityID OptionalID // only events of this entity; empty for all entities
 }
 
-// ListArrivals returns the events that q asks for. The page has fewer than q.Limit
-// events if some of those that were read are not of q.EntityID, none in the extreme:
-// there is one index of all arrivals.
+// ListArrivals returns the events that q selects. It reads up to q.Limit events from the
+// index of all arrivals and then filters them by q.EntityID, so the page may have fewer
+// events, or none, while More is true.
 func ListArrivals(ctx context.Context, s Store, workspace string, q ArrivalQuery) (record.SyncPage[Event], error) {
 	page, err := s.Arrivals(ctx, workspace, q.SyncQuery)
 	if err != nil {

@@ -43,8 +43,9 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t))
 }
 
-// A merge may take long, and bbolt has one writer: an update merges before it waits
-// for that. While the test is the writer, updates that have nothing to write must end.
+// A merge may take long, and bbolt allows only one writing transaction at a time. An
+// update therefore merges before its transaction. While the test holds a writing
+// transaction, updates that change nothing must end.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -91,8 +92,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// An earlier build, whose data directory a newer one opens, may have escaped other
-// characters.
+// An earlier build may have escaped other characters in the stored JSON.
 func TestAnEntityThatAnEarlierBuildEncodedIsUpdated(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

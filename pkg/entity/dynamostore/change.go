@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// deleted is what the workspace of a tombstone ends in. The workspace of an entity
-// has no '#'.
+// deleted is the suffix of the workspace attribute of a tombstone. The workspace of an
+// entity cannot contain '#'.
 const deleted = "#deleted"
 
 // Changes implements entity.Store. Reads of an index are eventually consistent.
@@ -27,7 +27,7 @@ func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuer
 	return dynamorecord.Page(ctx, s.client, "change", q.Limit, changeOf, ins...)
 }
 
-// changeOf returns the change that an item of by_updated_at is.
+// changeOf returns the change in an item of by_updated_at.
 func changeOf(item dynamorecord.Item) (entity.Change, error) {
 	dynamorecord.RestorePosition(item, "change", "updated_at")
 	r := dynamorecord.Read(item)
@@ -55,11 +55,12 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	return item
 }
 
-// Create implements entity.Store with a transaction: it puts the item on the condition
-// that no item with the key exists, and checks that the tombstone, if any, is older.
-// Two calls could not do that: a deletion may come between them, stamped by a clock
-// that is ahead. If a condition fails, the response carries the existing item. If the
-// SDK repeats a transaction whose response was lost, DynamoDB applies it once.
+// Create implements entity.Store with a transaction. It puts the item on the condition
+// that no item with the key exists, and checks that a tombstone, if there is one, is
+// older. Two separate calls would not be enough, because between them a process whose
+// clock is ahead could delete the entity. If a condition fails, the response contains the
+// existing item. If the SDK repeats a transaction because its response was lost, DynamoDB
+// applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)
@@ -91,8 +92,8 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 // request's for the same id. One takes some 10 ms.
 const contentionWait = 50 * time.Millisecond
 
-// create makes one attempt of Create. Of the items it returns the first that fails its
-// condition; nil if none does.
+// create makes one attempt of Create. If a condition fails, it returns the item that
+// caused this, as existing or as tombstone.
 func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (existing, tombstone dynamorecord.Item, err error) {
 	item := s.toItem(workspace, e)
 	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -140,8 +141,8 @@ func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity,
 	return true, nil
 }
 
-// Backfill returns what adds the keys of by_updated_at to entities that an earlier
-// build wrote. Run it after the deployment of this build is complete.
+// Backfill returns a Backfill that adds the keys of by_updated_at to entities that an
+// earlier build wrote. Run it after the deployment of this build is complete.
 func Backfill(client dynamorecord.BackfillClient, table string, shards dynamorecord.Shards) dynamorecord.Backfill {
 	s := &Store{shards: shards}
 	return dynamorecord.Backfill{

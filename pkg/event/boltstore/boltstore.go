@@ -1,12 +1,13 @@
-// Package boltstore keeps events in a bbolt file, for a server that needs no
-// other program.
+// Package boltstore keeps events in a bbolt file, so that a local server needs no
+// database.
 //
-// The bucket events has a bucket for each workspace, and in it two more: by_id has
-// the JSON of every event by id, by_position the id of every event by
-// event.Position.String. bbolt sorts keys by bytes, which is the order of lists. The
-// bucket events_by_entity has a bucket for each workspace, and in it one for each
-// entity id, which is like by_position. The bucket events_by_created_at has a bucket
-// for each workspace, with the id of every event by the text of record.SyncPosition.
+// The file has these buckets. Each contains a bucket for each workspace:
+//
+//   - events contains the buckets by_id and by_position. by_id maps each id to the event
+//     in JSON. by_position maps the text of the event.Position to the id. bbolt sorts keys
+//     by bytes, which is the order of lists.
+//   - events_by_entity contains a bucket for each entity id, which is like by_position.
+//   - events_by_created_at maps the text of the record.SyncPosition to the id.
 package boltstore
 
 import (
@@ -20,7 +21,7 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// The buckets at the top, and those of a workspace.
+// The names of the top-level buckets and of the buckets in a workspace.
 const (
 	top         = "events"
 	byEntity    = "events_by_entity"
@@ -110,7 +111,8 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 	return n, err
 }
 
-// scan ranges over the events that q selects. events is the workspace's bucket byID.
+// scan returns an iterator over the events that q selects. events is the bucket byID of
+// the workspace.
 func scan(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	path := []string{top, workspace, byPosition}

@@ -80,8 +80,8 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// Events stay where they were put while the number of shards grows, and ids
-// stay unique over all of them.
+// When the number of shards grows, existing events stay in their shards, and ids stay
+// unique over all shards.
 func TestShardsMayGrowOverTheirEvents(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
