@@ -5,10 +5,9 @@
 //
 // # Errors
 //
-// Every error of a call is an [*Error], except that a request that cannot be
-// encoded as JSON returns another error. Use [errors.Is] with [ErrNotFound],
-// [ErrConflict], [ErrRefused], [context.Canceled] and [context.DeadlineExceeded] to
-// recognize the usual errors.
+// Every error of a call is an [*Error], unless the request cannot be encoded as JSON.
+// To recognize an error, call [errors.Is] with [ErrNotFound], [ErrConflict],
+// [ErrRefused], [context.Canceled] or [context.DeadlineExceeded].
 //
 // # Retries
 //

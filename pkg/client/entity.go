@@ -42,23 +42,23 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with an id. The error is ErrNotFound, by errors.Is, if
-// no entity has the id. The call costs one record.
+// GetEntity returns the entity with an id. It returns an error that matches
+// [ErrNotFound] if no entity has the id. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
 // CreateEntity creates an entity and returns it as stored. If an entity with the same
-// id and content exists, CreateEntity returns that entity, and created is false. The
-// error is ErrConflict, by errors.Is, if the id exists with different content.
+// id and content exists, CreateEntity returns that entity, and created is false. It
+// returns an error that matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEntity(ctx context.Context, e NewEntity) (stored entity.Entity, created bool, err error) {
 	e.ID = cmp.Or(e.ID, newID())
 	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", e)
 }
 
 // UpdateEntity merges patch, a JSON object, into the attributes of an entity and
-// returns the updated entity. A null in patch removes an attribute (RFC 7396). The
-// error is ErrNotFound, by errors.Is, if no entity has the id.
+// returns the updated entity. A null in patch removes an attribute (RFC 7396).
+// UpdateEntity returns an error that matches [ErrNotFound] if no entity has the id.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
 	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
 		ID         string            `json:"id"`

@@ -15,9 +15,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error describes why a call failed. Code, Detail and Fields are those of the
-// problem details in the response (RFC 9457). They are empty if the response has
-// none.
+// Error describes why a call failed. Code, Detail and Fields come from the problem
+// details in the response (RFC 9457). If the Client itself found the error, Code and
+// Fields may be empty.
 type Error struct {
 	Route      string              // name of the route, such as create-event
 	Tries      int                 // number of requests that were sent

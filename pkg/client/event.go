@@ -62,15 +62,15 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns the event with an id. The error is ErrNotFound, by errors.Is, if no
-// event has the id. The call costs one record.
+// GetEvent returns the event with an id. It returns an error that matches [ErrNotFound]
+// if no event has the id. The call costs one record.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
 // CreateEvent creates an event and returns it as stored. If an event with the same id
-// and content exists, CreateEvent returns that event, and created is false. The error
-// is ErrConflict, by errors.Is, if the id exists with different content.
+// and content exists, CreateEvent returns that event, and created is false. It returns
+// an error that matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Event, created bool, err error) {
 	e.ID = cmp.Or(e.ID, newID())
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)

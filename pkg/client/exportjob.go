@@ -32,7 +32,8 @@ type ExportJobQuery struct {
 
 // CreateExportJob creates an export job and returns it as stored. If a job with the
 // same id and content exists, CreateExportJob returns that job, and created is false.
-// The error is ErrConflict, by errors.Is, if the id exists with different content.
+// It returns an error that matches [ErrConflict] if the id exists with different
+// content.
 func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored exportjob.Job, created bool, err error) {
 	j.ID = cmp.Or(j.ID, newID())
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j)
@@ -54,15 +55,16 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 }
 
 // GetExportJob returns the export job with an id. If the job has succeeded, the result
-// contains its DownloadURL, which no other method returns. The error is ErrNotFound, by
-// errors.Is, if no job has the id.
+// contains its DownloadURL, which no other method returns. GetExportJob returns an error
+// that matches [ErrNotFound] if no job has the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
 // CancelExportJob cancels an export job and returns it. If the job is already
-// cancelled, it does not change. The error is ErrConflict, by errors.Is, if the job has
-// succeeded or failed, and ErrNotFound if no job has the id.
+// cancelled, it does not change. CancelExportJob returns an error that matches
+// [ErrConflict] if the job has succeeded or failed, or [ErrNotFound] if no job has the
+// id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`

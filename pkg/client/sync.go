@@ -31,7 +31,8 @@ func (q ChangeQuery) values() url.Values {
 	return v
 }
 
-// ListChanges returns one page of changed entities. Each entity costs one record.
+// ListChanges returns one page of changed and deleted entities. Each of them costs one
+// record.
 func (c *Client) ListChanges(ctx context.Context, q ChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }

@@ -17,7 +17,7 @@ const RetryAfter = int(WindowLength / time.Second)
 // Decision says whether a request may pass, and shows the counter of each rule
 // that applies to it. A refusal is a Decision, not an error.
 type Decision struct {
-	Allowed  bool
+	Allowed  bool    // whether the request may pass
 	Blocked  bool    // refused by ActionBlock, not by a rule
 	Observed bool    // over a limit, but allowed by ActionObserve and not counted
 	Local    bool    // decided without calling the store

@@ -10,12 +10,13 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits are the limits of every address for which LimitsFor returns none.
+	// Limits holds the limits of every address for which LimitsFor returns none.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an address. Its zero fields
-	// are replaced by those of Limits. It is called several times per request,
-	// from many goroutines at once, so it must be fast and do no I/O.
+	// LimitsFor, if not nil, returns the limits of an address. Zero fields of
+	// its result are replaced by those of Limits. LimitsFor is called several
+	// times per request, from many goroutines at once, so it must be fast and
+	// do no I/O.
 	LimitsFor func(address string) Limits
 
 	// Fallback, if not nil, is charged when the store fails. If it is a

@@ -1,5 +1,6 @@
-// Package ratelimit limits the requests and records per second of each client
-// address. The limits are exact, no matter how many processes share the counters.
+// Package ratelimit limits the requests, imports and records per second of each
+// client address. The limits are exact, no matter how many processes share the
+// counters.
 //
 // Each request is charged once, in one atomic step. Either the cost of the
 // request is added to the counter of every rule that applies, or, if one cost
