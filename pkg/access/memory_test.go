@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// none is a Store with a single key.
+// none is a Store that knows only one key.
 type none struct {
 	key   Key
 	reads int

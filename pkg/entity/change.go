@@ -10,9 +10,8 @@ import (
 // TombstoneAge is the time for which the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// Change is the latest change of an entity: the entity as it is since then, or the
-// tombstone of one that was deleted. A tombstone has ID, Type, CreatedAt and
-// DeletedAt.
+// Change is the latest change of an entity: the entity after the change, or, if it was
+// deleted, its tombstone. A tombstone has ID, Type, CreatedAt and DeletedAt.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`

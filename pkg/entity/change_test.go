@@ -28,7 +28,7 @@ func TestChangesAsJSON(t *testing.T) {
 	}
 }
 
-func TestDeleteIsStampedLaterThanTheEntity(t *testing.T) {
+func TestATombstoneIsLaterThanItsEntity(t *testing.T) {
 	for lag, want := range map[time.Duration]record.Time{
 		-time.Hour: record.TimeOf(noon).Next(noon.Add(-time.Hour)), 0: record.TimeOf(noon).Next(noon), time.Hour: record.TimeOf(noon.Add(time.Hour)),
 	} {

@@ -17,8 +17,8 @@ import (
 // DefaultType is the type of an entity that is created without a type.
 const DefaultType = "entity"
 
-// Entity is a record that has a type and attributes and can change. Its JSON is
-// the same in the API, in export files and in import files.
+// Entity is a record that has a type and attributes and can change. Its JSON form is the
+// same in the API, in export files and in import files.
 type Entity struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type"`
@@ -114,8 +114,8 @@ type Store interface {
 	// was, and reports whether it did. e must have the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
-	// Delete removes the entity with the id of was if that is still was, leaves its
-	// tombstone for TombstoneAge, and reports whether it did.
+	// Delete removes the entity with the id of was if the stored entity still equals
+	// was, and reports whether it did. It keeps a tombstone for TombstoneAge.
 	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
 }
 

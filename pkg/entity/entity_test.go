@@ -42,7 +42,7 @@ func kind(err error) record.Kind {
 	return 0
 }
 
-func TestUpdateStampsWhatChanges(t *testing.T) {
+func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
 		patch, want string
@@ -63,7 +63,7 @@ func TestUpdateStampsWhatChanges(t *testing.T) {
 	}
 }
 
-func TestUpdateRefusesWhatGrowsTooLarge(t *testing.T) {
+func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	half := strings.Repeat("x", record.MaxAttributesBytes/2)
 	s := open(t, `{"a":"`+half+`"}`)
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
@@ -75,7 +75,7 @@ func TestUpdateRefusesWhatGrowsTooLarge(t *testing.T) {
 	}
 }
 
-func TestUpdateAndDeleteRefuseWhatTheyCannotDo(t *testing.T) {
+func TestErrorsOfUpdateAndDelete(t *testing.T) {
 	s := open(t, `{}`)
 	for _, tt := range []struct {
 		id    string

@@ -35,7 +35,7 @@ func patch(t *testing.T, s entity.Store, patch string) {
 	}
 }
 
-func TestUpdateStartsAgainFromWhatAnotherWriteLeft(t *testing.T) {
+func TestUpdateIsRepeatedAfterAnotherWrite(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"a":1}`)
 	others := []string{`{"b":1}`, `{"a":null,"c":2}`}
@@ -55,7 +55,7 @@ func TestUpdateStartsAgainFromWhatAnotherWriteLeft(t *testing.T) {
 	}
 }
 
-func TestUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
+func TestUpdateOfAConcurrentlyDeletedEntityIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)
 	c := &contended{Store: s, between: func() {

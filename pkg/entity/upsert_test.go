@@ -52,7 +52,7 @@ func TestUpsertCreatesOrMerges(t *testing.T) {
 	}
 }
 
-func TestUpsertRefusesWhatItCannotDo(t *testing.T) {
+func TestUpsertRejectsInvalidChanges(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"a":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`)
 	for name, c := range map[string]entity.Entity{
@@ -91,7 +91,7 @@ func (l *late) Create(ctx context.Context, workspace string, e entity.Entity) (e
 	return l.Store.Create(ctx, workspace, e)
 }
 
-func TestUpsertMergesIntoWhatIsCreatedMeanwhile(t *testing.T) {
+func TestUpsertMergesIntoAConcurrentlyCreatedEntity(t *testing.T) {
 	t.Parallel()
 	s := &late{open(t, `{}`), change("new", "person", `{"b":2}`)}
 	e, created, err := entity.Upsert(t.Context(), s, "default", change("new", "", `{"a":1}`), noon)
@@ -100,7 +100,7 @@ func TestUpsertMergesIntoWhatIsCreatedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
+func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"b":2}`)
 	c := &contended{Store: s, between: func() {

@@ -47,7 +47,7 @@ type Cache struct {
 	known state
 }
 
-// state is what a Cache knows.
+// state holds the rows of a Cache and the result of its last read.
 type state struct {
 	table    *Table
 	readAt   time.Time // when the read of table began; zero before the first successful read
@@ -88,8 +88,8 @@ func (c *Cache) Limits(address string) ratelimit.Limits {
 // done. For 5 seconds after a failed read, it neither reads nor waits.
 //
 // Refresh returns nil if the rows are younger than the maximum age. Otherwise it
-// returns an error that says why they are not, which is ErrUnread if no read has
-// succeeded. Limits may still be called after an error.
+// returns an error that says why they are too old. The error matches ErrUnread if no
+// read has succeeded. Limits may still be called after an error.
 func (c *Cache) Refresh(ctx context.Context) error {
 	// The first read may have begun before the process was frozen, so its rows may
 	// be too old. Then a second read is needed.

@@ -117,7 +117,7 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 		addr = addr.Unmap().WithZone("")
 		block = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	const mappedBits = 96 // of ::ffff:0:0/96, which holds the IPv4 addresses
+	const mappedBits = 96 // prefix length of ::ffff:0:0/96, which contains the IPv4-mapped addresses
 	if addr := block.Addr(); addr.Is4In6() {
 		if block.Bits() < mappedBits {
 			return netip.Prefix{}, fmt.Errorf("%s also contains addresses that are not IPv4; write IPv4 blocks like 192.0.2.0/24", s)

@@ -146,9 +146,9 @@ func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	}
 }
 
-// A client may ask for fewer and fewer records after it exceeded its limit. Each
-// Limiter reads at most one such export per window before it refuses it, no matter
-// how many records are left.
+// After a client has exceeded its limit, it may ask for fewer and fewer records. In each
+// window, only one of these exports is read and then refused, no matter how many records
+// are left.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 }
 
 // An earlier build may have escaped other characters in the stored JSON.
-func TestAnEntityThatAnEarlierBuildEncodedIsUpdated(t *testing.T) {
+func TestAnEntityOfAnEarlierBuildCanBeUpdated(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
 	s := openIn(t, db)

@@ -88,8 +88,8 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	}
 }
 
-// contentionWait bounds the random wait of Create after a transaction that met another
-// request's for the same id. One takes some 10 ms.
+// contentionWait is the maximum random wait of Create after its transaction conflicted
+// with another request for the same id. A transaction takes about 10 ms.
 const contentionWait = 50 * time.Millisecond
 
 // create makes one attempt of Create. If a condition fails, it returns the item that
@@ -118,8 +118,8 @@ func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (
 	return existing, tombstone, err
 }
 
-// Delete implements entity.Store with a transaction: it deletes the item on the
-// condition of Replace, and puts the tombstone, in place of an earlier one.
+// Delete implements entity.Store with a transaction. It deletes the item under the same
+// condition as Replace, and puts the tombstone, which replaces an earlier one.
 func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (bool, error) {
 	condition, names, values := unchanged(was)
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{

@@ -7,18 +7,19 @@
 // a map, so that it keeps its bytes: a DynamoDB number has at most 38 digits and no
 // trailing zeros.
 //
-//   - by_type, of type_key and id: the entities of one type. type_key is workspace,
-//     '#', type. It projects all attributes, so that a list is one query.
-//   - by_updated_at, of shard and change: entities and tombstones in order of their
-//     latest change. shard is workspace, '#' and a number from 0, by a hash of the id
-//     (dynamorecord.Shards), change the text of record.SyncPosition. Entities of
-//     earlier builds have neither until Backfill. It projects no key of by_type, nor
-//     updated_at, which its own key has.
+//   - by_type has the keys type_key and id. It lists the entities of one type. type_key
+//     consists of the workspace, '#' and the type. The index projects all attributes, so
+//     that a list is one query.
+//   - by_updated_at has the keys shard and change. It lists entities and tombstones in
+//     order of their latest change. shard consists of the workspace, '#' and a number from
+//     0, which is a hash of the id (dynamorecord.Shards). change is the text of the
+//     record.SyncPosition. Entities of earlier builds have neither before Backfill. The
+//     index does not project the keys of by_type, nor updated_at, which is part of change.
 //
-// A tombstone is an item of its own, so that reads of entities never meet one: its
-// workspace is that of the entity and "#deleted". It has id, type, created_at, the keys
-// of by_updated_at, and expires_at (N, seconds of Unix time), by which DynamoDB
-// removes it.
+// A tombstone is a separate item, so that reads of entities never return one. Its
+// workspace is that of the entity with the suffix "#deleted". It has id, type, created_at,
+// the keys of by_updated_at, and expires_at (N, Unix time in seconds), which is the
+// table's time-to-live attribute.
 package dynamostore
 
 import (

@@ -219,7 +219,7 @@ func (c *losesFirst) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-func TestACreateWhoseResponseWasLostIsRepeatedAndAppliedOnce(t *testing.T) {
+func TestACreateIsRepeatedAndAppliedOnceIfItsResponseIsLost(t *testing.T) {
 	t.Parallel()
 	network := &losesFirst{}
 	options := dynamolocal.Client(t).Options()

@@ -82,7 +82,7 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 
 // When the number of shards grows, existing events stay in their shards, and ids stay
 // unique over all shards.
-func TestShardsMayGrowOverTheirEvents(t *testing.T) {
+func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	var want []string
@@ -117,7 +117,7 @@ func TestShardsMayGrowOverTheirEvents(t *testing.T) {
 	}
 }
 
-func TestShardsAreFilledAlike(t *testing.T) {
+func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
 	t.Parallel()
 	const shards, each = 16, 40
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

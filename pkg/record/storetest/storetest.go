@@ -109,7 +109,7 @@ func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
-		{"a repeated create changes nothing and returns what is stored", k.testRepeat},
+		{"a repeated create changes nothing and returns the stored " + k.Noun, k.testRepeat},
 		{"one of several concurrent creates with the same id succeeds and all return its record", k.testOneWinner},
 		{"workspaces are separate", k.testWorkspaces},
 		{"a record that does not exist is not found", k.testNotFound},
