@@ -75,7 +75,7 @@ func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	}
 }
 
-func TestABarIsRedrawnInPlaceAndALineIsNot(t *testing.T) {
+func TestABarIsRedrawnOnATerminalOnly(t *testing.T) {
 	t.Parallel()
 	for terminal, want := range map[bool]string{true: "\r\x1b[K[........................] 0 events, 0 %, 0/s", false: "0 events, 0 %, 0/s\n"} {
 		var out bytes.Buffer

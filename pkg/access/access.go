@@ -96,7 +96,7 @@ func New(k Key, now time.Time) (Key, Token, error) {
 	if !k.ExpiresAt.IsZero() {
 		k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Millisecond)
 		if !k.ExpiresAt.After(k.CreatedAt) {
-			return Key{}, Token{}, errors.New("the key would have expired already")
+			return Key{}, Token{}, errors.New("the expiry of the key must be in the future")
 		}
 	}
 	k.Scopes = slices.Compact(slices.Sorted(slices.Values(k.Scopes)))

@@ -150,7 +150,7 @@ func TestNewKeys(t *testing.T) {
 		{"the scope of public routes", access.Key{Workspace: "w", Scopes: []access.Scope{access.Public}}, `no scope "public"`},
 		{"an empty scope", access.Key{Workspace: "w", Scopes: []access.Scope{""}}, "no scope"},
 		{"an expiry in the future", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now().Add(time.Millisecond)}, ""},
-		{"an expiry at the time of creation", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now()}, "expired already"},
+		{"an expiry at the time of creation", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now()}, "must be in the future"},
 	} {
 		k, token, err := access.New(tt.key, now())
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {

@@ -20,10 +20,10 @@ const (
 // service has certainly begun. The service's time counts from the Unix epoch, the
 // client's time from the creation of the client.
 //
-// The service counts a request in a window between the time when the request was
-// sent and the time when its response was received. Each response therefore shows
-// that the window contains an instant between these two times. Requests that are
-// counted at the beginning of a window give the most precise bound.
+// The service counts a request after the client has sent it and before the client
+// receives the response. Each response therefore shows that its window contains an
+// instant between these two times. Requests that are counted at the beginning of a
+// window give the most precise bound.
 type clock struct {
 	ahead    time.Duration // lower bound of the service's time minus the client's time
 	observed time.Duration // client's time at which the last response was received

@@ -74,9 +74,9 @@ func NewCache(store Store, cfg CacheConfig) (*Cache, error) {
 	return c, nil
 }
 
-// Limits returns the limits of an address, which has the form that
-// ratelimit.ParseAddress returns. A field is zero if no row sets it. Limits does
-// not read the store.
+// Limits returns the limits of an address. The address has the form that
+// ratelimit.ParseAddress returns. A field of the result is zero if no row sets it.
+// Limits does not read the store.
 func (c *Cache) Limits(address string) ratelimit.Limits {
 	r, _ := c.state().table.Find(address, c.wallClock())
 	return r.Limits()

@@ -64,7 +64,7 @@ func New(r Row, now time.Time) (Row, error) {
 	if !r.ExpiresAt.IsZero() {
 		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Second)
 		if !r.ExpiresAt.After(r.UpdatedAt) {
-			return Row{}, errors.New("the row would have expired already")
+			return Row{}, errors.New("the expiry of the row must be in the future")
 		}
 	}
 	return r, r.Validate()

@@ -187,7 +187,7 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 
 // A refusal shows the remainder of each rule. It leaves out the counters that the
 // Limiter has not seen in this window.
-func TestARefusalShowsTheTrueRemainders(t *testing.T) {
+func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		before  []ratelimit.Request

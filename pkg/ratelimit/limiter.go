@@ -90,7 +90,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	if err != nil && limits.Action != ActionLimit {
 		d, err = uncounted(key, costs, err), nil
 	}
-	if late < 0 || late > maxLate { // the clock jumped, so the end of the earlier window is of no use to the client
+	if late < 0 || late > maxLate { // the clock jumped, so the client needs the end of the current window
 		d.Window += late
 	}
 	return d.under(limits.Action), err

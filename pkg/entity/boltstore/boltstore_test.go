@@ -129,7 +129,7 @@ func create(t *testing.T, s entity.Store, id string) {
 	}
 }
 
-func TestNewNeedsADatabase(t *testing.T) {
+func TestNewRequiresADatabase(t *testing.T) {
 	if _, err := boltstore.New(nil); err == nil {
 		t.Error("no error")
 	}

@@ -236,7 +236,7 @@ func TestACreateIsRepeatedAndAppliedOnceIfItsResponseIsLost(t *testing.T) {
 	}
 }
 
-func TestNewNeedsAClientAndATable(t *testing.T) {
+func TestNewRequiresAClientAndATable(t *testing.T) {
 	t.Parallel()
 	if _, err := dynamostore.New(nil, "entities", dynamostore.Config{}); err == nil {
 		t.Error("no error without a client")

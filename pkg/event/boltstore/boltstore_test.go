@@ -36,7 +36,7 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t), false)
 }
 
-func TestNewNeedsADatabase(t *testing.T) {
+func TestNewRequiresADatabase(t *testing.T) {
 	if _, err := boltstore.New(nil); err == nil {
 		t.Error("no error")
 	}

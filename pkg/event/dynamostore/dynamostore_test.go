@@ -167,7 +167,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestNewNeedsAClientAndATable(t *testing.T) {
+func TestNewRequiresAClientAndATable(t *testing.T) {
 	t.Parallel()
 	if _, err := dynamostore.New(nil, "events", dynamostore.Config{}); err == nil {
 		t.Error("no error without a client")

@@ -207,7 +207,7 @@ func readCounters(item map[string]types.AttributeValue) (map[string]int64, error
 	return counters, nil
 }
 
-// readNumber returns the attribute name of item as an integer.
+// readNumber returns the value of the number attribute called name.
 func readNumber(item map[string]types.AttributeValue, name string) (int64, error) {
 	value, ok := item[name].(*types.AttributeValueMemberN)
 	if !ok {

@@ -48,7 +48,7 @@ func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) e
 	})
 }
 
-// with calls use with the open file.
+// with opens the file, calls use and closes the file.
 func (f File) with(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
