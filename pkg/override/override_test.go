@@ -83,7 +83,7 @@ func TestNew(t *testing.T) {
 		{"a long note", override.Row{Note: strings.Repeat("n", 129)}, "note"},
 		{"a note of two lines", override.Row{Note: "a\nb"}, "note"},
 		{"a note that is not UTF-8", override.Row{Note: "\xff"}, "note"},
-		{"expired", override.Row{ExpiresAt: start}, "expired"},
+		{"expired", override.Row{ExpiresAt: start}, "in the future"},
 	} {
 		tt.row.CIDR = block("192.0.2.0/24")
 		got, err := override.New(tt.row, now)
