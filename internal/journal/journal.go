@@ -93,7 +93,7 @@ func (j *Journal) open(mark any) error {
 		j.ID, j.FinishedAt = last.ID, last.FinishedAt
 		err = j.file.Truncate(size)
 	case size > 0 && last.FinishedAt == nil:
-		return fmt.Errorf("the journal %s belongs to another %s that is not finished: its content or its service differs; finish it first, or remove the journal to abandon it", path, last.Command)
+		return fmt.Errorf("the journal %s belongs to another %s that is not finished (it has other content or uses another service); finish it first, or remove the journal to abandon it", path, last.Command)
 	}
 	if err == nil && last.Mark != nil {
 		err = json.Unmarshal(last.Mark, mark)

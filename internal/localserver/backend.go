@@ -165,12 +165,12 @@ type tables struct {
 }
 
 // openTables returns tables of the template at a DynamoDB endpoint, and creates those that
-// do not exist. only holds the logical ids of the tables and their names; if it is nil,
-// openTables returns all tables of the template. A table without a name in only has the
-// name in its environment variable (template.Table.EnvVar), or "sluice-" and its logical
-// id. The environment variables of the AWS SDK apply. Region and credentials have
-// defaults, because DynamoDB Local accepts any values.
-func openTables(ctx context.Context, getenv func(string) string, endpoint string, only map[string]string) (tables, error) {
+// do not exist. selected maps the logical ids of the tables to their names. If it is nil,
+// openTables returns all tables of the template. The default name of a table is the value
+// of its environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and
+// its logical id. The environment variables of the AWS SDK apply. Region and credentials
+// have defaults, because DynamoDB Local accepts any values.
+func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
 		opts = append(opts, config.WithRegion("us-east-1"))
@@ -191,8 +191,8 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 		names:  make(map[string]string),
 	}
 	for _, table := range defined {
-		name, wanted := only[table.LogicalID]
-		if only != nil && !wanted {
+		name, wanted := selected[table.LogicalID]
+		if selected != nil && !wanted {
 			continue
 		}
 		name = cmp.Or(name, getenv(table.EnvVar()), "sluice-"+table.LogicalID)

@@ -133,7 +133,7 @@ type part struct {
 	in    *dynamodb.QueryInput
 	items []candidate
 	sizes mean // mean size of items
-	done  bool // whether items is the whole result
+	done  bool // whether items contains all items of the query
 }
 
 // candidate is an item that may be on the page.
