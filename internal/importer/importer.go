@@ -1,6 +1,6 @@
-// Package importer puts the records of a file into a service, at the service's
-// limits, so that each is there once however often the import is stopped and
-// continued.
+// Package importer imports the records of a file into a service. It sends as many
+// requests as the limits of the service allow. Each record is stored once, no matter how
+// often the import is stopped and continued.
 package importer
 
 import (
@@ -23,42 +23,43 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// perRound is how many calls each worker makes before the results are committed.
+// perRound is the number of calls that each worker makes before the results are
+// committed.
 const perRound = 8
 
-// Options say what to import, and how.
+// Options configures an import.
 type Options struct {
-	URL        string // of the service
+	URL        string // URL of the service
 	Resource   string // "events" or "entities"
-	Path       string // of the file; "-" for Stdin
+	Path       string // path of the file; "-" for Stdin
 	Stdin      io.Reader
 	Format     recordfile.Format
-	OneByOne   bool   // create each event in a call of its own
-	CreateOnly bool   // create each entity in a call of its own, in place of merging it into one that exists
-	Workers    int    // concurrent calls, at least 1
+	OneByOne   bool   // create each event with a separate call
+	CreateOnly bool   // create each entity with a separate call, instead of merging it into an existing entity
+	Workers    int    // number of concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
-	Rejects    string // path of the file for rejected records, which must be missing, empty or left by an earlier import
-	Again      bool   // import a file again that was imported
+	Rejects    string // path of the file for rejected records; it must not exist, be empty, or be the reject file of an earlier import
+	Again      bool   // import the file even if it was already imported
 
-	Waiting func() string // returns what the client waits for, in words; "" while the service responds
+	Waiting func() string // returns a text that says what the client waits for, or "" if the service responds
 }
 
-// Result is what became of the records of a file.
+// Result is the result of an import.
 type Result struct {
 	Resource string `json:"resource"`
 	File     string `json:"file"`
 	Counts
-	Calls        int64   `json:"calls"`         // in this run
-	CallsRefused int64   `json:"calls_refused"` // of these, by a limit
-	Seconds      float64 `json:"seconds"`       // of this run
-	RejectsFile  string  `json:"rejects_file,omitempty"`
+	Calls        int64   `json:"calls"`                  // calls in this run
+	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
+	Seconds      float64 `json:"seconds"`                // duration of this run
+	RejectsFile  string  `json:"rejects_file,omitempty"` // absent if no record was rejected
 }
 
-// Counts count records by what became of them.
+// Counts holds the number of records by result.
 type Counts struct {
 	Created  int64 `json:"created"`
-	Existing int64 `json:"existing"` // existed with the same content
-	Updated  int64 `json:"updated"`  // merged into entities that existed, which may have changed nothing
+	Existing int64 `json:"existing"` // already stored with the same content
+	Updated  int64 `json:"updated"`  // merged into existing entities, with or without a change
 	Rejected int64 `json:"rejected"`
 }
 
@@ -72,19 +73,19 @@ func (c *Counts) add(d Counts) {
 // Total returns the number of records.
 func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
 
-// task is what an import is of, as its journal identifies it.
+// task identifies an import in its journal.
 type task struct {
 	Resource string            `json:"resource"`
 	Format   recordfile.Format `json:"format"`
 	URL      string            `json:"url"`
-	Size     int64             `json:"size_bytes"` // of the file
-	SHA256   string            `json:"sha256"`     // of the file
+	Size     int64             `json:"size_bytes"` // size of the file
+	SHA256   string            `json:"sha256"`     // hash of the file
 }
 
-// mark is how far an import is, as its journal saves it.
+// mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64   `json:"line"`   // every record that begins up to here is dealt with
-	Offset  int64   `json:"offset"` // where the record at Line ends, in bytes of the file
+	Line    int64   `json:"line"`   // line of the last record with a result; all records before it have one too
+	Offset  int64   `json:"offset"` // byte offset of the end of that record
 	Rejects written `json:"rejects"`
 	Counts  Counts  `json:"counts"`
 }
@@ -94,20 +95,21 @@ type importer struct {
 	Options
 	client         *client.Client
 	calls, refused atomic.Int64
-	stored         atomic.Bool      // the service may have stored something in this run
+	stored         atomic.Bool      // whether the service may have stored a record in this run
 	journal        *journal.Journal // nil for standard input
-	seed           string           // of the ids of records that have none
+	seed           string           // from which the ids of records without an id are derived
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
-	mu   sync.Mutex // of run, for state; guards:
+	mu   sync.Mutex // guards mark, which run sets and state reads
 	mark mark
 }
 
-// Run imports a file, or what is left of it after an earlier run, or nothing if an
-// earlier run has finished. It shows on stderr how far it is. connect returns the
-// client of the service. Run stops at the first error that is not about a record.
-// The same call continues then, except with standard input.
+// Run imports a file. If an earlier run was stopped, Run imports the rest of the file. If
+// an earlier run has finished, Run imports nothing unless o.Again is set. It shows its
+// progress on stderr. connect returns the client of the service. Run stops at the first
+// error other than a rejected record. Except for standard input, another call with the
+// same options then continues the import.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -116,7 +118,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	}
 	began := time.Now()
 	if o.Path == "-" {
-		fmt.Fprintln(stderr, "Standard input has no journal: if this is stopped, sending it again doubles records without an id.")
+		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
 		im.seed = rand.Text()
 		if im.rejects, err = newRejects(o.Rejects, written{}); err == nil {
 			err = im.run(ctx, o.Stdin, stderr)
@@ -144,7 +146,7 @@ func (im *importer) onTry(t client.Try) {
 	}
 }
 
-// runFile is run for a file with a journal.
+// runFile imports a file with a journal.
 func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	file, err := os.Open(im.Path)
 	if err != nil {
@@ -194,7 +196,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	return fmt.Errorf("%w\nAfter line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
 }
 
-// continuation says how an import continues after an error.
+// continuation returns a text that says how to continue an import after an error.
 func continuation(err error) string {
 	var e *client.Error
 	if errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
@@ -203,8 +205,8 @@ func continuation(err error) string {
 	return "the same command continues there"
 }
 
-// run sends what is not done yet in rounds: it reads records, sends them by concurrent
-// calls, and commits the results in the order of the file.
+// run imports the records that have no result yet. In each round it reads records, sends
+// them with concurrent calls, and commits the results in the order of the file.
 func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
 	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
 	hash := sha256.New()
@@ -228,7 +230,7 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	return nil
 }
 
-// read returns the records of the next round. The error is io.EOF after the last one.
+// read returns the records of the next round. With the last records it returns io.EOF.
 func (im *importer) read(records *recordReader) (list []record, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
@@ -245,8 +247,8 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 	return list, nil
 }
 
-// commit writes down what became of the records up to the first that is not dealt
-// with: the rejects, and then in the journal how far the import is.
+// commit saves the results of the records before the first record without a result. It
+// writes the rejected records to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []record) error {
 	done := im.mark
 	var rejects []reject
@@ -273,7 +275,7 @@ func (im *importer) commit(records []record) error {
 	return im.journal.Save(im.mark)
 }
 
-// state returns how far the import is.
+// state returns the progress of the import.
 func (im *importer) state() progress.State {
 	im.mu.Lock()
 	defer im.mu.Unlock()

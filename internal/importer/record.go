@@ -15,23 +15,23 @@ import (
 
 // record is a record of a file.
 type record struct {
-	recordfile.Record // Err is why it cannot be sent
+	recordfile.Record // Err says why the record cannot be sent
 
-	event  client.NewEvent // one of these
-	entity client.NewEntity
+	event  client.NewEvent  // set if the import is of events
+	entity client.NewEntity // set if the import is of entities
 
-	counts Counts  // what became of it; zero until it is dealt with
-	reject *reject // nil unless it was rejected
+	counts Counts  // result of the record; zero before it has one
+	reject *reject // nil unless the record was rejected
 }
 
 // recordReader reads the records of a file one after the other.
 type recordReader struct {
 	file   *recordfile.Reader
 	events bool
-	makeID func(line int64) string // of a record without an id
+	makeID func(line int64) string // returns the id for a record without one
 }
 
-// openRecords reads file, which may be compressed with gzip.
+// openRecords returns a reader of file, which may be compressed with gzip.
 func openRecords(file io.Reader, format recordfile.Format, events bool, makeID func(line int64) string) (*recordReader, error) {
 	columns := entity.Columns()
 	if events {
@@ -41,7 +41,8 @@ func openRecords(file io.Reader, format recordfile.Format, events bool, makeID f
 	return &recordReader{file: r, events: events, makeID: makeID}, err
 }
 
-// read returns the next record; io.EOF after the last. Any other error ends the file.
+// read returns the next record, or io.EOF after the last one. After any other error the
+// rest of the file cannot be read.
 func (r *recordReader) read() (rec record, err error) {
 	rec.Record, err = r.file.Read()
 	switch {
@@ -65,8 +66,8 @@ func (r *recordReader) read() (rec record, err error) {
 	return rec, err
 }
 
-// seededID returns the id of the record without one that begins at a line: a
-// UUIDv8 (RFC 9562), the same for the same seed and line.
+// seededID returns the id for a record without one, whose first line is line. It is a
+// UUIDv8 (RFC 9562) that depends only on seed and line.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

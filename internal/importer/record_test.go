@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// readAll reads a file as import does; the id of a record without one is "#"
-// and its line.
+// readAll reads a file as an import does. The id of a record without one is "line:" and
+// the number of its line.
 func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []record, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
@@ -33,7 +33,7 @@ func readAll(t *testing.T, text string, format recordfile.Format, events bool) (
 	}
 }
 
-// sent is what a record is sent as.
+// sent returns the JSON that is sent for a record.
 func sent(t *testing.T, rec record, events bool) string {
 	t.Helper()
 	var v any = rec.entity
@@ -49,14 +49,14 @@ func sent(t *testing.T, rec record, events bool) string {
 	return strings.TrimSpace(b.String())
 }
 
-func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
+func TestReadRecords(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		format   recordfile.Format
 		entities bool
 		text     string
-		want     []string // of each record: line, then what is sent, or ! and a part of the reason
+		want     []string // for each record: its line and the JSON that is sent, or ! and a part of the error
 	}{
 		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
 		{"nothing", recordfile.NDJSON, false, "", nil},
@@ -65,7 +65,7 @@ func TestFilesAreReadAsTheyAreMeant(t *testing.T) {
 			`3 {"id":"line:3","name":"m","entity_id":"e","occurred_at":"2026-01-02T14:04:05.000Z","attributes":{"n":1.50,"s":"<\u00e9>"}}`,
 		}},
 		{"Windows and Excel", recordfile.NDJSON, false, "\xef\xbb\xbf{\"id\":\"a\",\"name\":\"n\"}\r\n", []string{`1 {"id":"a","name":"n","attributes":{}}`}},
-		{"null counts as left out", recordfile.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n","attributes":{}}`}},
+		{"null means that a field is missing", recordfile.NDJSON, false, `{"id":null,"name":"n","entity_id":null,"occurred_at":null,"attributes":null}`, []string{`1 {"id":"line:1","name":"n","attributes":{}}`}},
 		{"exported", recordfile.NDJSON, false, `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`,
 			[]string{`1 {"id":"a","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`}},
 		{"exported entities", recordfile.NDJSON, true, `{"id":"a","type":"t","attributes":{"a":null},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`,
@@ -147,11 +147,11 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		text, want string
 	}{
 		{"no header", recordfile.CSV, "", "there is no header"},
-		{"an unknown column", recordfile.CSV, "id,nmae\n", `the column "nmae" is none of`},
+		{"an unknown column", recordfile.CSV, "id,nmae\n", `the column "nmae" is unknown`},
 		{"a column twice", recordfile.CSV, "id,id\n", "twice"},
-		{"both forms of attributes", recordfile.CSV, "attributes,attributes.a\n", "exclude each other"},
+		{"both forms of attributes", recordfile.CSV, "attributes,attributes.a\n", "must not have both"},
 		{"an open quote", recordfile.CSV, "name\n\"" + strings.Repeat("x\n", 2<<20), "is a quote left open?"},
-		{"not gzip after all", recordfile.NDJSON, "\x1f\x8b????????????", "unpack"},
+		{"invalid gzip", recordfile.NDJSON, "\x1f\x8b????????????", "unpack"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -162,10 +162,10 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestGzipIsKnownByItsBytes(t *testing.T) {
+func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
-	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // two members
+	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // a file may consist of several gzip members
 		w := gzip.NewWriter(&packed)
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -179,6 +179,6 @@ func TestGzipIsKnownByItsBytes(t *testing.T) {
 		t.Errorf("%+v, %v", records, err)
 	}
 	if _, err := readAll(t, packed.String()[:packed.Len()-3], recordfile.NDJSON, true); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("cut off: %v", err)
+		t.Errorf("truncated: %v", err)
 	}
 }

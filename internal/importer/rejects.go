@@ -18,28 +18,28 @@ import (
 type reject struct {
 	Line   int64  `json:"line"`
 	Reason string `json:"reason"`
-	Status int    `json:"status,omitempty"` // of the response; 0 if the record was not sent
+	Status int    `json:"status,omitempty"` // HTTP status of the response; 0 if the record was not sent
 	Code   string `json:"code,omitempty"`
-	Input  string `json:"input"` // the record as it stands in the file
+	Input  string `json:"input"` // the record as in the file
 }
 
-// rejectFile is the file of the records that were not accepted. A file is removed
-// or shortened only if the journal says that an import wrote what is lost.
+// rejectFile is the file of the rejected records. It is removed or truncated only if,
+// according to the journal, an import wrote the content that is lost.
 type rejectFile struct {
 	path string
-	sum  hash.Hash
-	size int64 // of what the import has written; 0 until the first reject, when the file may be missing
+	sum  hash.Hash // hash of the bytes that the import has written
+	size int64     // number of these bytes; if 0, the file may not exist
 }
 
-// written is what an import has written to its reject file, as its journal saves it.
+// written describes the content of a reject file in the journal.
 type written struct {
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // "" for no bytes
+	SHA256 string `json:"sha256"` // empty if Bytes is 0
 }
 
-// newRejects returns the reject file of an import that begins. It removes the file
-// of an earlier import if it is as that import left it. Any other file at path that
-// is not empty is an error.
+// newRejects returns the reject file of a new import. It removes the file of an earlier
+// import if that file has not changed since. If path has any other file that is not
+// empty, newRejects returns an error.
 func newRejects(path string, earlier written) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
@@ -54,13 +54,14 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 			return r, os.Remove(path)
 		}
 	}
-	return nil, fmt.Errorf("%s exists, and is not as an earlier import of this file left it: move it away, or name another file with --rejects", path)
+	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
 }
 
 // resumeRejects returns the reject file of an import that continues after the line
-// done. It must begin with what the journal says was written. Whatever follows must
-// be rejects of later lines, which a killed import wrote without saving a mark: it
-// is cut off, because their records are sent again. Any other file is an error.
+// done. The file must begin with the content that the journal describes. It may continue
+// with rejects of later lines, which a killed import wrote before it could save a mark.
+// resumeRejects removes these, because their records are sent again. It returns an error
+// for any other file.
 func resumeRejects(path string, before written, done int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -68,18 +69,18 @@ func resumeRejects(path string, before written, done int64) (*rejectFile, error)
 		return r, nil
 	}
 	if err == nil {
-		defer file.Close()                              //nolint:errcheck // only truncated
-		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // a file that is too short has another sum
+		defer file.Close()                              //nolint:errcheck // Truncate reports its own errors
+		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // if the file is too short, its hash differs
 		if r.written() == before && onlyRejects(file, done) {
 			return r, file.Truncate(before.Bytes)
 		}
 		err = fmt.Errorf("%s was changed", path)
 	}
-	return nil, fmt.Errorf("%w: the import continues only with the reject file that it left; restore it, or remove the journal to begin again with new ids", err)
+	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to begin again with new ids", err)
 }
 
-// onlyRejects reports whether the rest of file is rejects of lines after done, of
-// which the last one may be cut off.
+// onlyRejects reports whether the rest of file contains only rejects of lines after done.
+// The last one may be incomplete.
 func onlyRejects(file io.Reader, done int64) bool {
 	const begin = `{"line":`
 	in := bufio.NewReader(file)
@@ -95,7 +96,7 @@ func onlyRejects(file io.Reader, done int64) bool {
 	}
 }
 
-// written returns what the import has written.
+// written returns the description of the content for the journal.
 func (r *rejectFile) written() written {
 	if r.size == 0 {
 		return written{}
@@ -103,7 +104,7 @@ func (r *rejectFile) written() written {
 	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
-// remove removes what the import has written.
+// remove removes the file, if the import has written to it.
 func (r *rejectFile) remove() error {
 	if r.size == 0 {
 		return nil
@@ -111,8 +112,8 @@ func (r *rejectFile) remove() error {
 	return os.Remove(r.path)
 }
 
-// write appends records, which are on the disk when it returns. The file must be as
-// the last write left it.
+// write appends rejects and syncs them to disk. It returns an error if the file has
+// changed since the last write.
 func (r *rejectFile) write(list []reject) error {
 	if len(list) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 // events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == "events" }
 
-// perCall returns the most records of a call.
+// perCall returns the maximum number of records per call.
 func (o Options) perCall() int {
 	if o.OneByOne || o.CreateOnly {
 		return 1
@@ -21,9 +21,9 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size returns at least the bytes that a record takes in a batch: six for each
-// character of the name or the type, which JSON may escape, and the names of the
-// members.
+// size returns an upper bound of the size of a record in a batch, in bytes. It includes
+// the names of the members, and six bytes for each byte of the name or the type, because
+// JSON may escape it.
 func (rec *record) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
@@ -31,8 +31,8 @@ func (rec *record) size() int {
 	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
 }
 
-// sendAll sends records by concurrent calls. After the first error it begins no
-// further call; those that were begun before end.
+// sendAll sends records with concurrent calls. After the first error it starts no further
+// call, and waits for those that are in progress.
 func (im *importer) sendAll(ctx context.Context, records []record) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(im.Workers)
@@ -54,8 +54,8 @@ func (im *importer) sendAll(ctx context.Context, records []record) error {
 	return g.Wait()
 }
 
-// send sends the records of one call and notes what became of each. An error means
-// that some of them have no final result.
+// send sends the records of one call and sets their results. It returns an error if some
+// of them have no final result.
 func (im *importer) send(ctx context.Context, records []record) error {
 	var batch []*record
 	for i := range records {
@@ -74,7 +74,7 @@ func (im *importer) send(ctx context.Context, records []record) error {
 	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *record) client.NewEntity { return rec.entity }, Counts{Updated: 1})
 }
 
-// sendOne creates one record by a call of its own.
+// sendOne creates one record with a separate call.
 func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	var isNew bool
 	if im.events() {
@@ -85,8 +85,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	return rec.note(isNew, Counts{Existing: 1}, err)
 }
 
-// sendBatch sends records by one call, each as member returns it. existing is what
-// counts for one that the service had already.
+// sendBatch sends records with one call, in the form that member returns. existing is
+// what to count for a record that already existed.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -104,8 +104,8 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 	return nil
 }
 
-// note notes what became of a record: it was created, it existed, or err rejects it.
-// It returns errors that are not about the record.
+// note sets the result of a record: it was created, it existed, or err rejects it. If err
+// has another reason than the record, note returns it.
 func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {
@@ -121,14 +121,14 @@ func (rec *record) note(created bool, existing Counts, err error) error {
 	return nil
 }
 
-// rejected notes that a record was rejected.
+// rejected sets the result of a record that was rejected.
 func (rec *record) rejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }
 
-// rejection returns err if it is about the record, so that the service would
-// reject the record however often it is sent, and otherwise nil.
+// rejection returns err as a *client.Error if the service rejects the record itself, so
+// that sending it again would fail too. Otherwise it returns nil.
 func rejection(err error) *client.Error {
 	var e *client.Error
 	if !errors.As(err, &e) {

@@ -1,10 +1,11 @@
-// Package journal keeps the files by which commands continue after they were
-// stopped or killed.
+// Package journal reads and writes the journal files with which commands continue
+// after they were stopped or killed.
 //
-// A journal has one JSON object a line, which is on the disk before the task goes
-// on. The first line says what the task is. Each further line is a mark: how far
-// the task is. Marks only save work, because a task that continues behind an
-// earlier mark finds its later steps done; one that a kill cut off is ignored.
+// A journal has one JSON object per line. Each line is synced to disk before the task
+// continues. The first line describes the task. Each further line is a mark, which is
+// the progress of the task. Marks only save work: a task that continues from an earlier
+// mark repeats steps that are already done, which has no effect. An incomplete last
+// line, which a killed process may leave, is ignored.
 package journal
 
 import (
@@ -21,11 +22,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Journal is the journal of one task, which no other process has open at the same
+// Journal is the journal of one task. Only one process can have it open at the same
 // time. It is not safe for concurrent use.
 type Journal struct {
-	ID         string     // of the task: a UUIDv7, the same until Begin; "" if the task was never begun
-	FinishedAt *time.Time // when the task was finished; nil before that
+	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
+	FinishedAt *time.Time // when the task was finished; nil if it is not finished
 
 	command string
 	task    json.RawMessage
@@ -33,10 +34,10 @@ type Journal struct {
 	file    *os.File
 }
 
-// line is a line of a journal. Lines are read one over the other: what a line
-// lacks stays as it was.
+// line is a line of a journal. All lines are decoded into the same value, so a line
+// changes only the fields that it has.
 type line struct {
-	Version    int             `json:"sluice_journal,omitempty"` // this and the next three: only of the first line
+	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next three fields
 	Command    string          `json:"command,omitempty"`
 	ID         string          `json:"id,omitempty"`
 	Task       json.RawMessage `json:"task,omitempty"`
@@ -44,20 +45,20 @@ type line struct {
 	FinishedAt *time.Time      `json:"finished_at,omitempty"`
 }
 
-// version is that of the format; magic is how every journal of it begins.
 const (
-	version = 1
-	magic   = `{"sluice_journal":1,`
+	version = 1                      // version of the file format
+	magic   = `{"sluice_journal":1,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, which it creates if needed. command and the JSON
-// of task say what the task is. If the journal is of the same task it has an ID,
-// and the caller continues; otherwise the caller must call Begin. The latest mark
-// is stored in the value that mark points to, also the one of another task.
+// Open opens the journal at path, and creates it if necessary. command and the JSON of
+// task identify the task. If the journal belongs to the same task, its ID is set and the
+// caller continues the task. Otherwise the ID is empty and the caller must call Begin.
+// Open stores the latest mark in the value that mark points to, even if it is the mark of
+// a finished other task.
 //
-// Open returns an error if another process has the journal open, if it is of
-// another task that is not finished, or if the file is not a journal. The file is
-// not changed then.
+// Open returns an error, and does not change the file, if another process has the
+// journal open, if the journal belongs to another task that is not finished, or if the
+// file is not a journal.
 func Open(path, command string, task, mark any) (*Journal, error) {
 	text, err := json.Marshal(task)
 	if err != nil {
@@ -65,7 +66,7 @@ func Open(path, command string, task, mark any) (*Journal, error) {
 	}
 	j := &Journal{command: command, task: text, lock: flock.New(path)}
 	if err := j.open(mark); err != nil {
-		j.Close() //nolint:errcheck // it has failed already
+		j.Close() //nolint:errcheck // the earlier error is returned
 		return nil, err
 	}
 	return j, nil
@@ -82,7 +83,7 @@ func (j *Journal) open(mark any) error {
 		return fmt.Errorf("open the journal: %w", err)
 	}
 	if !locked || !j.locksFile() {
-		return fmt.Errorf("the journal %s is in use: another %s of this file is running", path, j.command)
+		return fmt.Errorf("another %s of this file is running: the journal %s is in use", j.command, path)
 	}
 	last, size, err := read(j.file)
 	switch {
@@ -92,7 +93,7 @@ func (j *Journal) open(mark any) error {
 		j.ID, j.FinishedAt = last.ID, last.FinishedAt
 		err = j.file.Truncate(size)
 	case size > 0 && last.FinishedAt == nil:
-		return fmt.Errorf("the journal %s is of another %s, of other content or with another service, that is not finished: finish that first, or remove the journal to give it up", path, last.Command)
+		return fmt.Errorf("the journal %s belongs to another %s that is not finished (it has other content or uses another service); finish it first, or remove the journal to abandon it", path, last.Command)
 	}
 	if err == nil && last.Mark != nil {
 		err = json.Unmarshal(last.Mark, mark)
@@ -100,22 +101,22 @@ func (j *Journal) open(mark any) error {
 	return err
 }
 
-// locksFile reports whether the locked file is the one that was opened. It is not
-// if another process has removed the journal between the two.
+// locksFile reports whether the locked file and the open file are the same. They differ
+// if another process removed the journal after it was locked.
 func (j *Journal) locksFile() bool {
 	locked, lockErr := j.lock.Stat()
 	opened, fileErr := j.file.Stat()
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read returns the lines of a journal, one over the other, and how many bytes they
-// are: 0 if not even the first one is whole.
+// read decodes all lines of a journal into one, and returns the number of bytes of the
+// complete lines. It is 0 if the first line is incomplete.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
 		text, err := in.ReadBytes('\n')
 		if size == 0 && !bytes.HasPrefix(text, []byte(magic[:min(len(text), len(magic))])) {
-			return last, 0, errors.New("it is another file, or a journal of another version")
+			return last, 0, errors.New("it is not a journal, or it is a journal of another version")
 		}
 		if err == io.EOF {
 			return last, size, nil
@@ -130,7 +131,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task anew, with a new ID and no mark.
+// Begin begins the task from the start: it sets a new ID and removes all marks.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -143,7 +144,7 @@ func (j *Journal) Begin() error {
 	return j.append(line{Version: version, Command: j.command, ID: j.ID, Task: j.task})
 }
 
-// Save adds a mark.
+// Save adds a mark, which must be encodable as JSON.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {
@@ -152,14 +153,14 @@ func (j *Journal) Save(mark any) error {
 	return j.append(line{Mark: text})
 }
 
-// Finish says that the task is finished.
+// Finish records that the task is finished, and sets FinishedAt.
 func (j *Journal) Finish() error {
 	now := time.Now().UTC().Truncate(time.Second)
 	j.FinishedAt = &now
 	return j.append(line{FinishedAt: &now})
 }
 
-// append writes a line. It is on the disk when append returns.
+// append writes a line and syncs it to disk.
 func (j *Journal) append(l line) error {
 	text, err := json.Marshal(l)
 	if err == nil {
@@ -174,9 +175,9 @@ func (j *Journal) append(l line) error {
 	return nil
 }
 
-// Remove removes the file of the journal, which must still be closed.
+// Remove removes the file of the journal. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close closes the journal. Another process can open it then, even while this one
-// is starting a process, which shares its open files for a moment.
+// Close closes the journal, so that another process can open it. This is possible even
+// while this process starts another one, which briefly shares its open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }

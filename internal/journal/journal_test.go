@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// task is what the journals of these tests are of.
+// task is the task of the journals in these tests.
 var task = struct {
 	URL string `json:"url"`
 }{"http://a"}
 
-// position is the mark of these tests.
+// position is the type of the marks in these tests.
 type position struct{ Line int64 }
 
 // open opens the journal of an import as a command does, and returns its mark.
@@ -38,7 +38,7 @@ func closed(t *testing.T, j *Journal) {
 	}
 }
 
-func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
+func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	first, _ := open(t, path)
@@ -53,7 +53,7 @@ func TestTwoImportsOfOneFileExcludeEachOther(t *testing.T) {
 	closed(t, second)
 }
 
-// A process that is being started has the files of this one open for a moment.
+// A new process briefly has the files of its parent open.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	ended, others := make(chan struct{}), sync.WaitGroup{}
@@ -63,7 +63,7 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 			case <-ended:
 				return
 			default:
-				exec.Command("true").Run() //nolint:errcheck // that it starts is enough
+				exec.Command("true").Run() //nolint:errcheck // only the start matters
 			}
 		}
 	})
@@ -82,8 +82,8 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	others.Wait()
 }
 
-// A journal that was cut off anywhere is good up to its last whole line.
-func TestAJournalThatIsCutOff(t *testing.T) {
+// A truncated journal is valid up to its last complete line.
+func TestATruncatedJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
@@ -118,7 +118,7 @@ func TestAJournalThatIsCutOff(t *testing.T) {
 	}
 }
 
-// What is not a journal is left as it is.
+// Open does not change a file that is not a journal.
 func TestAFileThatIsNotAJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -135,8 +135,8 @@ func TestAFileThatIsNotAJournal(t *testing.T) {
 	}
 }
 
-// Only an unfinished task keeps others from taking its journal.
-func TestAFinishedTaskGivesWay(t *testing.T) {
+// Another task can use the journal of a finished task, but not of an unfinished one.
+func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	j, _ := open(t, path)
@@ -145,7 +145,7 @@ func TestAFinishedTaskGivesWay(t *testing.T) {
 	}
 	closed(t, j)
 	for command, other := range map[string]any{"import": "other content", "export": task} {
-		if _, err := Open(path, command, other, nil); err == nil || !strings.Contains(err.Error(), "of another import") {
+		if _, err := Open(path, command, other, nil); err == nil || !strings.Contains(err.Error(), "belongs to another import") {
 			t.Errorf("unfinished, then an %s of %v: %v", command, other, err)
 		}
 	}

@@ -42,7 +42,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// backend is where the service keeps its data.
+// backend holds the stores of the service.
 type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
@@ -51,13 +51,13 @@ type backend struct {
 	settle     time.Duration // after which all events created before are in the indexes
 	keys       access.Store
 	limits     override.Store
-	records    string // where records are, for people
-	countersIn string // where counters are, for people
-	keyFlags   string // flags of "sluice keys" for the same keys
+	records    string // location of the records, for the output of the server
+	countersIn string // location of the counters, for the output of the server
+	keyFlags   string // flags with which "sluice keys" manages the same keys
 	close      func() error
 }
 
-// openBackend opens the stores that o names.
+// openBackend opens the stores that o selects.
 func openBackend(ctx context.Context, getenv func(string) string, o Options) (*backend, error) {
 	if o.DynamoDB != "" {
 		return openDynamoDB(ctx, getenv, o.DynamoDB)
@@ -65,8 +65,8 @@ func openBackend(ctx context.Context, getenv func(string) string, o Options) (*b
 	return openEmbedded(o.DataDir)
 }
 
-// openEmbedded returns a backend with records in a file in dir, which it creates
-// if needed, and counters in memory.
+// openEmbedded returns a backend with records in a file in dir and counters in memory. It
+// creates dir if necessary.
 func openEmbedded(dir string) (*backend, error) {
 	dir, err := filepath.Abs(dir) // for commands that run in another directory
 	if err != nil {
@@ -120,8 +120,8 @@ func quoted(dir string) string {
 	return dir
 }
 
-// OpenKeys returns the store of the API keys in the data directory dir, which a
-// server may be using. It creates nothing until a key is stored.
+// OpenKeys returns the store of API keys in the data directory dir. A running server may
+// use the same directory. OpenKeys creates no file; storing the first key does.
 func OpenKeys(dir string) (access.Manager, error) {
 	return accessbolt.New(filepath.Join(dir, "keys.db"))
 }
@@ -150,16 +150,16 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	return b, errors.Join(errs[:]...)
 }
 
-// OpenLimits returns the store of the rows that override limits in the data
-// directory dir, which a server may be using. It creates nothing until a row is
-// stored.
+// OpenLimits returns the store of limit overrides in the data directory dir. A running
+// server may use the same directory. OpenLimits creates no file; storing the first row
+// does.
 func OpenLimits(dir string) (override.Manager, error) {
 	return overridebolt.New(filepath.Join(dir, "limits.db"))
 }
 
-// OpenTable returns a client of a DynamoDB endpoint and the name of the table with
-// a logical id of the template, which it creates if needed. Without a name it is
-// the table that a server with this endpoint uses.
+// OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has
+// the given logical id in the template. It creates the table if necessary. If name is
+// empty, it is the table that a server with this endpoint uses.
 func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
 	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
 	if err != nil {
@@ -174,12 +174,13 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns the template's tables whose logical ids only has, or all of
-// them if it is nil, at a DynamoDB endpoint and creates those that are missing. Their
-// names are those in only, those of a deployment's environment variables, or
-// "sluice-" and the logical id. The variables of the AWS SDK apply; region and
-// credentials have defaults, because a local engine accepts any.
-func openTables(ctx context.Context, getenv func(string) string, endpoint string, only map[string]string) (tables, error) {
+// openTables returns tables of the template at a DynamoDB endpoint, and creates those that
+// do not exist. selected maps the logical ids of the tables to their names. If it is nil,
+// openTables returns all tables of the template. The default name of a table is the value
+// of its environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and
+// its logical id. The environment variables of the AWS SDK apply. Region and credentials
+// have defaults, because DynamoDB Local accepts any values.
+func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
 		opts = append(opts, config.WithRegion("us-east-1"))
@@ -200,8 +201,8 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 		names:  make(map[string]string),
 	}
 	for _, table := range defined {
-		name, wanted := only[table.LogicalID]
-		if only != nil && !wanted {
+		name, wanted := selected[table.LogicalID]
+		if selected != nil && !wanted {
 			continue
 		}
 		name = cmp.Or(name, getenv(table.EnvVar()), "sluice-"+table.LogicalID)

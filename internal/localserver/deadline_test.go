@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen serves handler with the server of serve, whose deadlines are shortened.
-// closed receives a value for each connection that the server closes.
+// listen runs the server of newServer with shorter timeouts. closed receives a value for
+// each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 	}
 	server := newServer(handler, slog.New(slog.DiscardHandler))
 	if server.WriteTimeout <= server.ReadTimeout || server.ReadTimeout == 0 {
-		t.Errorf("the response has %v and the request %v: a request that stalls would get no response", server.WriteTimeout, server.ReadTimeout)
+		t.Errorf("WriteTimeout %v, ReadTimeout %v: a request that stalls would get no response", server.WriteTimeout, server.ReadTimeout)
 	}
 	server.ReadTimeout, server.WriteTimeout = write/2, write
 	closing := make(chan struct{}, 1000)
@@ -35,15 +35,15 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 			closing <- struct{}{}
 		}
 	}
-	go server.Serve(listener)            //nolint:errcheck // it fails when the test closes it
+	go server.Serve(listener)            //nolint:errcheck // it fails when the server is closed
 	t.Cleanup(func() { server.Close() }) //nolint:errcheck // the test is over
 	return listener.Addr().String(), closing
 }
 
-// liveHeap returns the bytes of the heap that are in use after a collection.
+// liveHeap returns the size of the heap after a garbage collection, in bytes.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // the first one only moves pools to their victim caches
+	runtime.GC() // the first collection only moves pools to their victim caches
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -78,7 +78,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 
 	const clients = 200
 	for i := range clients {
-		// Each client has an address of its own, so that no limit refuses it.
+		// Each client has its own address, so that no limit refuses it.
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(i+1))}}
 		conn, err := dialer.Dial("tcp", addr)
 		if err != nil {
@@ -88,7 +88,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// Several responses of 2 MB: the system's buffers may take one or two.
+		// The responses have 2 MB each. The system's buffers may hold one or two of them.
 		if _, err := io.WriteString(conn, strings.Repeat("GET /entity?limit=10 HTTP/1.1\r\nHost: localhost\r\n\r\n", 8)); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		select {
 		case <-closed:
 		case <-deadline:
-			t.Fatalf("the server has closed %d of %d connections", n, clients)
+			t.Fatalf("the server closed %d of %d connections", n, clients)
 		}
 	}
 	grown := liveHeap() - before

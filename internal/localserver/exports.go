@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/exportjob/worker"
 )
 
-// exportsAtOnce is how many large export jobs run at the same time, besides the
-// first run of a new one.
+// exportsAtOnce is the number of large export jobs that run at the same time. The first
+// run of a new job does not count.
 const exportsAtOnce = 2
 
 // exports runs export jobs in this process and serves their files.
@@ -26,18 +26,18 @@ type exports struct {
 	worker *worker.Worker
 	store  jobStore
 	files  *dirfiles.Store
-	days   int // for which files are kept
+	days   int // number of days for which files are kept
 	logger *slog.Logger
 }
 
-// jobStore is a store of export jobs that lists the unfinished ones.
+// jobStore is a store of export jobs that can list the unfinished jobs.
 type jobStore interface {
 	exportjob.Store
 	exportjob.Backlog
 }
 
-// openExports returns the exports of b, with their files in dir, and sets the
-// stores of b that they need.
+// openExports returns the exports of b, whose files are in dir. It sets ExportJobs and
+// ExportLinks in the stores of b.
 func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
 	text := cmp.Or(getenv("EXPORT_FILE_DAYS"), "7")
 	days, err := strconv.Atoi(text)
@@ -60,8 +60,8 @@ func openExports(b *backend, dir string, getenv func(string) string, logger *slo
 	return &exports{runner: runner, worker: w, store: b.jobs, files: files, days: days, logger: logger}, nil
 }
 
-// start runs jobs, also those that an earlier process left, and removes old
-// files, until ctx is done.
+// start starts goroutines that run jobs and remove old files until ctx is done. They also
+// run the unfinished jobs of an earlier process.
 func (e *exports) start(ctx context.Context) error {
 	if err := e.runner.Start(ctx, e.worker, e.store); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (e *exports) start(ctx context.Context) error {
 		defer daily.Stop()
 		for {
 			if err := e.files.Expire(e.days); err != nil {
-				e.logger.Error("old export files were not removed", "error", err)
+				e.logger.Error("cannot remove old export files", "error", err)
 			}
 			select {
 			case <-daily.C:
@@ -83,8 +83,8 @@ func (e *exports) start(ctx context.Context) error {
 	return nil
 }
 
-// beside returns a handler that serves the files at their links, and everything
-// else by next.
+// beside returns a handler that serves the files at their links and calls next for all
+// other requests.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {
@@ -95,8 +95,8 @@ func (e *exports) beside(next http.Handler) http.Handler {
 	})
 }
 
-// downloadWriter moves the connection's deadline with each write: a download may
-// take any time while its client reads.
+// downloadWriter extends the write deadline of the connection with each write. A download
+// may therefore take any time, as long as the client reads.
 type downloadWriter struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.

@@ -1,6 +1,6 @@
-// Package localserver runs the whole service in one process: the handlers of all
-// routes, the worker of export jobs, and the stores, which are a file and memory
-// or the tables of a DynamoDB endpoint.
+// Package localserver runs the whole service in one process: the handlers of all routes,
+// the worker of export jobs, and the stores. The data is in files and memory, or in the
+// tables of a DynamoDB endpoint.
 package localserver
 
 import (
@@ -23,18 +23,17 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// drainTimeout bounds the wait for the requests in progress when Run ends.
+// drainTimeout is the maximum time that Run waits for requests in progress when it ends.
 const drainTimeout = 10 * time.Second
 
-// gcPercent is the target of the garbage collector unless GOGC sets it. The live
-// heap is small, and with the runtime's default of 100 the collector would run
-// many times a second under load to save some 10 MB.
+// gcPercent is the target percentage of the garbage collector unless the environment
+// variable GOGC is set. The live heap is small. With the default of 100, the collector
+// would run many times per second under load, only to save some 10 MB.
 const gcPercent = 400
 
-// The deadlines of a connection. A client that sends a request or reads its
-// response too slowly is disconnected. writeTimeout is counted from the request's
-// header on; it must be the longer one, so that a request whose body stalls until
-// readTimeout still gets its 408.
+// The timeouts of a connection. The server disconnects a client that sends a request or
+// reads a response too slowly. writeTimeout starts after the request header. It must be
+// longer than readTimeout, so that a request whose body stalls still gets status 408.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -42,17 +41,17 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Options say where the service listens and where its data is.
+// Options configures the server.
 type Options struct {
 	Addr     string // host:port to listen on
-	DataDir  string // directory of the records, API keys and export files; created if needed
-	DynamoDB string // URL of a DynamoDB endpoint that holds all data but the export files; "" for DataDir
+	DataDir  string // directory of the records, API keys and export files; created if necessary
+	DynamoDB string // URL of a DynamoDB endpoint for all data except export files; if empty, all data is in DataDir
 	Verbose  bool   // log every request
 }
 
-// Run serves until ctx is done, then finishes the requests in progress and closes
-// the stores. It reads the environment variables of a deployment with getenv,
-// prints to stdout where the service is, and logs to stderr.
+// Run runs the server until ctx is done. Then it finishes the requests in progress and
+// closes the stores. It reads the environment variables of a deployment with getenv,
+// prints its address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {
@@ -100,8 +99,8 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig is httpapi.LoadConfig with another default: a deployment requires
-// API keys unless told otherwise, a developer's machine does not.
+// loadConfig calls httpapi.LoadConfig with another default for AUTH_MODE: unlike a
+// deployment, a local server does not require API keys by default.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
 		if value := getenv(name); value != "" || name != "AUTH_MODE" {
@@ -111,7 +110,7 @@ func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	})
 }
 
-// serve serves until ctx is done, then waits for the requests in progress.
+// serve runs server until ctx is done, then waits for the requests in progress.
 func serve(ctx context.Context, server *http.Server, listener net.Listener, stdout io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -132,9 +131,9 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 
 // newHandler returns the handlers of all routes over the stores of b.
 //
-// While API keys are off, a server on a loopback address only serves loopback
-// host names: a web page whose own name was rebound to that address could read
-// everything otherwise.
+// If API keys are off, a server on a loopback address serves only loopback host names.
+// Otherwise a web page could read all records by DNS rebinding: its own host name would
+// resolve to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := override.NewCache(b.limits, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
@@ -157,7 +156,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	})
 }
 
-// newServer returns the server of handler with the deadlines of a connection.
+// newServer returns a server for handler with the timeouts of a connection.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -167,12 +166,12 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 
-		// "OPTIONS *" gets the response of the default route.
+		// Without this, net/http itself would respond to "OPTIONS *".
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-// greet prints where the service is, who may use it and what to try.
+// greet prints the address of the service, its settings and some commands to try.
 func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	url := "http://" + addr.String()
 	keys, header := "off: whoever reaches this address can read and write", ""

@@ -1,5 +1,5 @@
-// Package outage tells people that a service cannot be reached, and when a client
-// calls it again.
+// Package outage reports on a terminal or in a log that a service does not respond, and
+// when the client tries again.
 package outage
 
 import (
@@ -17,30 +17,31 @@ import (
 	"sluice/pkg/client"
 )
 
-// Report writes a line when a client gets no response. It is safe for concurrent use.
+// Report writes a line when a client receives no response. It is safe for concurrent use.
 type Report struct {
 	out      io.Writer
-	url      string // of the service
-	progress bool
+	url      string // URL of the service
+	progress bool   // whether the caller shows its progress on a terminal
 
 	mu      sync.Mutex
-	waiting bool      // for a response, since one was missing
-	next    time.Time // try
+	waiting bool      // whether the last try got no response
+	next    time.Time // time of the next try
 }
 
-// New returns a Report on the service at url that writes to out. If the caller shows
-// its progress on a terminal, together with Waiting, the Report writes only when an
-// outage begins. Otherwise it writes for every try without a response.
+// New returns a Report about the service at url that writes to out. showsProgress says
+// whether the caller shows its progress on out, together with Waiting. If so, and if out
+// is a terminal, the Report writes a line only when an outage begins. Otherwise it writes
+// a line for every try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note records a try.
+// Note records a try, and writes a line if it got no response. Use it as client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.Status != 0 || t.Err == nil || t.Wait == 0 {
-		r.waiting = false // there is a response, or an error that the command reports
+		r.waiting = false // the service responded, or the command itself reports the error
 		return
 	}
 	began := !r.waiting
@@ -53,7 +54,7 @@ func (r *Report) Note(t client.Try) {
 	}
 }
 
-// Waiting returns when the next try is, in words, or "" if the service responds.
+// Waiting returns a text that says when the next try is, or "" if the service responds.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +64,8 @@ func (r *Report) Waiting() string {
 	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
 }
 
-// reason returns why there is no response, without the addresses and operations
-// that errors of the network begin with.
+// reason returns the reason for a missing response, without the addresses and operations
+// at the beginning of network errors.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()

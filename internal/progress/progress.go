@@ -1,5 +1,5 @@
-// Package progress shows how far a command is: on a terminal a bar that is
-// redrawn, elsewhere a plain line from time to time.
+// Package progress shows the progress of a command. On a terminal it redraws a bar. On
+// other outputs it writes a line every few seconds.
 package progress
 
 import (
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	barInterval  = 200 * time.Millisecond // between two states of the bar on a terminal
-	lineInterval = 5 * time.Second        // between two lines elsewhere
-	barWidth     = 24                     // at most, without its brackets
-	minBarWidth  = 8                      // below which there is no bar
-	defaultWidth = 80                     // of a terminal that does not say
+	barInterval  = 200 * time.Millisecond // time between two updates of the bar on a terminal
+	lineInterval = 5 * time.Second        // time between two lines on other outputs
+	barWidth     = 24                     // maximum width of the bar without its brackets, in columns
+	minBarWidth  = 8                      // minimum width of the bar; with less room, no bar is shown
+	defaultWidth = 80                     // columns of a terminal whose size is unknown
 )
 
-// Noun is a word for what is counted.
+// Noun is the singular and the plural of a noun for the things that a command counts.
 type Noun struct{ One, Many string }
 
-// Count returns a number and the noun in the form that goes with it.
+// Count returns a number with the noun, in the singular for 1.
 func (n Noun) Count(count int64) string {
 	if count == 1 {
 		return "1 " + n.One
@@ -32,12 +32,12 @@ func (n Noun) Count(count int64) string {
 	return fmt.Sprintf("%d %s", count, n.Many)
 }
 
-// State is how far a command is.
+// State is the progress of a command.
 type State struct {
-	Done    int64   // records, or what else the noun says
-	Part    float64 // of the whole, 0 to 1; negative if the whole is not known
-	Details string  // for example how many records were rejected
-	Waiting string  // what the command waits for, in place of its rate; "" while it goes on
+	Done    int64   // number of things that are done, such as records
+	Part    float64 // done part of the whole, 0 to 1; negative if the whole is not known
+	Details string  // further text, such as the number of rejected records
+	Waiting string  // what the command waits for, which is shown instead of its rate; empty if it does not wait
 }
 
 // IsTerminal reports whether w is a terminal.
@@ -46,8 +46,9 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Start shows on out what state returns until stop is called. state must be safe
-// for concurrent use. Rates and times count from the first state whose Part is known.
+// Start shows the result of state on out, repeatedly, until stop is called. state must be
+// safe for concurrent use. The rate and the time left are computed from the first state
+// whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval
@@ -68,27 +69,28 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 		}
 	}()
 	return func() {
-		stopped <- struct{}{} // received between two states
+		stopped <- struct{}{} // the goroutine receives it only when it does not write
 		if d.terminal {
 			fmt.Fprint(d.out, clearLine)
 		}
 	}
 }
 
-// clearLine moves a terminal's cursor to the beginning of its line and clears it.
+// clearLine moves the cursor of a terminal to the beginning of its line and clears the
+// line.
 const clearLine = "\r\x1b[K"
 
-// Println writes a line to a terminal that also shows the progress.
+// Println writes a line to a terminal on which Start shows the progress.
 func Println(out io.Writer, line string) { fmt.Fprint(out, clearLine+line+"\n") }
 
-// display is what Start shows.
+// display shows the progress for Start.
 type display struct {
 	out      io.Writer
-	terminal bool
+	terminal bool // whether out is a terminal
 	noun     Noun
 	state    func() State
-	began    time.Time
-	from     State // at began
+	began    time.Time // time from which the rate is computed
+	from     State     // state at that time
 }
 
 func (d *display) show(now time.Time) {
@@ -104,7 +106,7 @@ func (d *display) show(now time.Time) {
 	}
 }
 
-// text returns a state in words.
+// text returns a text for a state.
 func (d *display) text(s State, elapsed time.Duration) string {
 	words := []string{d.noun.Count(s.Done)}
 	if s.Part >= 0 {
@@ -124,9 +126,9 @@ func (d *display) text(s State, elapsed time.Duration) string {
 	return strings.Join(words, ", ")
 }
 
-// fit returns text with a bar before it, if part is known and there is room, or as
-// much of text as fits. The last of the columns stays free, because a terminal may
-// begin a new line after it.
+// fit returns text after a bar if part is known and the line has enough room for both. If
+// text itself is too long, fit shortens it. The last column stays empty, because a
+// terminal may begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {
@@ -140,7 +142,7 @@ func fit(text string, part float64, columns int) string {
 	return fmt.Sprintf("[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", bar-full), text)
 }
 
-// width returns how many columns a terminal has now.
+// width returns the current number of columns of a terminal.
 func width(out io.Writer) int {
 	if file, ok := out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {

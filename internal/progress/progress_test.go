@@ -21,9 +21,9 @@ func TestProgressInWords(t *testing.T) {
 		{State{}, State{Done: 1000, Part: 1}, 10 * time.Second, "1000 events, 100 %, 100/s, 0s left"},
 		{State{}, State{}, 0, "0 events, 0 %, 0/s"},
 		{State{}, State{Done: 1, Part: 0.1}, time.Second, "1 event, 10 %, 1/s, 9s left"},
-		// What an earlier run did is no rate of this one.
+		// The rate does not include records of an earlier run.
 		{State{Done: 500, Part: 0.5}, State{Done: 600, Part: 0.6}, 10 * time.Second, "600 events, 60 %, 10/s, 40s left"},
-		// Without a response there is no rate.
+		// While the command waits, no rate is shown.
 		{State{}, State{Done: 250, Part: 0.25, Details: "2 rejected", Waiting: "no response, next try in 3 s"}, time.Second, "250 events, 25 %, no response, next try in 3 s"},
 	} {
 		p := &display{noun: events, from: tt.from}
@@ -33,9 +33,9 @@ func TestProgressInWords(t *testing.T) {
 	}
 }
 
-func TestTheBarTakesTheRoomThatIsLeft(t *testing.T) {
+func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	t.Parallel()
-	const text = "250 events, 25 %" // 16 columns; the last one stays free
+	const text = "250 events, 25 %" // 16 columns, after which one column stays empty
 	for _, tt := range []struct {
 		part    float64
 		columns int
@@ -57,8 +57,8 @@ func TestTheBarTakesTheRoomThatIsLeft(t *testing.T) {
 	}
 }
 
-// The rate and the time left count from the first state that says how large the
-// whole is, as of a job that another run began.
+// The rate and the time left are computed from the first state with a known Part, for
+// example when another run began an export job.
 func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -75,7 +75,7 @@ func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	}
 }
 
-func TestABarIsRedrawnInPlaceAndALineIsNot(t *testing.T) {
+func TestABarIsRedrawnOnATerminalOnly(t *testing.T) {
 	t.Parallel()
 	for terminal, want := range map[bool]string{true: "\r\x1b[K[........................] 0 events, 0 %, 0/s", false: "0 events, 0 %, 0/s\n"} {
 		var out bytes.Buffer
@@ -86,6 +86,6 @@ func TestABarIsRedrawnInPlaceAndALineIsNot(t *testing.T) {
 		}
 	}
 	if null, err := os.Open(os.DevNull); err != nil || IsTerminal(null) || IsTerminal(new(bytes.Buffer)) {
-		t.Errorf("what is none is taken for a terminal (%v)", err)
+		t.Errorf("a file is taken for a terminal (%v)", err)
 	}
 }

@@ -1,9 +1,9 @@
-// Package access decides who may use which route of the API: API keys, what
-// each of them permits, and whether a token that a request carries is valid.
+// Package access implements API keys. A key permits the routes of its scopes. An
+// [Authenticator] decides whether the token of a request belongs to a valid key.
 //
-// A key is shown to its owner once, as the token slc_<id>_<secret>. Stores hold
-// a [Key], which has only a hash of the secret: nobody can sign in with what
-// they read there.
+// The owner of a key sees its token, slc_<id>_<secret>, only once. Stores hold a
+// [Key], which contains only a hash of the secret, so nobody can sign in with the
+// contents of a store.
 package access
 
 import (
@@ -19,22 +19,22 @@ import (
 	"unicode/utf8"
 )
 
-// Scope is what a key must have been given to use a route.
+// Scope is a permission. A route requires one scope, and a key has one or more.
 type Scope string
 
 // The scopes. The zero value is not a scope: every route must declare its own.
 const (
-	Public    Scope = "public"    // routes that need no key; no key has it
-	Import    Scope = "import"    // puts records in
-	Export    Scope = "export"    // gets records out
-	Dashboard Scope = "dashboard" // export jobs and usage
+	Public    Scope = "public"    // for routes that need no key; no key has it
+	Import    Scope = "import"    // permits routes that write records
+	Export    Scope = "export"    // permits routes that read records
+	Dashboard Scope = "dashboard" // permits export jobs and usage
 )
 
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Export, Import} }
 
-// DefaultWorkspace owns every record while API keys are off, and the records of
-// keys that name no other workspace.
+// DefaultWorkspace is the workspace of all records if API keys are off, and of new
+// keys if no other workspace is named.
 const DefaultWorkspace = "default"
 
 const (
@@ -42,9 +42,9 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// CheckWorkspace returns an error that says what the name of a workspace must
-// be, or nil if name is valid. Stores append '#' to the name in the keys of
-// their items, so it must not contain one.
+// CheckWorkspace returns an error that says what a valid name of a workspace looks
+// like, or nil if name is valid. A name must not contain '#', because stores use
+// it as the separator after the name in the keys of their items.
 func CheckWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
@@ -52,22 +52,22 @@ func CheckWorkspace(name string) error {
 	return nil
 }
 
-// Key is an API key as stores hold it. Whoever has its secret may use the routes
-// of its scopes, on the records of its workspace. Times are in UTC, in whole
-// milliseconds. Its JSON is how files hold it, not for clients.
+// Key is an API key as stores hold it. The owner of its secret may use the routes
+// of its scopes on the records of its workspace. Times are in UTC, in whole
+// milliseconds. The JSON form is for files, not for clients.
 type Key struct {
 	ID         string    `json:"id"`            // 12 characters; not secret
-	Name       string    `json:"name,omitzero"` // for people; at most 128 characters, may be empty
+	Name       string    `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty
 	Workspace  string    `json:"workspace"`     // see CheckWorkspace
 	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
 	SecretHash Hash      `json:"secret_hash"`
 	CreatedAt  time.Time `json:"created_at"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // from then on the key is not valid; zero: it does not expire
-	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero: not revoked
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // time from which the key is not valid; zero if it does not expire
+	RevokedAt  time.Time `json:"revoked_at,omitzero"` // zero if the key is not revoked
 }
 
-// Hash is the SHA-256 of a key's secret. A slow hash would protect secrets that
-// people choose; these have 160 random bits. Its text is hexadecimal.
+// Hash is the SHA-256 hash of a key's secret. A slow hash is not necessary, because
+// a secret has 160 random bits. The text form is hexadecimal.
 type Hash [sha256.Size]byte
 
 // String returns the hash in hexadecimal.
@@ -80,14 +80,15 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 func (h *Hash) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(h) {
-		return errors.New("not a SHA-256 in hexadecimal")
+		return errors.New("not a SHA-256 hash in hexadecimal")
 	}
 	copy(h[:], b)
 	return nil
 }
 
 // New returns a new key with the name, the workspace, the scopes and the expiry
-// of k, and its token. It returns an error if one of these is not valid.
+// of k, and the token of the new key. It returns an error if one of these fields is
+// not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -95,14 +96,14 @@ func New(k Key, now time.Time) (Key, Token, error) {
 	if !k.ExpiresAt.IsZero() {
 		k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Millisecond)
 		if !k.ExpiresAt.After(k.CreatedAt) {
-			return Key{}, Token{}, errors.New("the key would have expired already")
+			return Key{}, Token{}, errors.New("the expiry of the key must be in the future")
 		}
 	}
 	k.Scopes = slices.Compact(slices.Sorted(slices.Values(k.Scopes)))
 	return k, token, k.Validate()
 }
 
-// maxNameLength is the most characters of a key's name.
+// maxNameLength is the maximum length of a key's name, in characters.
 const maxNameLength = 128
 
 // Validate returns an error that says which field of k is not valid, or nil.
@@ -114,7 +115,7 @@ func (k Key) Validate() error {
 		return fmt.Errorf("the workspace %q %w", k.Workspace, err)
 	}
 	if !utf8.ValidString(k.Name) || utf8.RuneCountInString(k.Name) > maxNameLength || strings.ContainsFunc(k.Name, unicode.IsControl) {
-		return fmt.Errorf("the name must have at most %d characters, none of them a control character", maxNameLength)
+		return fmt.Errorf("the name must have at most %d characters and no control characters", maxNameLength)
 	}
 	if len(k.Scopes) == 0 {
 		return errors.New("a key needs a scope: import, export or dashboard")
@@ -127,7 +128,7 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// Has reports whether k has been given scope.
+// Has reports whether k has the scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
 
 // Status returns the status of k at the time now.
@@ -141,7 +142,7 @@ func (k Key) Status(now time.Time) Status {
 	return Active
 }
 
-// Status says whether a key that exists is valid.
+// Status says whether an existing key is valid.
 type Status string
 
 // The statuses of a key.
@@ -151,8 +152,8 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Token is what the owner of a key has: its id and its secret. However it is
-// printed, the secret is left out.
+// Token is the id and the secret of a key. Its owner sends it with each request.
+// Package fmt prints a Token without the secret.
 type Token struct {
 	ID     string
 	secret string
@@ -163,8 +164,8 @@ const (
 	idLength     = 12
 	secretLength = 32
 
-	// alphabet has 32 characters, so that each carries 5 bits. It lacks 0 and o,
-	// and 1 and l, which are easily confused.
+	// alphabet has 32 characters, so each character carries 5 bits. It leaves out
+	// 0 and o, and 1 and l, which are easily confused.
 	alphabet = "23456789abcdefghijkmnpqrstuvwxyz"
 )
 
@@ -178,30 +179,30 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// isRandomText reports whether s is a result of randomText(n).
+// isRandomText reports whether s has the form of a result of randomText(n).
 func isRandomText(s string, n int) bool { return len(s) == n && consistsOf(s, alphabet) }
 
-// consistsOf reports whether s has only these characters, which are ASCII.
-// Compiling a regular expression for it would take 5 % of a cold start.
+// consistsOf reports whether s contains only the given characters, which are ASCII.
+// A regular expression would be slower: compiling it takes 5 % of a cold start.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
-// ParseToken parses the text of a token. ok is false if text is not one.
+// ParseToken parses a token, slc_<id>_<secret>. ok is false if text is not a token.
 func ParseToken(text string) (t Token, ok bool) {
 	parts := strings.Split(text, "_")
 	if len(parts) != 3 || parts[0] != tokenPrefix || !isRandomText(parts[1], idLength) || !isRandomText(parts[2], secretLength) {
 		return Token{}, false
 	}
-	// A substring would keep the whole text in memory for as long as the id.
+	// Without Clone, the id would keep the whole text in memory.
 	return Token{ID: strings.Clone(parts[1]), secret: parts[2]}, true
 }
 
-// Reveal returns the whole text, including the secret: slc_<id>_<secret>.
+// Reveal returns the token including its secret: slc_<id>_<secret>.
 func (t Token) Reveal() string { return strings.Join([]string{tokenPrefix, t.ID, t.secret}, "_") }
 
-// String returns the text without the secret.
+// String returns the token without its secret.
 func (t Token) String() string { return tokenPrefix + "_" + t.ID + "_…" }
 
-// GoString returns the text without the secret.
+// GoString returns the token without its secret.
 func (t Token) GoString() string { return t.String() }
 
 func (t Token) hash() Hash { return sha256.Sum256([]byte(t.secret)) }

@@ -23,7 +23,7 @@ func newKey(t testing.TB) (access.Key, access.Token) {
 	return secrettest.New(t, access.Key{Workspace: "default", Scopes: []access.Scope{access.Import}}, now())
 }
 
-func TestATokenIsReadBack(t *testing.T) {
+func TestParseTokenReturnsTheTokenThatNewCreated(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
 		k, token := newKey(t)
@@ -33,12 +33,12 @@ func TestATokenIsReadBack(t *testing.T) {
 			t.Fatalf("%v, %v", got, ok)
 		}
 		parts := strings.Split(text, "_")
-		// 32 characters of an alphabet of 32: 160 bits.
+		// 32 characters of 5 bits each are 160 bits.
 		if len(parts) != 3 || parts[0] != "slc" || len(parts[1]) != 12 || len(parts[2]) != 32 || strings.ContainsAny(parts[1]+parts[2], "01lo") || strings.ToLower(text) != text {
-			t.Errorf("a token of the wrong shape: %s_%s_ and %d characters", parts[0], parts[1], len(parts[2]))
+			t.Errorf("malformed token: %s_%s_ and %d characters", parts[0], parts[1], len(parts[2]))
 		}
 		if seen[parts[1]] || seen[parts[2]] {
-			t.Error("an id or a secret came twice")
+			t.Error("the id or the secret is not unique")
 		}
 		seen[parts[1]], seen[parts[2]] = true, true
 	}
@@ -52,10 +52,11 @@ func TestTokensUseTheWholeAlphabet(t *testing.T) {
 			used[c]++
 		}
 	}
-	// 8,800 characters, 275 of each expected: 100 is more than 10 deviations off.
+	// Of 8,800 random characters, 275 of each kind are expected. Fewer than 100
+	// would be more than 10 standard deviations below that.
 	for c, n := range used {
 		if n < 100 {
-			t.Errorf("%c came %d times", c, n)
+			t.Errorf("%c occurs %d times", c, n)
 		}
 	}
 	if len(used) != 32 {
@@ -63,11 +64,11 @@ func TestTokensUseTheWholeAlphabet(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoToken(t *testing.T) {
+func TestParseTokenRejectsMalformedTokens(t *testing.T) {
 	id, secret := strings.Repeat("a", 12), strings.Repeat("2", 32)
 	good := "slc_" + id + "_" + secret
 	if _, ok := access.ParseToken(good); !ok {
-		t.Fatalf("%s is no token", good)
+		t.Fatalf("%s is rejected", good)
 	}
 	for _, text := range []string{
 		"", "slc", "slc_", "slc__", "slc_" + id, "slc_" + id + "_", id + "_" + secret,
@@ -78,7 +79,7 @@ func TestWhatIsNoToken(t *testing.T) {
 		"slc_" + id + "_" + secret[1:] + "é", "slc_" + id[1:] + "\x00_" + secret, "slc_" + id[1:] + "#_" + secret,
 	} {
 		if _, ok := access.ParseToken(text); ok {
-			t.Errorf("%q is taken for a token", text)
+			t.Errorf("%q is accepted as a token", text)
 		}
 	}
 }
@@ -90,15 +91,15 @@ func FuzzParseToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		token, ok := access.ParseToken(text)
 		if ok && token.Reveal() != text {
-			t.Errorf("%q is read as %q", text, token.Reveal())
+			t.Errorf("%q is parsed as %q", text, token.Reveal())
 		}
 		if !ok && token != (access.Token{}) {
-			t.Errorf("%q is no token, and yet %v", text, token)
+			t.Errorf("%q is not a token, but the result is %v", text, token)
 		}
 	})
 }
 
-// Whatever prints a token or a key, its secret does not get out.
+// No way of printing a token or a key shows the secret.
 func TestATokenPrintsWithoutItsSecret(t *testing.T) {
 	k, token := newKey(t)
 	marshaled, err := json.Marshal(struct {
@@ -117,7 +118,7 @@ func TestATokenPrintsWithoutItsSecret(t *testing.T) {
 		fmt.Sprintf("%v %+v %#v", &token, []access.Token{token}, nested), string(marshaled), log.String(),
 	} {
 		if _, secret, _ := strings.Cut(strings.TrimPrefix(token.Reveal(), "slc_"), "_"); strings.Contains(text, secret) {
-			t.Errorf("the secret is in %s", strings.ReplaceAll(text, secret, "<SECRET>"))
+			t.Errorf("the output contains the secret: %s", strings.ReplaceAll(text, secret, "<SECRET>"))
 		}
 	}
 	if want := "slc_" + k.ID + "_…"; token.String() != want {
@@ -130,26 +131,26 @@ func TestNewKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		key  access.Key
-		says string // "" for a key that can be made
+		says string // part of the expected error; "" if the key is valid
 	}{
 		{"plain", access.Key{Workspace: "w", Scopes: scopes}, ""},
-		{"every scope, one twice", access.Key{Workspace: "w", Scopes: append(access.Scopes(), access.Import)}, ""},
-		{"a long workspace", access.Key{Workspace: strings.Repeat("w", 64), Scopes: scopes}, ""},
-		{"a workspace too long", access.Key{Workspace: strings.Repeat("w", 65), Scopes: scopes}, "1 to 64"},
+		{"every scope, one of them twice", access.Key{Workspace: "w", Scopes: append(access.Scopes(), access.Import)}, ""},
+		{"the longest workspace", access.Key{Workspace: strings.Repeat("w", 64), Scopes: scopes}, ""},
+		{"a workspace that is too long", access.Key{Workspace: strings.Repeat("w", 65), Scopes: scopes}, "1 to 64"},
 		{"no workspace", access.Key{Scopes: scopes}, "1 to 64"},
-		{"a workspace that would end early", access.Key{Workspace: "a#b", Scopes: scopes}, "1 to 64"},
+		{"a workspace with the separator #", access.Key{Workspace: "a#b", Scopes: scopes}, "1 to 64"},
 		{"a workspace with a slash", access.Key{Workspace: "a/b", Scopes: scopes}, "1 to 64"},
-		{"a workspace with a letter beyond ASCII", access.Key{Workspace: "é", Scopes: scopes}, "1 to 64"},
-		{"a long name", access.Key{Workspace: "w", Scopes: scopes, Name: strings.Repeat("é", 128)}, ""},
-		{"a name too long", access.Key{Workspace: "w", Scopes: scopes, Name: strings.Repeat("é", 129)}, "at most 128"},
+		{"a workspace with a letter that is not ASCII", access.Key{Workspace: "é", Scopes: scopes}, "1 to 64"},
+		{"the longest name", access.Key{Workspace: "w", Scopes: scopes, Name: strings.Repeat("é", 128)}, ""},
+		{"a name that is too long", access.Key{Workspace: "w", Scopes: scopes, Name: strings.Repeat("é", 129)}, "at most 128"},
 		{"a name of two lines", access.Key{Workspace: "w", Scopes: scopes, Name: "a\nb"}, "control"},
 		{"a name that is not UTF-8", access.Key{Workspace: "w", Scopes: scopes, Name: "\xff"}, "128 characters"},
 		{"no scope", access.Key{Workspace: "w"}, "needs a scope"},
 		{"an unknown scope", access.Key{Workspace: "w", Scopes: []access.Scope{"admin"}}, `no scope "admin"`},
 		{"the scope of public routes", access.Key{Workspace: "w", Scopes: []access.Scope{access.Public}}, `no scope "public"`},
 		{"an empty scope", access.Key{Workspace: "w", Scopes: []access.Scope{""}}, "no scope"},
-		{"an expiry to come", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now().Add(time.Millisecond)}, ""},
-		{"an expiry at once", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now()}, "expired already"},
+		{"an expiry in the future", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now().Add(time.Millisecond)}, ""},
+		{"an expiry at the time of creation", access.Key{Workspace: "w", Scopes: scopes, ExpiresAt: now()}, "must be in the future"},
 	} {
 		k, token, err := access.New(tt.key, now())
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
@@ -175,7 +176,7 @@ func TestStatus(t *testing.T) {
 		{access.Key{}, now(), access.Active},
 		{access.Key{ExpiresAt: later}, later.Add(-1), access.Active},
 		{access.Key{ExpiresAt: later}, later, access.Expired},
-		{access.Key{RevokedAt: later}, now(), access.Revoked}, // clocks differ: revoked is revoked
+		{access.Key{RevokedAt: later}, now(), access.Revoked}, // revoked by a process whose clock is ahead
 		{access.Key{RevokedAt: later, ExpiresAt: now()}, later, access.Revoked},
 	} {
 		if got := tt.key.Status(tt.at); got != tt.want {
@@ -184,7 +185,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestHashesAreReadBack(t *testing.T) {
+func TestUnmarshalTextReversesString(t *testing.T) {
 	k, _ := newKey(t)
 	var got access.Hash
 	if err := got.UnmarshalText([]byte(k.SecretHash.String())); err != nil || got != k.SecretHash {

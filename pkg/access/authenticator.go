@@ -15,43 +15,43 @@ import (
 // ErrNotFound is the error for a key that does not exist.
 var ErrNotFound = errors.New("there is no such key")
 
-// ErrExists is the error for a new key whose id is taken.
-var ErrExists = errors.New("there is a key of this id already")
+// ErrExists is the error for a new key whose id already exists.
+var ErrExists = errors.New("a key with this id already exists")
 
 // Store finds keys. Implementations are safe for concurrent use.
 type Store interface {
-	// Get returns a key as it was last written, or ErrNotFound. Any other error
-	// means that the store cannot tell.
+	// Get returns a key as it was last written. It returns ErrNotFound if the
+	// key does not exist. After any other error it is unknown whether it exists.
 	Get(ctx context.Context, id string) (Key, error)
 }
 
-// Manager is a Store whose keys can be managed.
+// Manager is a Store that can change its keys.
 type Manager interface {
 	Store
 
-	// Create adds a key. If the id is taken it returns ErrExists and changes
-	// nothing.
+	// Create adds a key. If a key with its id exists, Create returns ErrExists
+	// and changes nothing.
 	Create(ctx context.Context, k Key) error
 
 	// List returns the keys of all workspaces in the order of their creation.
 	List(ctx context.Context) ([]Key, error)
 
-	// Revoke sets RevokedAt of a key, unless it is set, and returns the key as
-	// it is then. It returns ErrNotFound if the key does not exist.
+	// Revoke sets RevokedAt of a key unless it is already set, and returns the
+	// resulting key. It returns ErrNotFound if the key does not exist.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 }
 
-// MaxAge bounds the age of what an Authenticator knows of a key. After a key is
-// revoked, no Authenticator accepts it for longer.
+// MaxAge is the maximum age of the keys in the cache of an Authenticator. An
+// Authenticator may accept a revoked key for this long after the revocation.
 const MaxAge = time.Minute
 
 const (
-	readTimeout = 2 * time.Second // longest wait for the store
-	maxCached   = 1 << 13         // entries of a map
+	readTimeout = 2 * time.Second // maximum duration of a read of the store
+	maxCached   = 1 << 13         // maximum number of entries in each map
 )
 
-// Reason says why a token was refused. It is for logs: a client must not learn
-// whether an id exists.
+// Reason says why a token was refused. It is for logs only, because a client must
+// not learn whether an id exists.
 type Reason string
 
 // The reasons. The zero value means that the token was accepted.
@@ -66,15 +66,14 @@ const (
 // Decision says whether a token is accepted. A refusal is a Decision, not an
 // error.
 type Decision struct {
-	Key     Key    // of the token; zero if the token was refused
-	KeyID   string // id that the token names; empty if it is malformed
-	Refused Reason // "" if the token was accepted
+	Key     Key    // key of the token; zero if the token was refused
+	KeyID   string // id in the token; empty if the token is malformed
+	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides about tokens. It caches what it reads of a key for
-// MaxAge, including that there is no such key, so that it reads its store at
-// most once a minute for each of some thousand keys. It is safe for concurrent
-// use.
+// Authenticator decides whether a token is valid. It caches keys for MaxAge, and
+// ids that do not exist as well. It therefore reads each key at most once a minute,
+// unless there are more than about 8,000 keys. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without a monotonic reading
@@ -82,11 +81,11 @@ type Authenticator struct {
 
 	mu     sync.Mutex
 	known  map[string]entry // keys that exist, by id
-	absent map[string]entry // ids that do not: a map of their own, so that guesses cannot evict keys
+	absent map[string]entry // ids that do not exist; a separate map, so that guessed ids cannot evict keys
 }
 
-// NewAuthenticator returns an Authenticator over store. now is the clock;
-// time.Now if it is nil.
+// NewAuthenticator returns an Authenticator that reads keys from store. now is the
+// clock; nil means time.Now. NewAuthenticator returns an error if store is nil.
 func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error) {
 	if store == nil {
 		return nil, errors.New("access: a store of keys is required")
@@ -94,15 +93,15 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	// A function instance may be frozen between two requests, and its monotonic clock
-	// with it.
+	// Lambda may freeze a process between two requests, which stops its monotonic
+	// clock.
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides about the text of a token. It does the same work for
-// unknown ids as for known ones, so that its duration does not tell them apart.
-// An error means that the store could not tell within 2 seconds, or that ctx is
-// done.
+// Authenticate decides whether text is a valid token. It does the same work for
+// unknown ids as for known ones, so its duration does not show whether an id
+// exists. It returns an error if the store fails, if a read takes longer than 2
+// seconds, or if ctx is done first.
 func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
@@ -130,15 +129,15 @@ func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision
 	return d, nil
 }
 
-// entry is what was read of a key.
+// entry is the result of reading a key.
 type entry struct {
-	key    Key       // without an ID if it was not found
+	key    Key       // zero if the key was not found
 	readAt time.Time // when the read began
 }
 
-// lookup returns what is known of the key with that id, and reads it if need be.
-// Concurrent calls for one id share a read, which outlives the call that began
-// it: each caller waits only until its own ctx is done.
+// lookup returns the cached entry of id, or reads the key. Concurrent calls for the
+// same id share a read. The read continues even if the context of the call that
+// began it is done. Each call waits only until its own context is done.
 func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	if e, ok := a.cached(id); ok {
 		return e, nil
@@ -157,7 +156,8 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	}
 }
 
-// cached returns the entry of the key with that id unless it is too old.
+// cached returns the cached entry of id. It reports false if no entry exists or the
+// entry is too old.
 func (a *Authenticator) cached(id string) (entry, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,8 +169,8 @@ func (a *Authenticator) cached(id string) (entry, bool) {
 	return e, ok && age >= 0 && age < MaxAge
 }
 
-// put caches e in entries. When these are too many, it starts again: entries are of
-// no use after a minute anyway.
+// put adds e to entries. If entries is full, put empties it first. This is simpler
+// than evicting single entries, which expire after a minute anyway.
 func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +180,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read reads a key from the store and caches what it finds. A panic becomes an
-// error, because singleflight would end the process.
+// read reads a key from the store and caches the result. It converts a panic of the
+// store into an error, because singleflight would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/access"
 )
 
-// store is a table of keys in memory that counts its reads.
+// store is a Store in memory that counts its reads.
 type store struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
@@ -72,8 +72,8 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 	return a
 }
 
-// want fails the test unless the decision about text is a refusal for that
-// reason, "" being none.
+// want fails the test unless the decision about text has the given reason. An
+// empty reason means that text must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text)
@@ -93,7 +93,7 @@ func TestDecisions(t *testing.T) {
 	swapped := func(id, secret access.Token) string {
 		return "slc_" + id.ID + secret.Reveal()[strings.LastIndexByte(secret.Reveal(), '_'):]
 	}
-	for range 2 { // from the store, and from memory
+	for range 2 { // the first decision reads the store, the second uses the cache
 		want(t, a, token.Reveal(), "")
 		want(t, a, "", access.ReasonMalformed)
 		want(t, a, token.Reveal()+"2", access.ReasonMalformed)
@@ -102,12 +102,12 @@ func TestDecisions(t *testing.T) {
 		want(t, a, swapped(token, revokedToken), access.ReasonWrongSecret)
 		want(t, a, revokedToken.Reveal(), access.ReasonRevoked)
 		want(t, a, expiredToken.Reveal(), access.ReasonExpired)
-		// Only who has the secret learns, from the log, that a key has ended.
+		// Without the right secret, the reason does not show that the key is revoked.
 		want(t, a, swapped(revokedToken, token), access.ReasonWrongSecret)
 	}
 }
 
-func TestARevokedKeyEndsWithinAMinuteAndAtOnceElsewhere(t *testing.T) {
+func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 		s := newStore(k)
@@ -116,15 +116,16 @@ func TestARevokedKeyEndsWithinAMinuteAndAtOnceElsewhere(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - 2*time.Millisecond)
-		want(t, a, token.Reveal(), "") // one millisecond before the minute since the read is over
+		want(t, a, token.Reveal(), "") // the read is one millisecond less than a minute ago
 		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
 		time.Sleep(time.Millisecond)
-		want(t, a, token.Reveal(), access.ReasonRevoked) // within a minute of the revocation
+		want(t, a, token.Reveal(), access.ReasonRevoked) // less than a minute after the revocation
 	})
 }
 
-// What a read finds counts from before the read, however long that took.
-func TestASlowReadIsNotBelievedForLonger(t *testing.T) {
+// The age of a cached key counts from the beginning of the read, even if the read
+// is slow.
+func TestAKeyFromASlowReadIsNotCachedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 		s := newStore(k)
@@ -137,7 +138,7 @@ func TestASlowReadIsNotBelievedForLonger(t *testing.T) {
 	})
 }
 
-func TestAKeyThatIsRememberedExpiresToTheInstant(t *testing.T) {
+func TestACachedKeyExpiresOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes(), ExpiresAt: time.Now().Add(10 * time.Second)}, time.Now())
 		a := newAuthenticator(t, newStore(k), nil)
@@ -154,7 +155,7 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 		_, unknown := newKey(t)
 		s := newStore(k)
 		a := newAuthenticator(t, s, nil)
-		for range 600 { // ten minutes of one request of each a second
+		for range 600 { // ten minutes with one request per second for each id
 			want(t, a, token.Reveal(), "")
 			want(t, a, unknown.Reveal(), access.ReasonUnknown)
 			time.Sleep(time.Second)
@@ -165,9 +166,9 @@ func TestAKeyIsReadOnceAMinute(t *testing.T) {
 	})
 }
 
-// An instance may stand still between events, and its clock may be set back:
-// what is remembered is then too old, or of another time.
-func TestAClockThatWasSetBackMakesNothingLastLonger(t *testing.T) {
+// If the clock was set back, cached keys seem to be from the future and are read
+// again.
+func TestKeysAreReadAgainAfterTheClockWasSetBack(t *testing.T) {
 	k, token := newKey(t)
 	s, clock := newStore(k), now()
 	a := newAuthenticator(t, s, func() time.Time { return clock })
@@ -196,9 +197,9 @@ func TestConcurrentRequestsShareARead(t *testing.T) {
 	})
 }
 
-// A caller whose context ends stops waiting, also the one that began the read.
-// The others get the result of the same read.
-func TestAReadOutlivesWhoBeganIt(t *testing.T) {
+// A caller stops waiting when its context is done, even if it began the read. The
+// other callers get the result of the same read.
+func TestAReadOutlivesTheCallerThatBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := newKey(t)
 		s := newStore(k)
@@ -223,7 +224,7 @@ func TestAReadOutlivesWhoBeganIt(t *testing.T) {
 			}
 		}
 		if err := <-waiting; err != nil || time.Since(start) != time.Second {
-			t.Errorf("the other one: error %v after %s", err, time.Since(start))
+			t.Errorf("the other caller: error %v after %s", err, time.Since(start))
 		}
 		want(t, a, token.Reveal(), "")
 		if s.count(k.ID) != 1 {
@@ -232,7 +233,7 @@ func TestAReadOutlivesWhoBeganIt(t *testing.T) {
 	})
 }
 
-func TestAStoreThatCannotTellIsAnErrorAndAskedAgain(t *testing.T) {
+func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, time.Now())
 		s := newStore(k)
@@ -241,7 +242,7 @@ func TestAStoreThatCannotTellIsAnErrorAndAskedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.err = errors.New("away")
 		for range 2 {
-			// What was known is too old, and must not be believed instead.
+			// The cached key is too old, and must not be used instead.
 			if d, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
 				t.Errorf("%+v, %v", d, err)
 			}
@@ -257,7 +258,7 @@ func TestAStoreThatCannotTellIsAnErrorAndAskedAgain(t *testing.T) {
 	})
 }
 
-func TestARowThatIsNoKeyIsAnError(t *testing.T) {
+func TestAnInvalidStoredKeyIsAnError(t *testing.T) {
 	k, token := newKey(t)
 	k.Workspace = "a#b"
 	if _, err := newAuthenticator(t, newStore(k), now).Authenticate(t.Context(), token.Reveal()); err == nil {
@@ -269,7 +270,7 @@ type panicking struct{}
 
 func (panicking) Get(context.Context, string) (access.Key, error) { panic("broken") }
 
-func TestAPanicOfTheStoreIsAnErrorOfEveryCaller(t *testing.T) {
+func TestAPanicOfTheStoreIsAnErrorForEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, token := newKey(t)
 		a := newAuthenticator(t, panicking{}, now)
@@ -288,7 +289,7 @@ func TestAPanicOfTheStoreIsAnErrorOfEveryCaller(t *testing.T) {
 	})
 }
 
-func TestAnAuthenticatorWantsAStore(t *testing.T) {
+func TestNewAuthenticatorRequiresAStore(t *testing.T) {
 	if _, err := access.NewAuthenticator(nil, nil); err == nil {
 		t.Error("no error")
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// none is a store without keys but one.
+// none is a Store that knows only one key.
 type none struct {
 	key   Key
 	reads int
@@ -20,8 +20,8 @@ func (s *none) Get(_ context.Context, id string) (Key, error) {
 	return Key{}, ErrNotFound
 }
 
-// A flood of ids that nobody has neither fills the memory nor crowds out keys.
-func TestAFloodOfUnknownIDsIsForgotten(t *testing.T) {
+// Many unknown ids neither fill the memory nor evict keys.
+func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	now := time.Now()
 	k, token, err := New(Key{Workspace: "w", Scopes: Scopes()}, now)
 	if err != nil {
@@ -42,16 +42,16 @@ func TestAFloodOfUnknownIDsIsForgotten(t *testing.T) {
 	for range 10 * maxCached {
 		ask(Token{ID: randomText(idLength), secret: token.secret}, ReasonUnknown)
 		if n := len(a.absent); n > maxCached {
-			t.Fatalf("%d unknown ids are remembered", n)
+			t.Fatalf("%d unknown ids are cached", n)
 		}
 	}
 	ask(token, "")
 	if s.reads != 1 || len(a.known) != 1 {
-		t.Errorf("the key was read %d times; %d keys are remembered", s.reads, len(a.known))
+		t.Errorf("the key was read %d times; %d keys are cached", s.reads, len(a.known))
 	}
 }
 
-// A cache holds what it was given last, and never more than its bound.
+// A cache always holds the last entry, and never more than maxCached entries.
 func TestTheCacheIsBounded(t *testing.T) {
 	a, err := NewAuthenticator(new(none), nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 			id := randomText(idLength)
 			a.put(entries, id, entry{key: Key{ID: id}, readAt: time.Now()})
 			if e, ok := a.cached(id); !ok || e.key.ID != id {
-				t.Fatal("the last entry was forgotten")
+				t.Fatal("the last entry is not cached")
 			}
 			if got := len(*entries); got > maxCached || n < maxCached && got != n+1 {
 				t.Fatalf("%d entries after %d", got, n+1)

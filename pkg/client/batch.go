@@ -10,32 +10,33 @@ import (
 	"sluice/pkg/api"
 )
 
-// What one call of CreateEvents or UpsertEntities can hold.
+// The maximum size of one call of CreateEvents or UpsertEntities.
 const (
-	MaxBatch      = 100     // records
-	MaxBatchBytes = 1 << 20 // of the JSON around the records too
+	MaxBatch      = 100     // number of records
+	MaxBatchBytes = 1 << 20 // size of the JSON request body, in bytes
 )
 
 // BatchResult is the result of one record of a batch.
 type BatchResult[T any] struct {
-	Record  T     // as it is stored; the zero value if Err is not nil
-	Created bool  // false if the service had it already
+	Record  T     // the stored record; the zero value if Err is not nil
+	Created bool  // false if the record already existed
 	Err     error // an *Error, or nil
 }
 
-// batch is a call for records of type N, which are stored as records of type T.
+// batch is a call that sends records of type N, which the service stores as records
+// of type T.
 type batch[N, T any] struct {
-	member  string // of the body, which has the records
-	stored  func(api.BatchResult) *T
+	member  string                   // name of the array in the request body
+	stored  func(api.BatchResult) *T // returns the record of a result, or nil
 	records []N
 	results []BatchResult[T]
-	pending []int // indices of records without a final result
+	pending []int // indices of the records without a final result
 }
 
-// sendBatch sends records, each with an id, in the body's array member to a route.
-// stored returns the record of a result, or nil if a result lacks it. There is a
-// result for each record, in order, also if there is an error. Only records that
-// failed for a passing reason are sent again.
+// sendBatch sends records, which have ids, to a route, in an array called member.
+// stored returns the record of a result, or nil if the result has no record.
+// sendBatch returns one result for each record, in order, even if it also returns an
+// error. It repeats only the records that failed with a retryable error.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -54,7 +55,7 @@ func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, 
 			return cmp.Or(failure, &Error{Err: err, retryable: true})
 		}
 		failure = b.take(k.route.name, results, failure)
-		k.body, _ = b.encode() // what could be encoded with others can be without them
+		k.body, _ = b.encode() // cannot fail, because all records were encoded before
 		return failure
 	})
 	if err != nil {
@@ -74,26 +75,26 @@ func (b *batch[N, T]) encode() ([]byte, error) {
 	return encode(map[string][]N{b.member: records})
 }
 
-// read returns the results that a response holds, whether it is a problem or not.
+// read returns the results in the body of a response, which may be an error response.
 func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	var got api.Batch
 	if err := json.Unmarshal(body, &got); err != nil {
-		return nil, fmt.Errorf("the response cannot be read: %w", err)
+		return nil, fmt.Errorf("decode the response: %w", err)
 	}
 	if len(got.Results) != len(b.pending) {
 		return nil, fmt.Errorf("the response has %d results for %d %s", len(got.Results), len(b.pending), b.member)
 	}
 	for i, r := range got.Results {
 		if r.Index != i || r.Problem == nil && (r.Status >= http.StatusMultipleChoices || b.stored(r) == nil) {
-			return nil, fmt.Errorf("result %d of the response is not one of %s", i, b.member)
+			return nil, fmt.Errorf("result %d in the response is not a result for %s", i, b.member)
 		}
 	}
 	return got.Results, nil
 }
 
-// take notes the final results of the pending records. It returns the error for which
-// the others, which are pending then, must be sent again, or nil. whole is the failure
-// of the call, or nil.
+// take stores the results of the pending records. Records with a retryable error stay
+// pending, and take returns the last of these errors, or nil if no record is pending.
+// whole is the failure of the whole call, or nil.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

@@ -13,11 +13,11 @@ import (
 	"sluice/pkg/client"
 )
 
-// batchService stores events or entities; some it fails to at first.
+// batchService is a service that handles batches of events or entities.
 type batchService struct {
 	t       *testing.T
-	calls   [][]string // ids of each call
-	outcome func(id string, call int) int
+	calls   [][]string                    // ids in each call
+	outcome func(id string, call int) int // returns the status of a record
 }
 
 func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -60,8 +60,8 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// Of a batch only those events are sent again that may be stored next time.
-func TestABatchRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
+// Only the events of a batch that failed with a retryable error are sent again.
+func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
 	t.Parallel()
 	events := []client.NewEvent{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestABatchRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
 	})
 }
 
-// A batch that is refused as a whole has no results of its events.
-func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
+// If the service refuses a whole batch, the response has no results for its events.
+func TestAWholeBatchThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		responses []string // status and body
@@ -138,7 +138,7 @@ func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
 				text := tt.responses[min(sent, len(tt.responses)-1)]
 				sent++
 				var status int
-				fmt.Sscan(text[:3], &status) //nolint:errcheck // the table holds numbers
+				fmt.Sscan(text[:3], &status) //nolint:errcheck // each text begins with a number
 				return respond(status, text[3:]), nil
 			})})
 			if err != nil {
@@ -158,7 +158,7 @@ func TestABatchThatIsRefusedAsAWhole(t *testing.T) {
 
 const storedEntity = `{"id":"a","type":"t","attributes":{},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`
 
-func TestUpsertEntitiesRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
+func TestUpsertEntitiesRepeatsOnlyEntitiesWithRetryableErrors(t *testing.T) {
 	t.Parallel()
 	entities := []client.NewEntity{{ID: "new"}, {ID: "old", Attributes: []byte(`{"a":null}`)}, {ID: "bad"}, {ID: "later", Type: "t"}}
 	synctest.Test(t, func(t *testing.T) {
@@ -199,8 +199,8 @@ func TestUpsertEntitiesRepeatsOnlyWhatFailedForAPassingReason(t *testing.T) {
 	})
 }
 
-// Of large entities the service returns only some.
-func TestUpsertEntitiesTakesResultsWithoutAnEntity(t *testing.T) {
+// The service omits some of the entities from the results if they are large.
+func TestUpsertEntitiesAcceptsResultsWithoutAnEntity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		bodies := []string{`{"results":[{"index":0,"status":503}]}`, `{"results":[{"index":0,"status":200}]}`}

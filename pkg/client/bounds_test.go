@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// roundTrip is a service without a network. Within synctest its time is fake.
+// roundTrip is an http.RoundTripper that calls a function instead of a network.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -28,7 +28,7 @@ func respond(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// cutOff is a body that ends before its end.
+// cutOff is a response body whose connection closes too early.
 type cutOff struct{ io.Reader }
 
 func (c cutOff) Read(p []byte) (int, error) {
@@ -40,13 +40,13 @@ func (c cutOff) Read(p []byte) (int, error) {
 }
 func (cutOff) Close() error { return nil }
 
-// hang returns when the client has given up.
+// hang sends no response and returns when the client gives up.
 func hang(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// hangingBody is a body that never ends.
+// hangingBody is a response body that blocks until ctx is done.
 type hangingBody struct{ ctx context.Context }
 
 func (b hangingBody) Read([]byte) (int, error) {
@@ -57,10 +57,10 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
-// failing are services of which no call succeeds.
+// failing are services of which every call fails.
 var failing = map[string]struct {
 	serve roundTrip
-	tries int // of a call with the default bounds; -1 where time ends it
+	tries int // number of tries with the default bounds; -1 if MaxElapsed ends the call
 	says  string
 }{
 	"always 429": {serve: func(*http.Request) (*http.Response, error) {
@@ -72,20 +72,20 @@ var failing = map[string]struct {
 	"always 503":                           {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
 	"429 for more than 32 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "4294967296"), tries: 1, says: "asks to wait 8760h"},
 	"429 for more than 64 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "18446744073709551616"), tries: 1, says: "asks to wait 8760h"},
-	"503 that waits":                       {serve: fixed(503, `{}`, "Retry-After", "20"), tries: 3, says: "status 503"},
+	"503 for 20 seconds":                   {serve: fixed(503, `{}`, "Retry-After", "20"), tries: 3, says: "status 503"},
 	"always 500":                           {serve: fixed(500, `{"message":"Internal Server Error"}`), tries: client.DefaultMaxTries, says: "Internal Server Error"},
 	"501":                                  {serve: fixed(501, `no`), tries: 1, says: "501"},
-	"hangs":                                {serve: hang, tries: 4, says: "no whole response within 1"},
+	"hangs":                                {serve: hang, tries: 4, says: "no complete response within 1"},
 	"hangs within the body": {serve: func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 201, Header: make(http.Header), Body: hangingBody{r.Context()}}, nil
-	}, tries: 4, says: "no whole response within 1"},
-	"broken JSON":  {serve: fixed(201, stored[:40]), tries: client.DefaultMaxTries, says: "status 201: the response cannot be read"},
-	"HTML":         {serve: fixed(200, "<html>sign in</html>"), tries: client.DefaultMaxTries, says: "the response cannot be read"},
+	}, tries: 4, says: "no complete response within 1"},
+	"broken JSON":  {serve: fixed(201, stored[:40]), tries: client.DefaultMaxTries, says: "status 201: decode the response"},
+	"HTML":         {serve: fixed(200, "<html>sign in</html>"), tries: client.DefaultMaxTries, says: "decode the response"},
 	"HTML and 502": {serve: fixed(502, "<html>bad gateway</html>"), tries: client.DefaultMaxTries, says: "bad gateway"},
-	"nothing":      {serve: fixed(204, ""), tries: client.DefaultMaxTries, says: "the response cannot be read"},
-	"broken off": {serve: func(*http.Request) (*http.Response, error) {
+	"no body":      {serve: fixed(204, ""), tries: client.DefaultMaxTries, says: "decode the response"},
+	"interrupted": {serve: func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 201, Header: make(http.Header), Body: cutOff{strings.NewReader(stored)}}, nil
-	}, tries: client.DefaultMaxTries, says: "the response broke off"},
+	}, tries: client.DefaultMaxTries, says: "read the response"},
 	"no connection": {serve: func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		tries: client.DefaultMaxTries, says: "no response: "},
 	"endless": {serve: func(*http.Request) (*http.Response, error) {
@@ -95,7 +95,7 @@ var failing = map[string]struct {
 	"a bad key":  {serve: fixed(401, `{"code":"unauthorized","detail":"no"}`), tries: 1, says: "401"},
 }
 
-// Whatever a service does, a call ends within its bounds, in tries and in time.
+// A call ends within its bounds of tries and time, no matter how the service fails.
 func TestGivesUpWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range failing {
@@ -125,25 +125,25 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 					t.Fatalf("error %v", err)
 				}
 				if sent != tt.tries || failure.Tries != sent || reported != sent {
-					t.Errorf("%d requests sent, %d told, %d reported, want %d", sent, failure.Tries, reported, tt.tries)
+					t.Errorf("%d requests sent, %d in the error, %d reported to OnTry, want %d", sent, failure.Tries, reported, tt.tries)
 				}
 				if elapsed > client.DefaultMaxElapsed {
-					t.Errorf("it took %s", elapsed)
+					t.Errorf("the call took %s", elapsed)
 				}
 				if !strings.Contains(err.Error(), tt.says) {
-					t.Errorf("%q does not say %q", err, tt.says)
+					t.Errorf("%q does not contain %q", err, tt.says)
 				}
 			})
 		})
 	}
 }
 
-// endless never ends and never waits.
+// endless is a reader that never ends and never blocks.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// The bounds are those of Config, both edges of them.
+// A call keeps to the bounds of its Config.
 func TestBoundsAreThoseOfConfig(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -180,7 +180,7 @@ func TestBoundsAreThoseOfConfig(t *testing.T) {
 	}
 }
 
-// Waits are random over their whole range, which doubles up to its bound.
+// Waits are random between 0 and a maximum, which doubles up to MaxBackoff.
 func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -210,14 +210,15 @@ func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	most := client.DefaultMinBackoff
 	for i := range longest {
 		if longest[i] > most || longest[i] < most*9/10 || shortest[i] > most/10 {
-			t.Errorf("wait %d was %s to %s, want 0 to %s", i+1, shortest[i], longest[i], most)
+			t.Errorf("wait %d was between %s and %s, want values from 0 to %s", i+1, shortest[i], longest[i], most)
 		}
 		most = min(2*most, client.DefaultMaxBackoff)
 	}
 }
 
-// A Retry-After is a lower bound, as seconds and as a date by the service's clock.
-func TestHonoursRetryAfter(t *testing.T) {
+// The client waits at least for Retry-After, which may be a number of seconds or a
+// date by the service's clock.
+func TestHonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, header := range [][]string{
 		{"Retry-After", "7"},
@@ -246,14 +247,14 @@ func TestHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429 no goroutine sends before the window's end, and who was refused
-// not before Retry-After. A longer Retry-After stops all, and whoever would wait
-// beyond its bound is told at once.
+// After a 429, no goroutine sends a request before the window ends, and the refused
+// call is not retried before Retry-After. A longer Retry-After stops all goroutines.
+// Calls that would have to wait beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // from the middle of a window
+		notBefore  time.Duration // minimum time from the refusal, in the middle of a window, to the next request
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -261,7 +262,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // fake time begins at a full second
+			time.Sleep(500 * time.Millisecond) // to the middle of a window, because fake time starts at a full second
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -305,7 +306,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 	}
 }
 
-// A cancelled call ends at once, wherever it waits.
+// A canceled call ends at once, no matter what it waits for.
 func TestContextEndsACall(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]roundTrip{
@@ -333,14 +334,14 @@ func TestContextEndsACall(t *testing.T) {
 			}
 			wg.Wait()
 			if elapsed := time.Since(start); elapsed != 5*time.Second {
-				t.Errorf("%s: it took %s", name, elapsed)
+				t.Errorf("%s: the call took %s", name, elapsed)
 			}
 		})
 	}
 }
 
-// A repeat is of the same record: the id is made before the first try.
-func TestRepeatsCarryTheSameID(t *testing.T) {
+// All tries of a call send the same id, which is generated before the first try.
+func TestRetriesSendTheSameID(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []string
@@ -365,16 +366,16 @@ func TestRepeatsCarryTheSameID(t *testing.T) {
 		}
 		for i := 0; i < 6; i += 3 {
 			if bodies[i] != bodies[i+1] || bodies[i] != bodies[i+2] || !strings.Contains(bodies[i], `"id":"0`) {
-				t.Errorf("the tries were %q", bodies[i:i+3])
+				t.Errorf("the tries sent %q", bodies[i:i+3])
 			}
 		}
 		if bodies[0] == bodies[3] {
-			t.Error("two records have one id")
+			t.Error("two records have the same id")
 		}
 	})
 }
 
-// However long the wait, it is not taken for none.
+// A very long Retry-After must not overflow to a short one.
 func TestALongRetryAfterEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []string{"4294967295", "4294967296", "18446744073709551615", "18446744073709551616", strings.Repeat("9", 50)} {

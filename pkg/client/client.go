@@ -1,34 +1,36 @@
-// Package client is the Go client of the service. It does what the service asks
-// of clients: it stops when a limit is reached, retries with backoff what may
-// succeed later, and gives up after a bounded number of tries. It also paces itself
-// by the rate limit headers, so that it runs at the limits and rarely gets a 429.
+// Package client is the Go client of the service. It stops sending requests when a
+// limit is reached, retries failed calls with backoff, and gives up after a bounded
+// number of tries. It also paces its requests by the rate limit headers, so that it
+// uses the whole limit and rarely gets status 429.
 //
 // # Errors
 //
-// Every error of a call is an [*Error]; [errors.Is] with [ErrNotFound],
-// [ErrConflict], [ErrRefused] and the errors of package context tells the usual
-// ones apart. The only other error is that a request cannot be encoded as JSON.
+// Every error of a call is an [*Error], unless the request cannot be encoded as JSON.
+// To recognize an error, call [errors.Is] with [ErrNotFound], [ErrConflict],
+// [ErrRefused], [context.Canceled] or [context.DeadlineExceeded].
 //
 // # Retries
 //
-// A call is retried after 429, after 408 and 5xx (other than 501 and 505), and
-// when its response is lost, cut off or not what the API returns. All calls are
-// safe to repeat: a record without an id gets a UUIDv7 before the first try, so
-// that no repeat creates a second one. Every wait between two tries is at least
-// what Retry-After says, and random beyond that: up to Config.MinBackoff after the
-// first try, twice that after each further one, and never more than
-// Config.MaxBackoff ("full jitter").
+// A call is retried after status 408, 429 and 5xx, except 501 and 505. It is also
+// retried if its response is lost, incomplete or not a response of the API. All
+// calls are safe to repeat: a new record without an id gets a UUIDv7 before the
+// first try, so a retry cannot create a second record.
+//
+// The wait before a retry is the value of Retry-After plus a random time. The random
+// time is at most Config.MinBackoff after the first try. Its maximum doubles after
+// each further try, up to Config.MaxBackoff ("full jitter").
 //
 // A call makes at most Config.MaxTries requests, and returns at most
-// Config.MaxElapsed after it sent the first. It gives up at once if Retry-After is
-// longer than that. net/http itself repeats a GET that it sent on a connection that
-// the service had closed while it was idle. That is safe, and it is not counted.
+// Config.MaxElapsed after it sent the first request. It gives up at once if
+// Retry-After is longer than that. If the service closes an idle connection,
+// net/http itself may repeat a GET request. That is safe and does not count as a
+// try.
 //
 // # Pacing
 //
-// All goroutines that share a Client share what it knows about the limits. Before
-// its first try a call waits until, by the headers of all responses so far, the
-// limits have room for it. Only the context bounds that wait.
+// All goroutines that share a Client share its knowledge of the limits. Before its
+// first try, a call waits until the limits have room for it, according to the
+// headers of all responses so far. Only the context limits that wait.
 package client
 
 import (
@@ -44,7 +46,7 @@ import (
 	"time"
 )
 
-// Defaults of Config.
+// Default values of the fields of Config.
 const (
 	DefaultMaxTries   = 8
 	DefaultMaxElapsed = time.Minute
@@ -53,36 +55,39 @@ const (
 	DefaultMaxBackoff = 5 * time.Second
 )
 
-// Config tunes a Client. The zero value is ready to use: every field that is zero
-// has the default that it names. No bound may be negative.
+// Config tunes a Client. The zero value is ready to use. A field that is zero has
+// the default that its comment names. Numbers and durations must not be negative.
 type Config struct {
-	Key        string            // API key, slc_<id>_<secret>; no key is sent by default
-	MaxTries   int               // maximum requests of one call; DefaultMaxTries by default
-	MaxElapsed time.Duration     // maximum time from a call's first request to its end; DefaultMaxElapsed by default
+	Key        string            // API key, slc_<id>_<secret>; by default no key is sent
+	MaxTries   int               // maximum number of requests per call; DefaultMaxTries by default
+	MaxElapsed time.Duration     // maximum time from the first request of a call to its return; DefaultMaxElapsed by default
 	TryTimeout time.Duration     // maximum time for one request and its response; DefaultTryTimeout by default
 	MinBackoff time.Duration     // maximum random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // maximum random wait after any try; DefaultMaxBackoff by default
-	Rate       int               // maximum requests a second of all calls; only the service's limits by default
-	Transport  http.RoundTripper // a copy of http.DefaultTransport, with more idle connections, by default
-	UserAgent  string            // "sluice-client" by default
+	Rate       int               // maximum number of requests per second, over all calls; unlimited by default
+	Transport  http.RoundTripper // by default a copy of http.DefaultTransport with more idle connections
+	UserAgent  string            // value of the User-Agent header; "sluice-client" by default
 
-	// OnTry, if set, is called after every try. It must be safe for concurrent use.
+	// OnTry, if not nil, is called after every try. It must be safe for
+	// concurrent use.
 	OnTry func(Try)
 }
 
-// Try is one request of a call.
+// Try describes one request of a call.
 type Try struct {
-	Route  string // such as create-event
-	Number int    // of the call's tries, from 1
-	Status int    // HTTP status; 0 without a response
-	Err    *Error // nil if the try succeeded
+	Route  string // name of the route, such as create-event
+	Number int    // number of the try within its call, from 1
+	Status int    // HTTP status; 0 if no response was received
+	Err    *Error // why the try failed; nil if it succeeded
 
-	Wait time.Duration // until the next try, if the pacer lets it go at once; 0 if this was the last
+	// Wait is the time until the next try, or 0 if this try is the last one.
+	// Pacing may extend it.
+	Wait time.Duration
 }
 
-// Client calls one service. It is safe for concurrent use by multiple goroutines,
-// and should be shared: two Clients at one address do not know about each other's
-// requests.
+// Client calls one service. It is safe for concurrent use, and programs should
+// share one Client, because Clients do not know about each other's requests from
+// the same address.
 type Client struct {
 	base *url.URL
 	cfg  Config
@@ -90,22 +95,22 @@ type Client struct {
 	pace *pacer
 }
 
-// New returns a client of the service at a base URL, such as
-// http://127.0.0.1:3000 or https://api.example.com/stage. It returns an error if the
-// URL or a field of cfg is not valid. It sends nothing.
+// New returns a Client of the service at baseURL, such as http://127.0.0.1:3000 or
+// https://api.example.com/stage. It returns an error if the URL or a field of cfg is
+// not valid. New sends no request.
 func New(baseURL string, cfg Config) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("client: the URL of the service: %w", err)
+		return nil, fmt.Errorf("client: parse the URL of the service: %w", err)
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
 		return nil, fmt.Errorf("client: the URL of the service must be like https://host, not %q", baseURL)
 	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
 		return nil, errors.New("client: the URL of the service must have no user, query or fragment")
 	case cfg.MaxTries < 0 || cfg.MaxElapsed < 0 || cfg.TryTimeout < 0 || cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.Rate < 0:
-		return nil, errors.New("client: no bound may be negative")
+		return nil, errors.New("client: numbers and durations in Config must not be negative")
 	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("client: the key must be printable ASCII without spaces")
+		return nil, errors.New("client: the API key must be printable ASCII without spaces")
 	}
 	cfg.MaxTries = cmp.Or(cfg.MaxTries, DefaultMaxTries)
 	cfg.MaxElapsed = cmp.Or(cfg.MaxElapsed, DefaultMaxElapsed)
@@ -124,7 +129,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 	return &Client{
 		base: base,
 		cfg:  cfg,
-		// The API redirects nowhere: following would show the key to whoever is there.
+		// The API never redirects, and another host must not receive the key.
 		http: &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		pace: newPacer(cfg.Rate),
 	}, nil
@@ -135,26 +140,26 @@ type call struct {
 	route   route
 	path    string
 	query   url.Values
-	body    []byte // JSON; nil for none
-	records int64  // most records that the response can have
+	body    []byte // JSON; nil if the request has no body
+	records int64  // maximum number of records in the response
 }
 
-// route is a row of the service's route table.
+// route is a route of the service.
 type route struct {
 	name   string
 	method string
-	class  string // one of these
+	class  string // imports, exports or general
 }
 
-// The classes of routes, as the rule that each shares.
+// The classes of routes. The value is the rule that all routes of a class share.
 const (
 	imports = "imports"
 	exports = "records"
-	general = "" // none
+	general = "" // no shared rule
 )
 
-// charges returns what a call costs of each of its rules. Calls with the same last
-// rule wait in line for each other.
+// charges returns the cost of a call by each of its rules. Calls whose last charge
+// has the same rule wait in one line.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
@@ -178,20 +183,20 @@ func (c *Client) do(ctx context.Context, k call, out any) (status int, err error
 	return status, err
 }
 
-// decode decodes the body of a response into out. A body that is not what the API
-// returns counts as a lost response.
+// decode decodes the body of a response into out. The error for a body that cannot
+// be decoded is retryable, like a lost response.
 func decode(body []byte, out any) *Error {
 	if raw, ok := out.(*[]byte); ok {
 		*raw = body
 		return nil
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return &Error{Err: fmt.Errorf("the response cannot be read: %w", err), retryable: true}
+		return &Error{Err: fmt.Errorf("decode the response: %w", err), retryable: true}
 	}
 	return nil
 }
 
-// encode returns the body of a request. It does not change the bytes of attributes.
+// encode returns v in JSON. It does not escape HTML characters in attributes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

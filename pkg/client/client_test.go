@@ -20,7 +20,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// open runs the service and makes a client of it.
+// open runs the service and returns a Client of it.
 func open(t *testing.T, limits ratelimit.Limits, cfg client.Config) *client.Client {
 	t.Helper()
 	url, stop, err := service(limits)
@@ -190,7 +190,7 @@ func TestUsage(t *testing.T) {
 	for address, target := range map[string]string{"": "/usage", "2001:db8::1": "/usage?address=2001%3Adb8%3A%3A1"} {
 		c, err := client.New("http://service", client.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			if got := r.Method + " " + r.URL.RequestURI(); got != "GET "+target {
-				t.Errorf("%q: it asks for %s", address, got)
+				t.Errorf("%q: the client requests %s", address, got)
 			}
 			return respond(200, `{"address":"a","action":"observe","limit":5,"limits":{"records":7,"imports":6,"requests":5},"seconds":[{"second":9,"records":1,"imports":2,"requests":{"usage":3}}],"caller":{"workspace":"w","key_id":null,"scopes":["dashboard"]}}`), nil
 		})})
@@ -204,7 +204,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestListsGoOverAllPages(t *testing.T) {
+func TestIteratorsReturnTheRecordsOfAllPages(t *testing.T) {
 	t.Parallel()
 	c, ctx := open(t, ratelimit.Limits{Records: 900, Imports: 900, Requests: 900}, client.Config{}), t.Context()
 	for i := range 7 {
@@ -237,7 +237,7 @@ func TestListsGoOverAllPages(t *testing.T) {
 	}
 }
 
-func TestAListThatLeadsBackEnds(t *testing.T) {
+func TestAnIteratorEndsWhenACursorLeadsToTheSamePage(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"data":[],"next_cursor":"same"}`)
@@ -256,7 +256,7 @@ func TestAListThatLeadsBackEnds(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatTheProblemSays(t *testing.T) {
+func TestErrorsContainTheProblemDetails(t *testing.T) {
 	t.Parallel()
 	c := open(t, ratelimit.Limits{}, client.Config{})
 	_, _, err := c.CreateEvent(t.Context(), client.NewEvent{ID: "a b"})
@@ -269,13 +269,13 @@ func TestErrorsSayWhatTheProblemSays(t *testing.T) {
 	}
 	for _, part := range []string{"create-event", "422", "name is required", failure.RequestID} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
+			t.Errorf("%q does not contain %q", err, part)
 		}
 	}
 }
 
-// What is not an id must not become the path of another route.
-func TestIDsAreCheckedBeforeTheyBecomePaths(t *testing.T) {
+// An invalid id must not change the path to that of another route.
+func TestInvalidIDsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))
 	defer server.Close()
@@ -294,7 +294,7 @@ func TestIDsAreCheckedBeforeTheyBecomePaths(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("another host was sent %v", r.Header)
+		t.Errorf("another host received a request with the headers %v", r.Header)
 	}))
 	defer other.Close()
 	var calls int
@@ -315,11 +315,11 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		t.Errorf("%d calls and the error %v", calls, err)
 	}
 	if strings.Contains(fmt.Sprint(err), "secret") {
-		t.Errorf("the error shows the key: %v", err)
+		t.Errorf("the error contains the key: %v", err)
 	}
 }
 
-func TestNewSaysWhatIsWrong(t *testing.T) {
+func TestNewRejectsInvalidURLsAndKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		url, key, want string
@@ -338,6 +338,6 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	if _, err := client.New("https://host/stage/", client.Config{MaxTries: -1}); err == nil {
-		t.Error("a negative bound was taken")
+		t.Error("a negative number was accepted")
 	}
 }

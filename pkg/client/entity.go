@@ -12,27 +12,29 @@ import (
 	"sluice/pkg/record"
 )
 
-// NewEntity is an entity to create, or for UpsertEntities a change of one.
+// NewEntity is an entity to create. For UpsertEntities, it may also be a change of an
+// existing entity.
 type NewEntity struct {
-	ID         string            `json:"id"`                  // "" for a UUIDv7 of the client
-	Type       string            `json:"type,omitzero"`       // "" for the service's default, or to keep the type
-	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil for an empty one
+	ID         string            `json:"id"`                  // if empty, the client generates a UUIDv7
+	Type       string            `json:"type,omitzero"`       // if empty, the service's default, or the type of an existing entity
+	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil means an empty object
 }
 
-// EntityQuery selects entities in order of id. Its zero value selects all.
+// EntityQuery selects entities in order of id. Its zero value selects all entities.
 type EntityQuery struct {
-	Type   string // only entities of this type; "" for all
-	Limit  int    // most entities of a page, 1 to 200; the service's default if it is 0
-	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
+	Type   string // only entities of this type; empty for all types
+	Limit  int    // maximum number of entities per page, 1 to 200; 0 for the service's default, 50
+	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// ListEntities returns one page of entities. Each one costs one record.
+// ListEntities returns one page of entities. Each entity costs one record.
 func (c *Client) ListEntities(ctx context.Context, q EntityQuery) (Page[entity.Entity], error) {
 	return getPage[entity.Entity](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", values("type", q.Type, "cursor", q.Cursor), q.Limit)
 }
 
-// Entities returns an iterator over all entities that q selects, which gets them page
-// by page. An error is the last element.
+// Entities returns an iterator over all entities that q selects. The iterator requests
+// one page after another. It stops after the first error, which it yields with a zero
+// entity.
 func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.Entity, error] {
 	return records(q.Cursor, func(cursor string) (Page[entity.Entity], error) {
 		q.Cursor = cursor
@@ -40,21 +42,23 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns one entity. If none has the id, errors.Is(err, ErrNotFound).
+// GetEntity returns the entity with an id. It returns an error that matches
+// [ErrNotFound] if no entity has the id. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
 
-// CreateEntity creates an entity. If the service has an entity of this id with the
-// same content, it returns that and false; with other content,
-// errors.Is(err, ErrConflict).
+// CreateEntity creates an entity and returns it as stored. If an entity with the same
+// id and content exists, CreateEntity returns that entity, and created is false. It
+// returns an error that matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEntity(ctx context.Context, e NewEntity) (stored entity.Entity, created bool, err error) {
 	e.ID = cmp.Or(e.ID, newID())
 	return create[entity.Entity](ctx, c, route{"create-entity", http.MethodPost, imports}, "/create_entity", e)
 }
 
-// UpdateEntity merges patch, a JSON object, into the attributes of an entity
-// (RFC 7396: null removes one) and returns it as it is then.
+// UpdateEntity merges patch, a JSON object, into the attributes of an entity and
+// returns the updated entity. A null in patch removes an attribute (RFC 7396).
+// UpdateEntity returns an error that matches [ErrNotFound] if no entity has the id.
 func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attributes) (stored entity.Entity, err error) {
 	_, err = c.post(ctx, route{"update-entity", http.MethodPost, imports}, "/update_entity", struct {
 		ID         string            `json:"id"`
@@ -63,11 +67,13 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 	return stored, err
 }
 
-// UpsertEntities creates up to MaxBatch entities of MaxBatchBytes in one import call,
-// or merges each into the entity with its id: the attributes as UpdateEntity does, and
-// the type, unless it is "". Results and errors are as those of CreateEvents. If the
-// entities after the merge are large, the service returns only some of them: the
-// Record of the others has only its ID.
+// UpsertEntities creates or updates up to MaxBatch entities, of up to MaxBatchBytes, in
+// one import call. If an entity with the same id exists, the attributes are merged into
+// it as by UpdateEntity, and the type is replaced unless it is empty.
+//
+// Results and errors are like those of CreateEvents. If the stored entities are large,
+// the service returns only some of them. For the others, only the ID of the Record is
+// set.
 func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {
@@ -85,7 +91,7 @@ func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]Ba
 	return results, err
 }
 
-// DeleteEntity deletes an entity. It succeeds if no entity has that id.
+// DeleteEntity deletes an entity. It returns nil even if no entity has the id.
 func (c *Client) DeleteEntity(ctx context.Context, id string) error {
 	var deleted api.Deleted
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

@@ -15,30 +15,32 @@ import (
 	"sluice/pkg/record"
 )
 
-// Error describes why a call failed. Error.Is finds ErrNotFound, ErrConflict and
-// ErrRefused, and Unwrap the error of the network or of the context.
+// Error describes why a call failed. Code, Detail and Fields come from the problem
+// details in the response (RFC 9457). If the Client itself found the error, Code and
+// Fields may be empty.
 type Error struct {
-	Route      string              // such as create-event
-	Tries      int                 // requests that were sent
-	Status     int                 // HTTP status of the last response; 0 if there was none
-	Code       string              // of the problem: stable, for programs; "" if the response was not a problem
-	Detail     string              // of the problem: what to change
-	Fields     []record.FieldError // of the problem: what is wrong with which field
-	RetryAfter time.Duration       // how long the last response asked to wait; 0 if it did not, a year at most
-	RequestID  string              // of the last response, for a report to whoever runs the service; may be ""
-	Err        error               // why no response was received or could be read; nil otherwise
+	Route      string              // name of the route, such as create-event
+	Tries      int                 // number of requests that were sent
+	Status     int                 // HTTP status of the last response; 0 if no response was received
+	Code       string              // stable code for programs, such as not_found
+	Detail     string              // explanation for people
+	Fields     []record.FieldError // invalid fields of the request body
+	RetryAfter time.Duration       // value of Retry-After in the last response; 0 if absent, at most one year
+	RequestID  string              // request id of the last response, for reports to the operator of the service; may be empty
+	Err        error               // error of the network, of the context or of decoding the response; nil otherwise
 
 	retryable bool
 }
 
-// Errors that errors.Is finds in an *Error.
+// Errors that errors.Is recognizes in an *Error.
 var (
 	ErrNotFound = errors.New("there is no such record")               // status 404, code not_found
-	ErrConflict = errors.New("the id is taken by other content")      // status 409, code conflict
-	ErrRefused  = errors.New("the service refused it for its limits") // status 429
+	ErrConflict = errors.New("the id exists with different content")  // status 409, code conflict
+	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is makes errors.Is find ErrNotFound, ErrConflict and ErrRefused.
+// Is reports whether target is the one of ErrNotFound, ErrConflict and ErrRefused
+// that matches the status and the code of e.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -51,14 +53,14 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may succeed later. The Client gave up
-// because it reached a bound of its Config.
+// Retryable reports whether the same call may succeed later. If so, the Client gave
+// up because it reached a bound of its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
-// Unwrap returns e.Err.
+// Unwrap returns e.Err, which is nil if the service sent an error response.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Error returns the route, the status, why the call failed, and the request id.
+// Error returns a message with the route, the status, the reason and the request id.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Route != "" {
@@ -79,7 +81,7 @@ func (e *Error) Error() string {
 		b.WriteString("the response does not say why")
 	}
 	if e.retryable && e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "; it asks to wait %s", e.RetryAfter.Round(time.Second))
+		fmt.Fprintf(&b, "; the service asks to wait %s", e.RetryAfter.Round(time.Second))
 	}
 	if e.RequestID != "" {
 		fmt.Fprintf(&b, " (request id %s)", e.RequestID)
@@ -87,7 +89,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// ended returns e, and makes it say so if the reason is that ctx is done.
+// ended returns e. If ctx is done, it first replaces e.Err with the error of ctx.
 func (e *Error) ended(ctx context.Context) *Error {
 	if err := ctx.Err(); err != nil {
 		e.Err, e.retryable = err, false
@@ -95,47 +97,48 @@ func (e *Error) ended(ctx context.Context) *Error {
 	return e
 }
 
-// errorOf returns the error that a response of status 300 or above describes.
+// errorOf returns the error for a response with status 300 or above.
 func errorOf(got response) *Error {
 	var p struct {
 		api.Problem
-		Message string `json:"message"` // of API Gateway's own errors
+		Message string `json:"message"` // in errors of API Gateway itself
 	}
 	err := json.Unmarshal(got.body, &p)
 	switch p.Detail = cmp.Or(p.Detail, p.Message); {
 	case got.status < http.StatusBadRequest:
-		p.Detail = fmt.Sprintf("it redirects to %q, which is not followed; if that is the service, use its URL", got.header.Get("Location"))
+		p.Detail = fmt.Sprintf("the service redirects to %q; the client does not follow redirects, so use the URL of the service itself", got.header.Get("Location"))
 	case err != nil:
-		p.Detail = fmt.Sprintf("the response is not a problem of this API: %.200q", got.body)
+		p.Detail = fmt.Sprintf("the response is not an error of this API: %.200q", got.body)
 	}
 	p.Instance = cmp.Or(p.Instance, got.header.Get("Apigw-Requestid"))
 	return newError(got.status, p.Problem)
 }
 
-// newError returns the error of a status of 300 or above and a problem.
+// newError returns the error for a status of 300 or above and its problem details.
 func newError(status int, p api.Problem) *Error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported
 	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
-// maxRetryAfter is the longest wait that retryAfter returns. A longer one makes no
-// difference, and the bound keeps sums of durations from overflowing.
+// maxRetryAfter is the maximum result of retryAfter. No call waits for as long as
+// that, and the bound prevents overflow in sums of durations.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// retryAfter returns the wait that a Retry-After header asks for, in seconds or as a
-// date (RFC 9110, section 10.2.3), or 0.
+// retryAfter returns the value of the Retry-After header, which is a number of
+// seconds or a date (RFC 9110, section 10.2.3). It returns 0 if the header is absent
+// or malformed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // which leaves the largest number
+	if err == nil || errors.Is(err, strconv.ErrRange) { // on ErrRange, seconds is the maximum uint64
 		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
-	// The date is by the server's clock, and so is the header Date.
+	// Compare the date with the header Date, which is from the same clock.
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = date
 	}

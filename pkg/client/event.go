@@ -15,22 +15,22 @@ import (
 
 // NewEvent is an event to create.
 type NewEvent struct {
-	ID         string            `json:"id"` // "" for a UUIDv7 of the client
+	ID         string            `json:"id"` // if empty, the client generates a UUIDv7
 	Name       string            `json:"name"`
-	EntityID   string            `json:"entity_id,omitzero"`   // the entity it concerns; "" for none
-	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
-	Attributes record.Attributes `json:"attributes,omitzero"`  // a JSON object; nil for an empty one
+	EntityID   string            `json:"entity_id,omitzero"`   // id of the entity that the event concerns; may be empty
+	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil means the time of creation
+	Attributes record.Attributes `json:"attributes,omitzero"`  // a JSON object; nil means an empty object
 }
 
-// EventQuery selects events in order of OccurredAt, then id. Its zero value
-// selects all, newest first.
+// EventQuery selects events in order of OccurredAt, then id. Its zero value selects
+// all events, newest first.
 type EventQuery struct {
-	EntityID  string       // only events of this entity; "" for all
-	From      *record.Time // only events at this time or later; nil for all
-	To        *record.Time // only events before this time; nil for all
+	EntityID  string       // only events of this entity; empty for all entities
+	From      *record.Time // only events that occurred at this time or later; nil for no bound
+	To        *record.Time // only events that occurred before this time; nil for no bound
 	Ascending bool         // oldest first
-	Limit     int          // most events of a page, 1 to 200; the service's default if it is 0
-	Cursor    string       // where to begin: NextCursor of an earlier page; "" for the first
+	Limit     int          // maximum number of events per page, 1 to 200; 0 for the service's default, 50
+	Cursor    string       // NextCursor of the previous page; empty for the first page
 }
 
 func (q EventQuery) values() url.Values {
@@ -47,13 +47,14 @@ func (q EventQuery) values() url.Values {
 	return v
 }
 
-// ListEvents returns one page of events. Each one costs one record.
+// ListEvents returns one page of events. Each event costs one record.
 func (c *Client) ListEvents(ctx context.Context, q EventQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }
 
-// Events returns an iterator over all events that q selects, which gets them page by
-// page. An error is the last element.
+// Events returns an iterator over all events that q selects. The iterator requests one
+// page after another. It stops after the first error, which it yields with a zero
+// event.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event, error] {
 	return records(q.Cursor, func(cursor string) (Page[event.Event], error) {
 		q.Cursor = cursor
@@ -61,26 +62,28 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns one event. If none has the id, errors.Is(err, ErrNotFound).
+// GetEvent returns the event with an id. It returns an error that matches [ErrNotFound]
+// if no event has the id. The call costs one record.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
-// CreateEvent creates an event. If the service has an event of this id with the same
-// content, it returns that and false; with other content,
-// errors.Is(err, ErrConflict).
+// CreateEvent creates an event and returns it as stored. If an event with the same id
+// and content exists, CreateEvent returns that event, and created is false. It returns
+// an error that matches [ErrConflict] if the id exists with different content.
 func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Event, created bool, err error) {
 	e.ID = cmp.Or(e.ID, newID())
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
 }
 
-// CreateEvents creates up to MaxBatch events of MaxBatchBytes in one import call.
-// There is a result for each event, in order, also if there is an error. Of a batch
-// in which some events failed for a passing reason, only those are sent again; the
-// tries of all count together.
+// CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes, in one import
+// call. It returns one result for each event, in order, even if it also returns an
+// error. If some events fail with a retryable error, CreateEvents sends only those
+// again. All of these requests count toward Config.MaxTries.
 //
-// The error says that some events have no final result: their results have it
-// too. That the service rejected an event for good is only in its result.
+// The error is not nil if some events have no final result. Their results contain it
+// too. If the service rejects an event permanently, only the result of that event
+// contains the error.
 func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

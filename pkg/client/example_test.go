@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Create entities, list them page by page, and tell errors apart. The service of
-// this example runs in the same process; any other one is used the same way.
+// Create entities, list them page by page, and recognize errors. The service of this
+// example runs in the same process.
 func Example() {
 	url, stop, err := service(ratelimit.Limits{})
 	if err != nil {
@@ -25,7 +25,7 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	// A repeat with the same id and content changes nothing.
+	// Creating an entity again with the same id and content changes nothing.
 	ada := client.NewEntity{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
 	for _, e := range []client.NewEntity{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
 		stored, created, err := c.CreateEntity(ctx, e)
@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println("created", stored.ID, string(stored.Attributes), created)
 	}
 
-	// One page, and the next.
+	// List one page after another.
 	people := client.EntityQuery{Type: "person", Limit: 2}
 	for more := true; more; {
 		page, err := c.ListEntities(ctx, people)
@@ -47,7 +47,7 @@ func Example() {
 			people.Cursor = *page.NextCursor
 		}
 	}
-	// Or all pages, one entity after the other.
+	// Or iterate over the entities of all pages.
 	for e, err := range c.Entities(ctx, client.EntityQuery{Type: "person", Limit: 2}) {
 		if err != nil {
 			log.Fatal(err)

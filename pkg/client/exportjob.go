@@ -14,25 +14,26 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// NewExportJob is an export job to create: a request for a file of records that are
-// too many for lists.
+// NewExportJob is an export job to create. An export job writes records to a file. It
+// is for exports that are too large for lists.
 type NewExportJob struct {
-	ID          string             `json:"id"` // "" for a UUIDv7 of the client
+	ID          string             `json:"id"` // if empty, the client generates a UUIDv7
 	Resource    exportjob.Resource `json:"resource"`
 	Format      exportjob.Format   `json:"format"`
-	Filters     exportjob.Filters  `json:"filters"`               // the zero value chooses all records
-	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // the service's default if it is ""
+	Filters     exportjob.Filters  `json:"filters"`               // the zero value selects all records
+	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // if empty, the service's default
 }
 
-// ExportJobQuery selects export jobs, newest first. Its zero value selects all.
+// ExportJobQuery selects export jobs, newest first. Its zero value selects all jobs.
 type ExportJobQuery struct {
-	Limit  int    // most jobs of a page, 1 to 200; the service's default if it is 0
-	Cursor string // where to begin: NextCursor of an earlier page; "" for the first
+	Limit  int    // maximum number of jobs per page, 1 to 200; 0 for the service's default, 50
+	Cursor string // NextCursor of the previous page; empty for the first page
 }
 
-// CreateExportJob creates an export job. If the service has a job of this id with the
-// same content, it returns that and false; with other content,
-// errors.Is(err, ErrConflict).
+// CreateExportJob creates an export job and returns it as stored. If a job with the
+// same id and content exists, CreateExportJob returns that job, and created is false.
+// It returns an error that matches [ErrConflict] if the id exists with different
+// content.
 func (c *Client) CreateExportJob(ctx context.Context, j NewExportJob) (stored exportjob.Job, created bool, err error) {
 	j.ID = cmp.Or(j.ID, newID())
 	return create[exportjob.Job](ctx, c, route{"create-export-job", http.MethodPost, general}, "/create_export_job", j)
@@ -43,8 +44,9 @@ func (c *Client) ListExportJobs(ctx context.Context, q ExportJobQuery) (Page[exp
 	return getPage[exportjob.Job](ctx, c, route{"list-export-job", http.MethodGet, general}, "/export_job", values("cursor", q.Cursor), q.Limit)
 }
 
-// ExportJobs returns an iterator over all export jobs, which gets them page by page. An
-// error is the last element.
+// ExportJobs returns an iterator over all export jobs that q selects. The iterator
+// requests one page after another. It stops after the first error, which it yields with
+// a zero job.
 func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exportjob.Job, error] {
 	return records(q.Cursor, func(cursor string) (Page[exportjob.Job], error) {
 		q.Cursor = cursor
@@ -52,14 +54,17 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns one export job. If none has the id, errors.Is(err, ErrNotFound).
-// Only this method returns the DownloadURL of a job that succeeded.
+// GetExportJob returns the export job with an id. If the job has succeeded, the result
+// contains its DownloadURL, which no other method returns. GetExportJob returns an error
+// that matches [ErrNotFound] if no job has the id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
 
-// CancelExportJob cancels an export job. If it has succeeded or failed,
-// errors.Is(err, ErrConflict); if it is cancelled already, it stays so.
+// CancelExportJob cancels an export job and returns it. If the job is already
+// cancelled, it does not change. CancelExportJob returns an error that matches
+// [ErrConflict] if the job has succeeded or failed, or [ErrNotFound] if no job has the
+// id.
 func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportjob.Job, err error) {
 	_, err = c.post(ctx, route{"cancel-export-job", http.MethodPost, general}, "/cancel_export_job", struct {
 		ID string `json:"id"`
@@ -99,20 +104,20 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is what errors of downloads name. It is not a route of the service:
-// links may lead to another host, which is sent no key.
+// downloadRoute is the Route in errors of downloads. It is not a route of the service:
+// a link may lead to another host, to which the client sends no key.
 const downloadRoute = "download"
 
-// DownloadExport writes the file of an export job, which is compressed with gzip, to
-// w, from byte offset on. It returns how many bytes it wrote, even if it fails. If
-// the error is nil, w has the whole file: as many bytes as the job says. The caller
-// must check their content. If the job has no file, or none that long, the error is
-// an *Error with a Detail.
+// DownloadExport writes the file of an export job to w, starting at byte offset. The
+// file is compressed with gzip. DownloadExport returns the number of bytes written, even
+// if it fails. If the error is nil, w has received the rest of the file, up to the
+// SizeBytes of the job. The caller must verify the content. If the job has no file, or
+// offset is outside the file, the error is an *Error with a Detail.
 //
-// A download that breaks off, or that is silent for Config.TryTimeout, continues
-// where it stopped, with a new link. It fails with the last error after
-// Config.MaxTries tries in a row, or Config.MaxElapsed, without a further byte. An
-// error of w ends it at once.
+// If a download is interrupted, or no data arrives for Config.TryTimeout,
+// DownloadExport continues at the same byte with a new link. It returns the last error
+// after Config.MaxTries consecutive tries, or after Config.MaxElapsed, without a further
+// byte. It returns an error of w at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -140,7 +145,7 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 	}
 }
 
-// downloadable says why there is no file of j from a byte on.
+// downloadable returns an error if the file of j cannot be read from offset on.
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
@@ -149,17 +154,17 @@ func downloadable(j exportjob.Job, offset int64) error {
 	case j.Error != nil:
 		e.Detail = *j.Error
 	case j.DownloadURL == nil || j.SizeBytes == nil:
-		e.Detail = "the export job names no file"
+		e.Detail = "the export job has no link to a file"
 	case offset < 0 || offset > *j.SizeBytes:
-		e.Detail = fmt.Sprintf("the file has %d bytes, so it cannot be read from byte %d on", *j.SizeBytes, offset)
+		e.Detail = fmt.Sprintf("the file has %d bytes, so it cannot be read from byte %d", *j.SizeBytes, offset)
 	default:
 		return nil
 	}
 	return e
 }
 
-// fetch follows the link of j once, for the bytes from offset on. The first of
-// them must come within patience.
+// fetch requests the link of j once and writes the bytes from offset on to w. It fails
+// if the first byte does not arrive within patience.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
@@ -167,20 +172,20 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	}
 	tryCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(patience, func() { cancel(errors.New("nothing came for too long")) })
+	silence := time.AfterFunc(patience, func() { cancel(errors.New("no data arrived for too long")) })
 	defer silence.Stop()
 	req, err := http.NewRequestWithContext(tryCtx, http.MethodGet, *j.DownloadURL, nil)
 	if err != nil {
 		return 0, &Error{Err: err}
 	}
 	req.Header.Set("User-Agent", c.cfg.UserAgent)
-	req.Header.Set("Accept-Encoding", "identity") // the bytes of the file, not what they unpack to
+	req.Header.Set("Accept-Encoding", "identity") // keeps net/http from decompressing the file
 	if offset > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	resp, err := c.http.Do(req)
 	if err == nil {
-		defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
+		defer resp.Body.Close() //nolint:errcheck // the needed part of the body has been read
 		if failure := checkFile(resp, offset, *j.SizeBytes); failure != nil {
 			return 0, failure
 		}
@@ -188,7 +193,7 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 			_, err = io.CopyN(io.Discard, resp.Body, offset)
 		}
 	}
-	var unwritable error // of w: no further try can succeed
+	var unwritable error // error of w, after which no other try can succeed
 	if err == nil {
 		written, err = io.CopyN(writerFunc(func(p []byte) (n int, err error) {
 			silence.Reset(c.cfg.TryTimeout)
@@ -204,15 +209,15 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	case err == io.EOF:
 		err = io.ErrUnexpectedEOF
 	}
-	// Whoever has the link can read the file, so no error shows it.
+	// The link gives access to the file, so errors must not contain it.
 	if hidden := new(url.Error); errors.As(err, &hidden) {
 		err = hidden.Err
 	}
-	return written, &Error{Err: fmt.Errorf("the file broke off: %w", err), retryable: unwritable == nil}
+	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
-// checkFile returns an error unless resp has a file of that size from offset on, or
-// all of it.
+// checkFile returns an error unless resp contains the whole file, or the bytes from
+// offset to size.
 func checkFile(resp *http.Response, offset, size int64) *Error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
 	switch resp.StatusCode {
@@ -223,10 +228,10 @@ func checkFile(resp *http.Response, offset, size int64) *Error {
 		if got == want {
 			return nil
 		}
-		e.Detail = fmt.Sprintf("it sent %q, not %q", got, want)
+		e.Detail = fmt.Sprintf("the server sent the range %q instead of %q", got, want)
 	default:
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // for people
-		e.Detail = fmt.Sprintf("the link gave no file: %q", text)
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // only for the error message
+		e.Detail = fmt.Sprintf("the link returned no file: %q", text)
 	}
 	return e
 }

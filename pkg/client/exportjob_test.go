@@ -16,17 +16,18 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// fileOf is what the exporting service of these tests gives out.
+// fileOf is the content of the export file.
 const fileOf = "0123456789"
 
-// exporting is a service with one job and its file. Each request for the file is
-// served by the next of serve, and all further ones by the last.
+// exporting is a service with one export job and its file. The functions in serve
+// respond to the requests for the file, one after the other. The last function also
+// responds to all further requests.
 type exporting struct {
 	t        *testing.T
-	job      string // its JSON; %d is the number of the link
+	job      string // the job in JSON; %d is the number of the link
 	serve    []roundTrip
 	links    int
-	requests []string // for the file: number of the link and range
+	requests []string // requests for the file: number of the link and Range header
 }
 
 const succeeded = `{"id":"j","status":"succeeded","records_written":1,"size_bytes":10,"download_url":"http://files/j?signature=hidden%d"}`
@@ -37,17 +38,17 @@ func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return respond(200, strings.Replace(e.job, "%d", fmt.Sprint(e.links), 1)), nil
 	}
 	if r.Header.Get("Authorization") != "" || r.Header.Get("Accept-Encoding") != "identity" {
-		e.t.Errorf("the link was sent %v", r.Header)
+		e.t.Errorf("the request for the link has the headers %v", r.Header)
 	}
 	e.requests = append(e.requests, strings.TrimSpace(strings.TrimPrefix(r.URL.RawQuery, "signature=hidden")+" "+r.Header.Get("Range")))
 	return e.serve[min(len(e.requests), len(e.serve))-1](r)
 }
 
-// ranged returns the file from the byte that is asked for, at most n bytes.
+// ranged responds with at most n bytes of the file, from the start of the range.
 func ranged(n int) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		from := 0
-		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // 0 without the header
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // from stays 0 without the header
 		text := fileOf[from:]
 		body := cutOff{strings.NewReader(text[:min(n, len(text))])}
 		if from == 0 {
@@ -61,7 +62,7 @@ func fixed(status int, body string, header ...string) roundTrip {
 	return func(*http.Request) (*http.Response, error) { return respond(status, body, header...), nil }
 }
 
-// download gets the file of a service in fake time.
+// download downloads the file of a service. It must run in a synctest bubble.
 func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, error) {
 	t.Helper()
 	e.t = t
@@ -75,8 +76,8 @@ func download(t *testing.T, e *exporting, offset int64, w io.Writer) (int64, err
 	return c.DownloadExport(t.Context(), "j", offset, w)
 }
 
-// A download goes on where it stopped, each time with a new link.
-func TestADownloadGoesOnWhereItStopped(t *testing.T) {
+// An interrupted download continues at the same byte, each time with a new link.
+func TestAnInterruptedDownloadContinues(t *testing.T) {
 	t.Parallel()
 	hung := func(r *http.Request) (*http.Response, error) {
 		resp, _ := ranged(10)(r)
@@ -91,28 +92,28 @@ func TestADownloadGoesOnWhereItStopped(t *testing.T) {
 		offset   int64
 		requests string
 	}{
-		"at once":                   {[]roundTrip{ranged(10)}, 0, "[1]"},
-		"from an offset":            {[]roundTrip{ranged(10)}, 4, "[1 bytes=4-]"},
-		"nothing left":              {nil, 10, "[]"},
-		"broken off again":          {[]roundTrip{ranged(3)}, 0, "[1 2 bytes=3- 3 bytes=6- 4 bytes=9-]"},
-		"the link expires":          {[]roundTrip{ranged(3), fixed(403, "expired"), ranged(10)}, 0, "[1 2 bytes=3- 3 bytes=3-]"},
-		"nothing more comes":        {[]roundTrip{hung, ranged(10)}, 0, "[1 2 bytes=2-]"},
-		"no ranges":                 {[]roundTrip{fixed(200, fileOf)}, 4, "[1 bytes=4-]"},
-		"another range":             {[]roundTrip{fixed(206, fileOf[5:], "Content-Range", "bytes 5-9/10"), ranged(10)}, 4, "[1 bytes=4- 2 bytes=4-]"},
-		"more bytes than there are": {[]roundTrip{fixed(200, fileOf+"x")}, 0, "[1]"},
+		"in one try":               {[]roundTrip{ranged(10)}, 0, "[1]"},
+		"from an offset":           {[]roundTrip{ranged(10)}, 4, "[1 bytes=4-]"},
+		"nothing left":             {nil, 10, "[]"},
+		"interrupted repeatedly":   {[]roundTrip{ranged(3)}, 0, "[1 2 bytes=3- 3 bytes=6- 4 bytes=9-]"},
+		"the link expires":         {[]roundTrip{ranged(3), fixed(403, "expired"), ranged(10)}, 0, "[1 2 bytes=3- 3 bytes=3-]"},
+		"the server stops sending": {[]roundTrip{hung, ranged(10)}, 0, "[1 2 bytes=2-]"},
+		"ranges are not supported": {[]roundTrip{fixed(200, fileOf)}, 4, "[1 bytes=4-]"},
+		"another range":            {[]roundTrip{fixed(206, fileOf[5:], "Content-Range", "bytes 5-9/10"), ranged(10)}, 4, "[1 bytes=4- 2 bytes=4-]"},
+		"more bytes than the job":  {[]roundTrip{fixed(200, fileOf+"x")}, 0, "[1]"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &exporting{serve: tt.serve}
 			got := bytes.NewBufferString(fileOf[:tt.offset])
 			n, err := download(t, e, tt.offset, got)
 			if err != nil || n != 10-tt.offset || got.String() != fileOf || fmt.Sprint(e.requests) != tt.requests {
-				t.Errorf("%s: %d bytes, %q, %v, by the requests %v; want %s", name, n, got, err, e.requests, tt.requests)
+				t.Errorf("%s: %d bytes, %q, error %v, requests %v; want requests %s", name, n, got, err, e.requests, tt.requests)
 			}
 		})
 	}
 }
 
-// full takes n bytes.
+// full is a writer that accepts n bytes and then fails.
 type full int
 
 func (f *full) Write(p []byte) (int, error) {
@@ -123,8 +124,8 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// A download that cannot succeed ends within its bounds, and no error shows its
-// link.
+// A download that cannot succeed ends within its bounds, and its error does not
+// contain the link.
 func TestADownloadGivesUp(t *testing.T) {
 	t.Parallel()
 	room := full(4)
@@ -137,19 +138,19 @@ func TestADownloadGivesUp(t *testing.T) {
 		written  int64
 		says     string
 	}{
-		"refused":           {serve: fixed(403, "no"), requests: client.DefaultMaxTries, says: `gave up after 8 tries: status 403: the link gave no file: "no"`},
-		"told to wait":      {serve: fixed(503, "", "Retry-After", "3600"), requests: 1, says: "asks to wait 1h"},
-		"hangs":             {serve: hang, requests: 4, says: "nothing came for too long"},
-		"unreachable":       {serve: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, requests: client.DefaultMaxTries, says: "the file broke off: unexpected EOF"},
-		"short":             {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
-		"a full disk":       {serve: ranged(10), w: &room, requests: 1, written: 4, says: "the disk is full"},
-		"running":           {job: `{"status":"running"}`, says: "is running, so there is no file"},
-		"expired":           {job: `{"status":"succeeded","size_bytes":10,"error":"The file expired."}`, says: "The file expired."},
-		"beyond the end":    {offset: 11, says: "the file has 10 bytes"},
-		"before the start":  {offset: -1, says: "the file has 10 bytes"},
-		"no file is told":   {job: `{"status":"succeeded","size_bytes":10}`, says: "names no file"},
-		"no size is told":   {job: `{"status":"succeeded","download_url":"http://files/j"}`, says: "names no file"},
-		"no link is a link": {job: `{"status":"succeeded","size_bytes":10,"download_url":"::"}`, says: "missing protocol scheme"},
+		"refused":          {serve: fixed(403, "no"), requests: client.DefaultMaxTries, says: `gave up after 8 tries: status 403: the link returned no file: "no"`},
+		"told to wait":     {serve: fixed(503, "", "Retry-After", "3600"), requests: 1, says: "asks to wait 1h"},
+		"hangs":            {serve: hang, requests: 4, says: "no data arrived for too long"},
+		"unreachable":      {serve: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, requests: client.DefaultMaxTries, says: "the download was interrupted: unexpected EOF"},
+		"short":            {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
+		"a full disk":      {serve: ranged(10), w: &room, requests: 1, written: 4, says: "the disk is full"},
+		"running":          {job: `{"status":"running"}`, says: "is running, so there is no file"},
+		"expired":          {job: `{"status":"succeeded","size_bytes":10,"error":"The file expired."}`, says: "The file expired."},
+		"beyond the end":   {offset: 11, says: "the file has 10 bytes"},
+		"before the start": {offset: -1, says: "the file has 10 bytes"},
+		"without a link":   {job: `{"status":"succeeded","size_bytes":10}`, says: "has no link to a file"},
+		"without a size":   {job: `{"status":"succeeded","download_url":"http://files/j"}`, says: "has no link to a file"},
+		"an invalid link":  {job: `{"status":"succeeded","size_bytes":10,"download_url":"::"}`, says: "missing protocol scheme"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &exporting{job: tt.job, serve: []roundTrip{tt.serve}}
@@ -163,19 +164,19 @@ func TestADownloadGivesUp(t *testing.T) {
 			n, err := download(t, e, tt.offset, tt.w)
 			var failure *client.Error
 			if !errors.As(err, &failure) || !strings.Contains(err.Error(), tt.says) || n != tt.written || len(e.requests) != tt.requests {
-				t.Errorf("%s: %d bytes by %d requests, %v; want %d by %d, %s", name, n, len(e.requests), err, tt.written, tt.requests, tt.says)
+				t.Errorf("%s: %d bytes in %d requests, error %v; want %d in %d, error %s", name, n, len(e.requests), err, tt.written, tt.requests, tt.says)
 			}
 			if text := fmt.Sprint(err); strings.Contains(text, "hidden") || strings.Contains(text, "secret") {
 				t.Errorf("%s: %s", name, text)
 			}
 			if elapsed := time.Since(start); elapsed > client.DefaultMaxElapsed {
-				t.Errorf("%s: it took %s", name, elapsed)
+				t.Errorf("%s: the download took %s", name, elapsed)
 			}
 		})
 	}
 }
 
-func TestAwaitsTheEndOfAnExportJob(t *testing.T) {
+func TestAwaitExportJobReturnsTheFinalState(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"succeeded", "failed", "cancelled"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestAwaitsTheEndOfAnExportJob(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := c.AwaitExportJob(ctx, "j", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("of a job that never ends: %v", err)
+			t.Errorf("a job that never ends: error %v", err)
 		}
 	})
 }

@@ -10,62 +10,62 @@ import (
 )
 
 const (
-	// cleanWindows is how many windows without a refusal it takes to give back
-	// one of the places that were left to others.
+	// cleanWindows is the number of windows without a refusal after which the
+	// reserve of a rule shrinks by one.
 	cleanWindows = 10
 
-	// maxReset is where a reset is no longer Unix time in seconds.
+	// maxReset bounds X-RateLimit-Reset. Larger values are not Unix time in seconds.
 	maxReset = 1 << 33
 )
 
-// pacer holds requests back until the limits have room for them.
+// pacer delays requests until the limits have room for them.
 //
-// The service counts by windows, the seconds of its own clock, and every response
-// says in which window its request was counted (X-RateLimit-Reset is its end)
-// and how much of each rule was left then (RateLimit). A request that is sent
-// now may be counted in the window that has certainly begun by what is known of
-// the service's clock, or in a later one. So it may go if it would fit into
-// each of them, together with all requests that have no response yet: any of
-// those may be counted in any of them too. When a window is full, the next is
-// waited for until it has certainly begun (clock).
+// The service counts requests in windows, which are the seconds of its own clock.
+// Every response shows the end of the window of its request (X-RateLimit-Reset) and
+// the remainder of each rule in that window (RateLimit). A request that is sent now
+// may be counted in the window that has certainly begun (see clock), or in a later
+// one. The pacer therefore sends a request only if it would fit into each of these
+// windows, together with all requests in flight, because any of those may be counted
+// in any of the windows too. When a window is full, the pacer waits until the next
+// one has certainly begun.
 //
-// What was left is taken from the responses, so requests by others at the same
-// address count too. What they have in flight cannot be known, so it shows
-// as a refusal; then as many places are left free at the end of a window as
-// requests were refused, and given back one by one when no more are.
+// The remainders in responses also reflect the requests of other clients at the same
+// address. Their requests in flight are not visible, so they can cause a refusal.
+// For each refused request the pacer then leaves one more request of the limit
+// unused, as a reserve, and shrinks the reserve after windows without a refusal.
 //
-// Until a response has told a limit, one request goes at a time.
+// Before a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
-	base time.Time // of the client's clock, which no setting of the time moves
+	base time.Time // zero of the client's clock, which is monotonic
 
 	mu      sync.Mutex
-	gap     time.Duration // at least, between two requests
-	next    time.Duration // nothing may go before this time
+	gap     time.Duration // minimum time between two requests
+	next    time.Duration // time before which no request may be sent
 	clock   clock
 	rules   map[string]*rule // by charge.key
-	changed chan struct{}    // closed when a response has come
+	changed chan struct{}    // closed when a response is received
 }
 
-// charge is what a request costs of a rule.
+// charge is the cost of a request by one rule.
 type charge struct {
-	rule string // the service's name: records, imports, requests
-	key  string // of the client's state: requests are counted by route
+	rule string // the service's name of the rule: records, imports or requests
+	key  string // key in pacer.rules, which has one requests rule for each route
 	cost int64
 }
 
 // rule is the state of one rule.
 type rule struct {
-	line     chan struct{}   // holds whoever is next
-	limit    int64           // 1 until a response has told it
-	inFlight int64           // cost of the requests that have no response yet
-	used     map[int64]int64 // by window, as the responses say
-	reserve  int64           // places left to others at the end of a window
-	refused  int64           // window of the latest refusal, or of the latest place given back
-	until    time.Duration   // nothing may go before this time
+	line     chan struct{}   // held by the next request to be sent; the others wait for it
+	limit    int64           // per window; 1 before a response has shown it
+	inFlight int64           // cost of the requests without a response
+	used     map[int64]int64 // cost by window, as shown in responses
+	reserve  int64           // part of the limit that is left unused for other clients
+	refused  int64           // window in which the reserve last changed
+	until    time.Duration   // time before which no request may be sent
 }
 
-// newPacer returns a pacer that admits at most rate requests a second; 0 for no
-// bound but the limits.
+// newPacer returns a pacer that admits at most rate requests per second. If rate is
+// 0, only the limits of the service apply.
 func newPacer(rate int) *pacer {
 	p := &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 	if rate > 0 {
@@ -86,9 +86,10 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until a request may be sent, and returns the time. It fails when ctx
-// is done, or at once when the service has asked to wait for longer than most. leave
-// must follow. Requests whose last charge is of the same rule wait in line.
+// enter waits until a request may be sent, and returns that time. It fails if ctx is
+// done, and at once if the service has asked to wait for longer than most. If enter
+// succeeds, the caller must call leave. Requests whose last charge has the same rule
+// wait in one line.
 func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
@@ -104,11 +105,11 @@ func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration)
 		if changed == nil {
 			return now, nil
 		}
-		var timeout <-chan time.Time // never, if only a response can make room
+		var timeout <-chan time.Time // stays nil if only a response can make room
 		switch wait := at - now; {
 		case wait > most:
 			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
-				Detail: fmt.Sprintf("an earlier response asked to wait, for %s more", wait.Round(time.Second))}
+				Detail: fmt.Sprintf("an earlier response asked to wait another %s", wait.Round(time.Second))}
 		case wait > 0:
 			timeout = time.After(wait)
 		}
@@ -121,8 +122,8 @@ func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration)
 	}
 }
 
-// admit counts a request as sent if it fits; changed is nil then. Otherwise it may fit
-// at a time, if that is after now, or when changed is closed.
+// admit counts a request as sent if it fits, and returns a nil channel. Otherwise the
+// request may fit when changed is closed, or at the time at if that is after now.
 func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,11 +146,11 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 	return now, at, changed
 }
 
-// room reports whether a cost fits beside the requests in flight, and returns the time
-// at which the windows have ended that it does not fit into.
+// room reports whether cost fits in addition to the requests in flight. at is the
+// time by which the windows that have no room for it have ended.
 func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // what never fits goes alone; the service will say
+	cost = min(cost, room) + r.inFlight // a cost that never fits is sent alone, for the service to refuse
 	at = r.until
 	for window, used := range r.used {
 		if used+cost > room {
@@ -159,7 +160,7 @@ func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	return cost <= room, at
 }
 
-// leave takes note of the response to a request; header is nil if there was none.
+// leave updates the pacer after a request. header is nil if no response was received.
 func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +177,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	for _, c := range charges {
 		r := p.rule(c)
 		r.inFlight -= c.cost
-		// Retry-After is in whole seconds, rounded up: the end of a window is more exact.
+		// A Retry-After of 1 second is rounded up. The end of the window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}
@@ -188,12 +189,12 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	p.changed = make(chan struct{})
 }
 
-// note takes over what a response says of a window.
+// note updates r with the limit and the remainder of a window in a response.
 func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left
 	if refused && left < cost {
-		used = limit // the service says to stop
+		used = limit // no request fits after a refusal
 		r.reserve = min(r.reserve+1, limit/4)
 		r.refused = window
 	}
@@ -209,9 +210,9 @@ func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	}
 }
 
-// standing returns the limit of a rule, and what is left of it, by RateLimit-Policy and
-// RateLimit. Where a proxy has removed these, the X-RateLimit headers stand for every
-// rule: they tell of the tightest.
+// standing returns the limit of a rule and its remainder from RateLimit-Policy and
+// RateLimit. If a proxy has removed these headers, it uses the X-RateLimit headers,
+// which describe the rule with the smallest remainder.
 func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	limit, errLimit := parameter(header, "RateLimit-Policy", `"`+rule+`";q=`)
 	left, errLeft := parameter(header, "RateLimit", `"`+rule+`";r=`)
@@ -222,7 +223,7 @@ func standing(header http.Header, rule string) (limit, left int64, ok bool) {
 	return limit, left, errLimit == nil && errLeft == nil && limit > 0
 }
 
-// parameter returns the number in a header that follows a prefix.
+// parameter returns the number that follows prefix in a header.
 func parameter(header http.Header, name, prefix string) (n int64, err error) {
 	_, text, _ := strings.Cut(header.Get(name), prefix)
 	_, err = fmt.Sscan(text, &n)

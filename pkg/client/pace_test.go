@@ -18,18 +18,18 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// limited is a service without a network that has the real limiter. Its
-// instances' clocks are ahead of the client's.
+// limited is an http.RoundTripper that behaves like the service, with the real
+// Limiter. Each of its instances has its own clock.
 type limited struct {
 	instances []*ratelimit.Limiter
-	latency   func() time.Duration // of each way
+	latency   func() time.Duration // random latency of a request and its response
 	charge    func(*http.Request) ratelimit.Request
-	strip     bool // a proxy takes out the newer headers
+	strip     bool // whether to remove RateLimit and RateLimit-Policy, as a proxy may
 
 	mu                sync.Mutex
 	accepted, refused int
 	perWindow         map[ratelimit.Window]int
-	unanswered        float64 // part of the requests whose response is lost
+	unanswered        float64 // fraction of the requests whose response is lost
 }
 
 func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ahead ...time.Duration) *limited {
@@ -104,7 +104,7 @@ func respondWith(status int, body string, header http.Header) *http.Response {
 
 const ms = time.Millisecond
 
-// paced are services and those who call them.
+// paced are combinations of services and clients.
 var paced = map[string]struct {
 	goroutines, clients int
 	latency             time.Duration
@@ -112,8 +112,8 @@ var paced = map[string]struct {
 	limits              ratelimit.Limits
 	strip               bool
 	unanswered          float64
-	rate                float64 // least part of the limit
-	refused             float64 // most part of the calls
+	rate                float64 // minimum accepted requests, as a fraction of the limit
+	refused             float64 // maximum refused requests, as a fraction of all requests
 }{
 	"one goroutine":             {goroutines: 1, latency: 3 * ms, ahead: []time.Duration{0}},
 	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
@@ -129,13 +129,13 @@ var paced = map[string]struct {
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-	// Others at the address cannot be seen until they have responses.
+	// A client cannot see requests of others at the same address before they are counted.
 	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// The client runs at the limit and is not refused: whatever the difference of
-// the clocks, the time that a response takes, and the number of goroutines.
+// A client uses the whole limit without a refusal, for any difference of the clocks,
+// any latency and any number of goroutines.
 func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
@@ -167,7 +167,7 @@ func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 				limit := service.instances[0].LimitsFor("")
 				perSecond := float64(min(limit.Imports, limit.Requests))
 				rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
-				t.Logf("%.3f of the limit, %.4f refused", rate, refused)
+				t.Logf("rate %.3f of the limit, %.4f of the requests refused", rate, refused)
 				wantRate, wantRefused := tt.rate, tt.refused
 				if wantRate == 0 {
 					wantRate = 0.95
@@ -176,14 +176,14 @@ func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 					wantRefused = 0.005
 				}
 				if rate < wantRate || refused > wantRefused {
-					t.Errorf("%.3f of the limit and %.4f refused, want %.2f at least and %.3f at most", rate, refused, wantRate, wantRefused)
+					t.Errorf("rate %.3f of the limit, %.4f of the requests refused, want at least %.2f and at most %.3f", rate, refused, wantRate, wantRefused)
 				}
 			})
 		})
 	}
 }
 
-// Lists pace themselves by records: as many as they may show.
+// The pacer assumes that a list returns as many records as its page size.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
 	for _, found := range []int64{50, 7, 0} { // of a limit of 50
@@ -209,21 +209,21 @@ func TestListsArePacedByRecords(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// With 7 found, 22 requests leave 46: the next could show 50.
+			// 22 lists of 7 records each leave 46, and the next list could return 50.
 			full := 200
 			if found > 0 {
 				full = int(200-50)/int(found) + 1
 			}
 			t.Logf("%d records found: %d requests accepted, %d refused", found, service.accepted, service.refused)
 			if service.refused > 0 || service.accepted < 19*full*95/100 {
-				t.Errorf("%d records found: %d requests accepted in 20 s and %d refused, want %d a second and none", found, service.accepted, service.refused, full)
+				t.Errorf("%d records found: in 20 s %d requests were accepted and %d refused, want %d accepted per second and none refused", found, service.accepted, service.refused, full)
 			}
 		})
 	}
 }
 
-// A rule that is full holds up nothing that it does not count.
-func TestRulesDoNotHoldUpEachOther(t *testing.T) {
+// A full rule does not delay requests that it does not count.
+func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := newLimited(t, ratelimit.Limits{Imports: 5}, time.Millisecond, 0)
@@ -242,11 +242,11 @@ func TestRulesDoNotHoldUpEachOther(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // it ends by being cancelled
+					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last one is canceled
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // of fake time: the imports are used up
+		time.Sleep(100 * time.Millisecond) // fake time, after which the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {
@@ -261,7 +261,7 @@ func TestRulesDoNotHoldUpEachOther(t *testing.T) {
 	})
 }
 
-// A clock that is set, on either side, is noticed.
+// The client notices that the service's clock or its own was set.
 func TestAClockThatIsSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {

@@ -13,15 +13,15 @@ import (
 
 // response is the service's response to one request.
 type response struct {
-	status int // 0 without a response
+	status int // 0 if no response was received
 	header http.Header
 	body   []byte
 }
 
-// repeat makes requests of k until one succeeds or a bound is reached. read is
-// given each response, with the failure that its status or its absence is. It
-// returns why the call has failed so far, or nil if it has what was asked for; it
-// may change k for the next try.
+// repeat sends the request of k until it succeeds or a bound is reached. It passes
+// each response to read, together with the failure that its status or its absence
+// means, or nil. read returns nil if the call has succeeded, otherwise why it has
+// failed so far. read may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges := k.charges()
 	sent, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
@@ -55,8 +55,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try makes one request, which the pacer has admitted at the time sent. The failure
-// is nil for a status below 300.
+// try sends one request, which the pacer admitted at the time sent. failure is nil
+// if the status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
@@ -65,7 +65,7 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	c.pace.leave(charges, sent, got.status, got.header)
 	switch {
 	case failure != nil && ctx.Err() != nil:
-		failure = &Error{Err: fmt.Errorf("no whole response within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err()), retryable: true}
+		failure = &Error{Err: fmt.Errorf("no complete response within %s: %w", time.Since(began).Round(time.Millisecond), ctx.Err()), retryable: true}
 	case failure == nil && got.status >= http.StatusMultipleChoices:
 		failure = errorOf(got)
 	}
@@ -75,11 +75,12 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	return got, failure
 }
 
-// maxResponseBytes bounds what is read of a response. A function may return 6 MB.
+// maxResponseBytes is the maximum size of a response body. A Lambda function can
+// return at most 6 MB.
 const maxResponseBytes = 16 << 20
 
-// send makes one request and reads its response. Status and header are set even if
-// the body cannot be read.
+// send sends one request and reads its response. It sets the status and the header
+// of the response even if the body cannot be read.
 func (c *Client) send(ctx context.Context, k call) (got response, failure *Error) {
 	u := *c.base
 	u.Path += k.path
@@ -99,12 +100,12 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 	if err != nil {
 		return response{}, &Error{Err: fmt.Errorf("no response: %w", err), retryable: true}
 	}
-	defer resp.Body.Close() //nolint:errcheck // read as far as it is wanted
+	defer resp.Body.Close() //nolint:errcheck // the needed part of the body has been read
 	got = response{status: resp.StatusCode, header: resp.Header}
 	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
-		failure = &Error{Err: fmt.Errorf("the response broke off: %w", err), retryable: true}
+		failure = &Error{Err: fmt.Errorf("read the response: %w", err), retryable: true}
 	case len(got.body) > maxResponseBytes:
 		failure = &Error{Err: fmt.Errorf("the response is larger than %d bytes", maxResponseBytes)}
 	}
@@ -114,12 +115,12 @@ func (c *Client) send(ctx context.Context, k call) (got response, failure *Error
 // retries bounds the tries of a call.
 type retries struct {
 	cfg      Config
-	count    int       // tries so far
-	deadline time.Time // after MaxElapsed
+	count    int       // number of tries so far
+	deadline time.Time // end of MaxElapsed
 }
 
-// next returns the wait until the next try. again is false if the call must not be
-// tried again: failure is nil or final, a bound is reached or ctx is done.
+// next returns the wait until the next try. again is false if there must be no other
+// try, because failure is nil or not retryable, a bound is reached, or ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
@@ -131,7 +132,7 @@ func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration,
 	return wait, true
 }
 
-// backoff returns the random wait after a number of tries.
+// backoff returns the random part of the wait after a number of tries.
 func (cfg Config) backoff(tries int) time.Duration {
 	most := cfg.MaxBackoff
 	if doublings := tries - 1; doublings < 32 && cfg.MinBackoff<<doublings < most {
@@ -140,7 +141,7 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits, and reports whether ctx is not done.
+// sleep waits until the time is over or ctx is done. It returns false if ctx is done.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):

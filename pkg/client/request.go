@@ -14,11 +14,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// defaultPage is how many records the service shows when a list names no limit.
+// defaultPage is the page size that the service uses if a list request has no limit.
 const defaultPage = 50
 
-// Page is one page of a list. NextCursor is the Cursor of the query for the next page,
-// or nil on the last one.
+// Page is one page of a list. NextCursor is the Cursor of the query for the next
+// page. It is nil on the last page.
 type Page[T any] = api.List[T]
 
 // OpenAPI returns the OpenAPI description of the API, in YAML.
@@ -27,21 +27,22 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	return document, err
 }
 
-// The types of what Client.Usage returns.
+// The types of the result of Client.Usage.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
 	UsageSecond = api.UsageSecond
 )
 
-// Usage returns what an address has used; the caller's own if it is "". The last
-// second or two may lack what was used a moment ago.
+// Usage returns the counters of an address over the last 60 seconds. If address is
+// empty, it returns those of the caller's own address. The most recent requests may
+// be missing.
 func (c *Client) Usage(ctx context.Context, address string) (u Usage, err error) {
 	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: values("address", address)}, &u)
 	return u, err
 }
 
-// getPage gets a page of a list with a limit, 0 for the service's default.
+// getPage returns a page of a list. A limit of 0 means the service's default.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
@@ -50,9 +51,9 @@ func getPage[T any](ctx context.Context, c *Client, r route, path string, query 
 	return page, err
 }
 
-// getOne gets the record with an id.
+// getOne returns the record with an id.
 func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (one T, err error) {
-	// What is not an id must not become another path.
+	// An invalid id could change the path to that of another route.
 	if err := record.CheckID(id); err != nil {
 		return one, &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}
@@ -69,19 +70,19 @@ func (c *Client) post(ctx context.Context, r route, path string, body, out any) 
 	return c.do(ctx, k, out)
 }
 
-// create posts a record. created is false if the service had it already.
+// create sends a new record. created is false if the record already existed.
 func create[T any](ctx context.Context, c *Client, r route, path string, body any) (stored T, created bool, err error) {
 	status, err := c.post(ctx, r, path, body, &stored)
 	return stored, status == http.StatusCreated, err
 }
 
-// records walks pages from a cursor on.
+// records returns an iterator over the records of all pages from cursor on.
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
 			page, err := get(cursor)
 			if err == nil && page.NextCursor != nil && *page.NextCursor == cursor {
-				err = &Error{Detail: "the list leads back to the same page"}
+				err = &Error{Detail: "the next cursor leads to the same page"}
 			}
 			if err != nil {
 				var none T
@@ -101,8 +102,8 @@ func records[T any](cursor string, get func(cursor string) (Page[T], error)) ite
 	}
 }
 
-// values returns query parameters of pairs of name and value, without those that
-// are empty.
+// values returns the query parameters for pairs of name and value. It leaves out
+// pairs whose value is empty.
 func values(pairs ...string) url.Values {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {
@@ -113,5 +114,6 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-// newID returns an id for a record that was given none.
-func newID() string { return uuid.Must(uuid.NewV7()).String() } // which never fails: package crypto/rand
+// newID returns an id for a new record. NewV7 fails only if crypto/rand does, which
+// never fails.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

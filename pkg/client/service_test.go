@@ -61,7 +61,7 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	server := httptest.NewServer(api)
 	return server.URL, func() {
 		server.Close()
-		db.Close()        //nolint:errcheck // it is removed
+		db.Close()        //nolint:errcheck // the file is removed
 		os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	}, nil
 }

@@ -10,16 +10,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// ChangeQuery selects entities in order of their latest change, oldest first. It
-// begins a walk: the further pages have the cursor of the page before and the same
-// query otherwise. When the last page is read, the SyncedUntil of its pages is the
-// UpdatedSince of the next walk.
+// ChangeQuery selects entities in order of their latest change, oldest first. To read
+// all pages, repeat the query with the NextCursor of the previous page as its Cursor
+// and no other changes. All pages have the same SyncedUntil. After the last page, use it
+// as the UpdatedSince of the next synchronization.
 type ChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
-	IncludeDeleted bool        // tombstones too, of the last 30 days
-	Type           string      // only entities of this type; "" for all
-	Limit          int         // most changes of a page, 1 to 200; the service's default if it is 0
-	Cursor         string      // where to begin: NextCursor of an earlier page; "" for the first
+	IncludeDeleted bool        // include entities that were deleted within the last 30 days
+	Type           string      // only entities of this type; empty for all types
+	Limit          int         // maximum number of changes per page, 1 to 200; 0 for the service's default, 50
+	Cursor         string      // NextCursor of the previous page; empty for the first page
 }
 
 func (q ChangeQuery) values() url.Values {
@@ -31,18 +31,20 @@ func (q ChangeQuery) values() url.Values {
 	return v
 }
 
-// ListChanges returns one page of changes of entities. Each one costs one record.
+// ListChanges returns one page of changed and deleted entities. Each of them costs one
+// record.
 func (c *Client) ListChanges(ctx context.Context, q ChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
-// ArrivalQuery selects events in order of their creation, oldest first. It begins a
-// walk, like a ChangeQuery.
+// ArrivalQuery selects events in order of their creation, oldest first. It is used like
+// a ChangeQuery: after the last page, use SyncedUntil as the CreatedSince of the next
+// synchronization.
 type ArrivalQuery struct {
 	CreatedSince record.Time // only events that were created at this time or later
-	EntityID     string      // only events of this entity; "" for all
-	Limit        int         // most events of a page, 1 to 200; the service's default if it is 0
-	Cursor       string      // where to begin: NextCursor of an earlier page; "" for the first
+	EntityID     string      // only events of this entity; empty for all entities
+	Limit        int         // maximum number of events per page, 1 to 200; 0 for the service's default, 50
+	Cursor       string      // NextCursor of the previous page; empty for the first page
 }
 
 func (q ArrivalQuery) values() url.Values {
@@ -51,7 +53,8 @@ func (q ArrivalQuery) values() url.Values {
 	return v
 }
 
-// ListArrivals returns one page of events in order of creation. Each one costs one record.
+// ListArrivals returns one page of events in order of creation. Each event costs one
+// record.
 func (c *Client) ListArrivals(ctx context.Context, q ArrivalQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }

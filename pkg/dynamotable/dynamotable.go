@@ -1,6 +1,6 @@
-// Package dynamotable creates DynamoDB tables from their definition in the
-// deployment template, for engines that AWS CloudFormation does not reach:
-// DynamoDB Local in tests and on a developer's machine.
+// Package dynamotable creates DynamoDB tables from their definitions in the deployment
+// template. It is for DynamoDB Local, in tests and on a developer's machine. On AWS,
+// CloudFormation creates the tables.
 package dynamotable
 
 import (
@@ -27,18 +27,18 @@ type Client interface {
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-// MaxWait bounds how long Create waits for a table to become active. AWS takes
-// up to half a minute for an empty table, DynamoDB Local no time.
+// MaxWait is the maximum time that Create waits for a table to become active. AWS takes
+// up to half a minute for an empty table. In DynamoDB Local a table is active at once.
 const MaxWait = 2 * time.Minute
 
-// ErrDiffers is the error for a table of this name whose key, indexes, stream or
-// TTL attribute differ from the definition. Create leaves it as it was.
+// ErrDiffers is the error for an existing table whose key, indexes, stream or TTL
+// attribute differ from the definition. Create does not change such a table.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// Create creates a table as defined by table under name, unless it exists, waits
-// until it is active and enables its expiry. It may be called again, and by
-// several programs at once. An error other than ErrDiffers may leave a table
-// behind; another call completes it.
+// Create creates the table that table defines, under the given name, unless it exists.
+// It waits until the table is active and enables its time to live. Create may be called
+// repeatedly, and concurrently by several programs. After an error other than ErrDiffers
+// the table may exist but be incomplete, and another call completes it.
 func Create(ctx context.Context, client Client, table template.Table, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -105,9 +105,9 @@ func schema(key []template.KeyElement) (schema []types.KeySchemaElement) {
 	return schema
 }
 
-// same reports whether an existing table has the key, the attributes, the
-// indexes and the stream of in. DynamoDB returns attributes and indexes in any order,
-// and the attributes that an index projects.
+// same reports whether an existing table has the key, the attributes, the indexes and
+// the stream of in. It ignores the order of attributes, of indexes and of projected
+// attributes, because DynamoDB returns them in any order.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	var indexes []types.GlobalSecondaryIndex
 	for _, i := range exists.GlobalSecondaryIndexes {
@@ -126,8 +126,8 @@ func sorted[E any](all []E, name func(E) string) []E {
 	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
 }
 
-// expire enables expiry by the attribute. DynamoDB rejects that if expiry is
-// enabled already, by an earlier call or by a concurrent one.
+// expire enables the table's time to live. DynamoDB rejects the update if an earlier or a
+// concurrent call has already enabled it.
 func expire(ctx context.Context, client Client, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,

@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// jobs has all that a definition may have.
+// jobs is a definition that uses every field.
 var jobs = template.Table{
 	LogicalID:   "JobsTable",
 	BillingMode: "PAY_PER_REQUEST",
@@ -43,7 +43,7 @@ func copyOfJobs() template.Table {
 	return table
 }
 
-// fresh is a table name that nothing else uses. The table is deleted with the test.
+// fresh returns a unique name for a table. The table is deleted at the end of the test.
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "dynamotable-" + rand.Text()
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	name := fresh(t, client)
-	for range 2 { // the second time it finds what the first made
+	for range 2 { // the second call finds the table that the first call created
 		if err := dynamotable.Create(t.Context(), client, jobs, name); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("items expire by %q", got)
 	}
 
-	// An item of all key attributes is found through both indexes.
+	// Both indexes contain an item that has all key attributes.
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 		"pk":   &types.AttributeValueMemberS{Value: "a"},
 		"at":   &types.AttributeValueMemberN{Value: "1"},
@@ -92,7 +92,7 @@ func TestCreate(t *testing.T) {
 	for index, attributes := range map[string]int{"by_hash": 3, "by_time": 4} {
 		out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &name, IndexName: &index})
 		if err != nil || len(out.Items) != 1 || len(out.Items[0]) != attributes {
-			t.Errorf("%s: got %+v, %v, want one item of %d attributes", index, out, err, attributes)
+			t.Errorf("%s: got %+v, %v, want one item with %d attributes", index, out, err, attributes)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestCreateEveryTableOfTheTemplate(t *testing.T) {
 	}
 }
 
-func TestCreateBySeveralAtOnce(t *testing.T) {
+func TestConcurrentCreatesSucceed(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	name := fresh(t, client)
@@ -126,7 +126,7 @@ func TestCreateBySeveralAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCreateRefusesAnotherDefinition(t *testing.T) {
+func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	name := fresh(t, client)
@@ -155,8 +155,8 @@ func TestCreateRefusesAnotherDefinition(t *testing.T) {
 	}
 }
 
-// slow is a client whose table is not active yet at first, and whose TTL another
-// creator sets between the look and the update.
+// slow is a Client whose table becomes active only after some calls, and whose time to
+// live another program enables before Create can.
 type slow struct {
 	*dynamodb.Client
 	looks int
@@ -184,11 +184,11 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if client.looks != 3 {
-		t.Errorf("looked %d times, want 3", client.looks)
+		t.Errorf("DescribeTable was called %d times, want 3", client.looks)
 	}
 }
 
-// Package template leaves it to DynamoDB to reject definitions of no valid table.
+// DynamoDB rejects invalid definitions, because package template does not check them.
 func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -232,7 +232,8 @@ func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	}
 }
 
-// A definition whose expiry is disabled is a table whose items do not expire.
+// If the time to live is disabled in the definition, the items of the table do not
+// expire.
 func TestCreateLeavesDisabledExpiryOff(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// TombstoneAge is how long the tombstone of a deleted entity is kept.
+// TombstoneAge is the time for which the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity: the entity as it is since then, or the
@@ -51,8 +51,8 @@ func (c Change) SyncPosition() record.SyncPosition {
 // ExpiresAt returns when a tombstone expires.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
-// AppendJSON appends the JSON of the entity, or of the tombstone, to b. It fails like
-// Entity.AppendJSON.
+// AppendJSON appends the entity, or the tombstone, to b, in JSON. It returns the same
+// errors as Entity.AppendJSON.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if !c.Deleted {
 		return c.Entity.AppendJSON(b)
@@ -73,17 +73,16 @@ func (c Change) AppendJSON(b []byte) ([]byte, error) {
 // MarshalJSON implements json.Marshaler with AppendJSON.
 func (c Change) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil) }
 
-// ChangeQuery asks for the latest changes of a workspace's entities.
+// ChangeQuery requests the latest changes of a workspace's entities.
 type ChangeQuery struct {
 	record.SyncQuery
-	Type           string // only entities of this type; "" for all
-	IncludeDeleted bool   // tombstones too
+	Type           string // only entities of this type; empty for all types
+	IncludeDeleted bool   // whether to include tombstones
 }
 
-// ListChanges returns the changes that q asks for, without tombstones that have
-// expired by now. The page has fewer than q.Limit changes if some of those that were
-// read are not of q.Type or are tombstones that are not asked for, none in the
-// extreme: there is one index of all changes.
+// ListChanges returns the changes that q selects, without tombstones that have expired
+// at now. It reads up to q.Limit changes from the index of all changes and then applies
+// the filters of q, so the page may have fewer changes, or none, while More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.SyncPage[Change], error) {
 	changes, more, err := s.Changes(ctx, workspace, q.SyncQuery)
 	if err != nil {

@@ -30,12 +30,12 @@ func TestChangesAsJSON(t *testing.T) {
 	}
 }
 
-func TestDeleteIsStampedLaterThanTheEntity(t *testing.T) {
+func TestATombstoneIsLaterThanItsEntity(t *testing.T) {
 	for lag, want := range map[time.Duration]record.Time{
 		-time.Hour: record.TimeOf(noon).Next(noon.Add(-time.Hour)), 0: record.TimeOf(noon).Next(noon), time.Hour: record.TimeOf(noon.Add(time.Hour)),
 	} {
 		s := open(t, `{}`)
-		for range 2 { // the second finds nothing
+		for range 2 { // the second deletion finds no entity
 			if err := entity.Delete(t.Context(), s, "default", "ada", noon.Add(lag)); err != nil {
 				t.Fatal(err)
 			}

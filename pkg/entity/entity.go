@@ -1,5 +1,5 @@
-// Package entity holds the entity, one of the two kinds of records that
-// clients put in and get out, and what a store of entities must do.
+// Package entity implements entities, one of the two kinds of records of the service,
+// and defines the interface of their stores.
 package entity
 
 import (
@@ -14,22 +14,22 @@ import (
 	"sluice/pkg/record"
 )
 
-// DefaultType is the type of an entity that names none.
+// DefaultType is the type of an entity that is created without a type.
 const DefaultType = "entity"
 
-// Entity is a record that has a type and attributes and can change. Its JSON is
-// the same in the API, in export files and in import files.
+// Entity is a record that has a type and attributes and can change. Its JSON form is the
+// same in the API, in export files and in import files.
 type Entity struct {
 	ID         string            `json:"id"`
 	Type       string            `json:"type"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
-	UpdatedAt  record.Time       `json:"updated_at"` // of the latest change; CreatedAt at first; each change is later than the one before
+	UpdatedAt  record.Time       `json:"updated_at"` // time of the latest change, initially CreatedAt; increases with every change
 }
 
-// AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
-// attributes are copied without validating them again. It fails if a string is
-// not UTF-8 or the attributes are not an object.
+// AppendJSON appends e to b, in the JSON form that its struct tags describe. It copies
+// the attributes without validating them again. It returns an error if a string is not
+// UTF-8 or the attributes are not an object.
 func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -40,23 +40,23 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the names of the members of an entity's JSON in their order,
-// without attributes. They are the first columns of a CSV file.
+// Columns returns the names of the JSON members of an entity in their order, without
+// attributes. They are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
-// Parse decodes the JSON of a new entity: the body of a request or a line of an
-// import file. Every member may be absent or null: then ID is "", Type is
-// DefaultType and Attributes is {}. Members named in ignored, such as the times
-// that an export has and the service sets, are skipped. The error is a
-// *record.Error of kind Malformed or Invalid; that names every wrong member.
+// Parse decodes the JSON of a new entity, which is the body of a request or a line of an
+// import file. Every member may be absent or null. Then ID is empty, Type is DefaultType
+// and Attributes is {}. Parse skips the members named in ignored, for example the times
+// in an export, which the service sets. The error is a *record.Error of kind Malformed
+// or Invalid. If it is Invalid, it names every invalid member.
 func Parse(text []byte, ignored ...string) (Entity, error) {
 	e, err := ParseChange(text, ignored...)
 	e.Type = cmp.Or(e.Type, DefaultType)
 	return e, err
 }
 
-// ParseChange decodes the JSON of a change for Upsert. It is Parse, but an absent
-// type is "".
+// ParseChange decodes the JSON of a change for Upsert. It is like Parse, but leaves Type
+// empty if the type is absent.
 func ParseChange(text []byte, ignored ...string) (Entity, error) {
 	e := Entity{Attributes: record.Attributes("{}")}
 	d := record.Decoders{
@@ -70,17 +70,17 @@ func ParseChange(text []byte, ignored ...string) (Entity, error) {
 	return e, d.Decode(text)
 }
 
-// Query asks for a page of a workspace's entities in ascending byte order of id.
+// Query requests a page of a workspace's entities in ascending byte order of id.
 type Query struct {
-	Type    string // only entities of this type; "" for all
-	AfterID string // exclusive; "" starts at the first
-	Limit   int    // most entities to return, at least 1
+	Type    string // only entities of this type; empty for all types
+	AfterID string // only entities after this id; empty for the first page
+	Limit   int    // maximum number of entities, at least 1
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Entities []Entity
-	More     bool // there are entities after the last of these
+	More     bool // whether further entities follow
 }
 
 // Store keeps entities by workspace and id. Implementations are safe for
@@ -91,32 +91,31 @@ type Store interface {
 	// Get returns an entity, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
-	// List returns the entities that q asks for. The page may be shorter than
-	// q.Limit while More is true: a page's bytes are bounded too
+	// List returns the entities that q selects. The page may have fewer than q.Limit
+	// entities while More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
-	// Count returns how many entities q asks for, whatever its AfterID and
-	// Limit, that were created at until or before.
+	// Count returns the number of entities that q selects and that were created at or
+	// before until. It ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest change of each entity, if q asks for that, tombstones
-	// included. An entity that was created again may have its tombstones in the list
-	// too. There may be fewer than q.Limit while more is true, as in a page of List.
+	// Changes returns those latest changes of entities, including tombstones, that q
+	// selects. If an entity was created again, the list may also contain its earlier
+	// tombstones. As in List, there may be fewer than q.Limit changes while more is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
 
-	// Create stores e unless the workspace has an entity with its id. It
-	// returns the entity that is stored afterwards and whether that is e. If an
-	// entity with the id was deleted at e.UpdatedAt or later, e is stored with the
-	// times that Entity.After returns.
+	// Create stores e unless the workspace has an entity with its id. It returns the
+	// stored entity, and whether Create stored it. If an entity with the id was deleted
+	// at e.UpdatedAt or later, Create stores e with the times that Entity.After returns.
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
-	// Replace stores e in place of the entity with its id if that is still was, and
-	// reports whether it did. e has the ID and the CreatedAt of was.
+	// Replace replaces the entity with the id of e by e if the stored entity still equals
+	// was, and reports whether it did. e must have the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
-	// Delete removes the entity with the id of was if that is still was, leaves its
-	// tombstone for TombstoneAge, and reports whether it did.
+	// Delete removes the entity with the id of was if the stored entity still equals
+	// was, and reports whether it did. It keeps a tombstone for TombstoneAge.
 	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
 
 	// Erase removes the entity with an id, if one exists, and leaves its
@@ -124,10 +123,10 @@ type Store interface {
 	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
 }
 
-// Create stamps e with now and stores it. It fails with kind Invalid if a field that
-// a client sets is not valid. A repeat with the same type and attributes changes
-// nothing and returns the stored entity with created false; with other content it
-// fails with kind Conflict.
+// Create sets the times of e to now and stores it. The error has kind Invalid if a field
+// that a client sets is not valid. If an entity with the same id, type and attributes
+// exists, Create changes nothing and returns the stored entity with created false. If
+// the content differs, the error has kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
 	if err := e.validate(); err != nil {
 		return Entity{}, false, err
@@ -144,7 +143,7 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 	return stored, created, nil
 }
 
-// validate returns an error of kind Invalid that names the fields that are not valid.
+// validate returns an error of kind Invalid that names the invalid fields, or nil.
 func (e Entity) validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))
@@ -152,20 +151,22 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff bounds the random waits of retry after the first and the second write that
-// fails because of another write. The third write is the last. The waits are
-// long, because the more updates of one entity try again at once, the fewer succeed. If a
-// call of the store takes 5 ms, 200 concurrent updates make about 2.5 replacements
-// each, and 9 of 10 are applied within 5 seconds.
+// backOff holds the maximum random waits of retry after the first and the second write
+// that fails because of another write. The third write is the last. The waits are long,
+// because concurrent updates of one entity make each other fail. If a call of the store
+// takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 are
+// applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
-// Update merges patch into the attributes of an entity (record.MergeAttributes)
-// and returns the entity as it is then. UpdatedAt becomes now, but at least a
-// millisecond later than before, unless the patch changes nothing: then nothing is
-// written, and so a repeat leaves the entity as the first call did. It fails with kind Invalid if id or patch is not valid or the
-// result exceeds record.MaxAttributesBytes, with kind NotFound, and with kind
-// Unavailable if other writes of the entity keep coming between its reads and
-// writes. In these cases it changes nothing.
+// Update merges patch into the attributes of an entity (record.MergeAttributes) and
+// returns the updated entity. It sets UpdatedAt to now, or to a millisecond after its
+// previous value if that is later. If patch changes nothing, Update writes nothing.
+// Repeating a call therefore has no effect.
+//
+// The error has kind Invalid if id or patch is not valid or the result exceeds
+// record.MaxAttributesBytes, kind NotFound if the entity does not exist, and kind
+// Unavailable if other requests change the entity between each read and write of Update.
+// After these errors the entity is unchanged.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -193,8 +194,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write until it reports that it is done or fails. A write is not done if
-// another write of the entity came before it. op names the operation.
+// retry calls write until it reports done or returns an error. A write is not done if
+// another request changed the entity first. op names the operation in errors.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write()
@@ -212,9 +213,8 @@ func retry(ctx context.Context, op, id string, write func() (done bool, err erro
 	}
 }
 
-// merge returns e with the attributes of change merged into its own and with the type
-// of change, unless that is "". If that changes nothing, it returns e itself and
-// changed false.
+// merge returns e with the attributes of change merged into its own, and with the type
+// of change unless that is empty. If nothing changes, it returns e and changed is false.
 func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
 	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)
 	typ := cmp.Or(change.Type, e.Type)
@@ -231,18 +231,19 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 	return e, true, nil
 }
 
-// After returns e with the times of an entity that was created again after it was
-// deleted: at least a millisecond later, also if the clock that stamped e lags.
+// After returns e with CreatedAt and UpdatedAt at least a millisecond after deletedAt. It
+// is for an entity that is created again after its deletion, possibly by a process whose
+// clock is behind.
 func (e Entity) After(deletedAt record.Time) Entity {
 	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
 	e.CreatedAt = e.UpdatedAt
 	return e
 }
 
-// Delete removes an entity, if one with that id exists, and leaves its tombstone,
-// stamped with now but later than the entity's latest change. A repeat changes
-// nothing. It fails with kind Invalid if id is not valid, and with kind Unavailable
-// like Update.
+// Delete deletes the entity with an id, if it exists, and stores its tombstone. The time
+// of the tombstone is now, or a millisecond after the latest change of the entity if that
+// is later. Repeating the call changes nothing. The error has kind Invalid if id is not
+// valid, and kind Unavailable in the same case as in Update.
 func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) error {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))

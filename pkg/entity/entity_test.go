@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// open is a store with the entity "ada", created at noon.
+// open returns a store with the entity "ada", created at noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
@@ -42,18 +42,18 @@ func kind(err error) record.Kind {
 	return 0
 }
 
-func TestUpdateStampsWhatChanges(t *testing.T) {
+func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
 		patch, want string
-		after       time.Duration // of the call, after noon
-		wantAfter   time.Duration // of updated_at
+		after       time.Duration // time of the call, after noon
+		wantAfter   time.Duration // expected updated_at, after noon
 	}{
 		{`{}`, `{"a":1}`, time.Hour, 0},
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that lags
+		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that is behind
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))
@@ -63,7 +63,7 @@ func TestUpdateStampsWhatChanges(t *testing.T) {
 	}
 }
 
-func TestUpdateRefusesWhatGrowsTooLarge(t *testing.T) {
+func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	half := strings.Repeat("x", record.MaxAttributesBytes/2)
 	s := open(t, `{"a":"`+half+`"}`)
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
@@ -75,7 +75,7 @@ func TestUpdateRefusesWhatGrowsTooLarge(t *testing.T) {
 	}
 }
 
-func TestUpdateAndDeleteRefuseWhatTheyCannotDo(t *testing.T) {
+func TestErrorsOfUpdateAndDelete(t *testing.T) {
 	s := open(t, `{}`)
 	for _, tt := range []struct {
 		id    string

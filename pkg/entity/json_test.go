@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// checkJSON compares what AppendJSON writes with what the struct tags say.
+// checkJSON compares the result of AppendJSON with the JSON by the struct tags.
 func checkJSON(t *testing.T, e entity.Entity) {
 	t.Helper()
 	want, wantErr := json.Marshal(e, jsontext.PreserveRawStrings(true))
@@ -56,7 +56,7 @@ func FuzzAppendJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, typ, attributes string, created, age int64) {
 		object := jsontext.Value(attributes)
 		if !object.IsValid() || object.Kind() != '{' || object.Compact() != nil {
-			return // no store holds such attributes
+			return // stores never hold such attributes
 		}
 		const century = 100 * 365 * 24 * 3600e3
 		checkJSON(t, entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(object),
@@ -110,7 +110,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// kindOf returns the kind of the error that says want.
+// kindOf returns the expected kind of an error that contains want.
 func kindOf(want string) record.Kind {
 	for _, syntax := range []string{"well-formed", "not an object", "duplicate", "UTF-8", "surrogate"} {
 		if strings.Contains(want, syntax) {

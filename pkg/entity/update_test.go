@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store of which between is called between each read of an entity
-// and its replacement.
+// contended is a Store that calls between after each read of an entity and before its
+// replacement.
 type contended struct {
 	entity.Store
 	between      func()
@@ -35,7 +35,7 @@ func patch(t *testing.T, s entity.Store, patch string) {
 	}
 }
 
-func TestUpdateStartsAgainFromWhatAnotherWriteLeft(t *testing.T) {
+func TestUpdateIsRepeatedAfterAnotherWrite(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"a":1}`)
 	others := []string{`{"b":1}`, `{"a":null,"c":2}`}
@@ -55,7 +55,7 @@ func TestUpdateStartsAgainFromWhatAnotherWriteLeft(t *testing.T) {
 	}
 }
 
-func TestUpdateOfWhatIsDeletedMeanwhileFindsNothing(t *testing.T) {
+func TestUpdateOfAConcurrentlyDeletedEntityIsNotFound(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{}`)
 	c := &contended{Store: s, between: func() {
@@ -107,7 +107,8 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// distant is a Store of one entity whose calls take 5 ms, half of them each way.
+// distant is a Store with one entity. Each call takes 5 ms, half of it before and half
+// after the store acts.
 type distant struct {
 	entity.Store
 
@@ -139,14 +140,14 @@ func (d *distant) Replace(_ context.Context, _ string, was, e entity.Entity) (bo
 	return true, nil
 }
 
-// Of 200 concurrent updates, each is applied or gets kind Unavailable, none is lost,
-// and they write 3 times at most on average.
+// Each of 200 concurrent updates is applied or returns an error of kind Unavailable. None
+// is lost, and they make at most 3 writes each on average.
 func TestConcurrentUpdatesBackOff(t *testing.T) {
 	t.Parallel()
 	const updates = 200
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{entity: entity.Entity{ID: "ada", Attributes: record.Attributes(`{}`)}}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as the API's
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API
 		defer cancel()
 		var applied atomic.Int64
 		var wg sync.WaitGroup

@@ -10,15 +10,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// Upsert creates the entity that change describes, or merges change into the entity
-// with its id: its attributes as Update does, and its type, unless that is "". It
-// returns the entity as it is then and whether it was created. A new entity without a
-// type is of DefaultType, and has no attributes that are null in change.
+// Upsert creates the entity that change describes, or merges change into the existing
+// entity with its id: the attributes as Update does, and the type unless it is empty. It
+// returns the stored entity and whether it was created. A new entity without a type gets
+// DefaultType. Attributes that are null in change are left out of a new entity.
 //
-// UpdatedAt becomes now, but at least a millisecond later than before, unless change
-// changes nothing: then nothing is written, and so a repeat leaves the entity as the
-// first call did. Upsert fails with kind Invalid
-// and Unavailable as Update does, and changes nothing then.
+// Upsert sets UpdatedAt as Update does, and writes nothing if change changes nothing.
+// Repeating a call therefore has no effect. The error has kind Invalid or Unavailable in
+// the same cases as in Update. After these errors the entity is unchanged.
 func Upsert(ctx context.Context, s Store, workspace string, change Entity, now time.Time) (stored Entity, created bool, err error) {
 	e, err := newFrom(change, now)
 	if err != nil {
@@ -45,7 +44,7 @@ func Upsert(ctx context.Context, s Store, workspace string, change Entity, now t
 	return stored, created, nil
 }
 
-// newFrom returns the entity that Upsert creates of change.
+// newFrom returns the entity that Upsert creates from change.
 func newFrom(change Entity, now time.Time) (e Entity, err error) {
 	e = Entity{ID: change.ID, Type: cmp.Or(change.Type, DefaultType), CreatedAt: record.TimeOf(now), UpdatedAt: record.TimeOf(now)}
 	if err := e.validate(); err != nil {

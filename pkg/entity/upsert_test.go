@@ -52,7 +52,7 @@ func TestUpsertCreatesOrMerges(t *testing.T) {
 	}
 }
 
-func TestUpsertRefusesWhatItCannotDo(t *testing.T) {
+func TestUpsertRejectsInvalidChanges(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"a":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`)
 	for name, c := range map[string]entity.Entity{
@@ -77,7 +77,8 @@ func TestUpsertThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// late is a Store in which an entity comes into being between the first Get and Create.
+// late is a Store in which another request creates an entity between the first Get and
+// Create.
 type late struct {
 	entity.Store
 	other entity.Entity
@@ -90,7 +91,7 @@ func (l *late) Create(ctx context.Context, workspace string, e entity.Entity) (e
 	return l.Store.Create(ctx, workspace, e)
 }
 
-func TestUpsertMergesIntoWhatIsCreatedMeanwhile(t *testing.T) {
+func TestUpsertMergesIntoAConcurrentlyCreatedEntity(t *testing.T) {
 	t.Parallel()
 	s := &late{open(t, `{}`), change("new", "person", `{"b":2}`)}
 	e, created, err := entity.Upsert(t.Context(), s, "default", change("new", "", `{"a":1}`), noon)
@@ -99,7 +100,7 @@ func TestUpsertMergesIntoWhatIsCreatedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
+func TestUpsertCreatesAConcurrentlyDeletedEntity(t *testing.T) {
 	t.Parallel()
 	s := open(t, `{"b":2}`)
 	c := &contended{Store: s, between: func() {
@@ -113,7 +114,7 @@ func TestUpsertCreatesWhatIsDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// One of the calls creates the entity, and no change of another is lost.
+// One of the calls creates the entity, and the changes of all other calls are kept.
 func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const calls = 5
@@ -127,7 +128,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if kind(err) != record.Unavailable { // others kept changing it
+				if kind(err) != record.Unavailable { // other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

@@ -7,15 +7,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// SyncPosition returns the place of e in a list in order of arrival.
+// SyncPosition returns the position of e in a list in order of arrival.
 func (e Event) SyncPosition() record.SyncPosition {
 	return record.SyncPosition{At: e.CreatedAt, ID: e.ID}
 }
 
-// ArrivalQuery asks for a workspace's events in order of CreatedAt, then id.
+// ArrivalQuery requests a workspace's events in order of CreatedAt, then id.
 type ArrivalQuery struct {
 	record.SyncQuery
-	EntityID OptionalID // only events of this entity; "" for all
+	EntityID OptionalID // only events of this entity; empty for all entities
 }
 
 // ListArrivals returns the events that q asks for and that have not expired at now. The

@@ -1,5 +1,5 @@
-// Package event holds the event, one of the two kinds of records that clients
-// put in and get out, and what a store of events must do.
+// Package event implements events, one of the two kinds of records of the service, and
+// defines the interface of their stores.
 package event
 
 import (
@@ -13,12 +13,12 @@ import (
 	"sluice/pkg/record"
 )
 
-// Event is a record of something that happened. It never changes. Its JSON is
-// the same in the API, in export files and in import files.
+// Event is a record of something that happened. It never changes. Its JSON form is the
+// same in the API, in export files and in import files.
 type Event struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
-	EntityID   OptionalID        `json:"entity_id"` // the entity it concerns, if any
+	EntityID   OptionalID        `json:"entity_id"` // id of the entity that the event concerns; may be empty
 	OccurredAt record.Time       `json:"occurred_at"`
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
@@ -26,9 +26,9 @@ type Event struct {
 	ExpiresAt record.Time `json:"-"` // whole seconds; zero if it never expires
 }
 
-// AppendJSON appends the JSON of e, as its struct tags describe it, to b. The
-// attributes are copied without validating them again. It fails if a string is
-// not UTF-8 or the attributes are not an object.
+// AppendJSON appends e to b, in the JSON form that its struct tags describe. It copies
+// the attributes without validating them again. It returns an error if a string is not
+// UTF-8 or the attributes are not an object.
 func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	w := record.NewObjectWriter(b)
 	w.String("id", e.ID)
@@ -57,7 +57,7 @@ func (e Event) Expired(at record.Time) bool {
 // OptionalID is an id, or "" for none, which is null in JSON.
 type OptionalID string
 
-// MarshalJSON writes null for "".
+// MarshalJSON implements json.Marshaler.
 func (id OptionalID) MarshalJSON() ([]byte, error) {
 	if id == "" {
 		return []byte("null"), nil
@@ -65,15 +65,15 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the names of the members of an event's JSON in their order,
-// without attributes. They are the first columns of a CSV file.
+// Columns returns the names of the JSON members of an event in their order, without
+// attributes. They are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Parse decodes the JSON of a new event: the body of a request or a line of an
-// import file. Every member but name may be absent or null: then ID and EntityID
-// are "", OccurredAtSet is false and Attributes is {}. Members named in ignored,
-// such as the time that an export has and the service sets, are skipped. The
-// error is a *record.Error of kind Malformed or Invalid; that names every wrong
+// Parse decodes the JSON of a new event, which is the body of a request or a line of an
+// import file. Every member except name may be absent or null. Then ID and EntityID are
+// empty, OccurredAtSet is false and Attributes is {}. Parse skips the members named in
+// ignored, for example created_at in an export, which the service sets. The error is a
+// *record.Error of kind Malformed or Invalid. If it is Invalid, it names every invalid
 // member.
 func Parse(text []byte, ignored ...string) (New, error) {
 	e := New{Event: Event{Attributes: record.Attributes("{}")}}
@@ -94,7 +94,7 @@ func Parse(text []byte, ignored ...string) (New, error) {
 		return e, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(e.Name)) // it may be absent
+	wrong.Check("name", checkName(e.Name)) // here, because Decode does not check an absent name
 	return e, wrong.Err()
 }
 
@@ -105,35 +105,36 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position is an event's place in a list: by OccurredAt, then by the bytes of ID.
+// Position is the position of an event in a list: by OccurredAt, then by the bytes of ID.
 type Position struct {
 	OccurredAt record.Time
 	ID         string
 }
 
-// Position returns the place of e in a list.
+// Position returns the position of e in a list.
 func (e Event) Position() Position { return Position{OccurredAt: e.OccurredAt, ID: e.ID} }
 
-// Compare returns -1, 0 or +1 if p is before, at or after q in ascending order.
+// Compare returns -1 if p is before q in ascending order, 0 if they are equal, and +1 if
+// p is after q.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(p.OccurredAt.Compare(q.OccurredAt), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns a text that sorts as positions do: the fixed-width time, '#', the
-// id. Stores use it as a sort key.
+// String returns the time with its fixed width, '#' and the id. These texts sort in the
+// order of positions, and stores use them as sort keys.
 func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
 
-// Query asks for a page of a workspace's events in order of Position.
+// Query requests a page of a workspace's events in order of Position.
 type Query struct {
-	EntityID  OptionalID   // only events of this entity; "" for all
-	From      *record.Time // only events at this time or later; nil for all
-	To        *record.Time // only events before this time; nil for all
+	EntityID  OptionalID   // only events of this entity; empty for all entities
+	From      *record.Time // only events that occurred at this time or later; nil for no bound
+	To        *record.Time // only events that occurred before this time; nil for no bound
 	Ascending bool         // oldest first; newest first by default
-	After     *Position    // exclusive, in the direction of the list; nil starts at its beginning
-	Limit     int          // most events to return, at least 1
+	After     *Position    // position of the last event on the previous page; nil for the first page
+	Limit     int          // maximum number of events, at least 1
 }
 
-// Bounds returns what record.Bounds returns for q.
+// Bounds returns the result of record.Bounds for q.
 func (q Query) Bounds() (low, high string) {
 	after := ""
 	if q.After != nil {
@@ -142,10 +143,10 @@ func (q Query) Bounds() (low, high string) {
 	return record.Bounds(q.From, q.To, after, q.Ascending)
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Events []Event
-	More   bool // there are events after the last of these
+	More   bool // whether further events follow
 }
 
 // Store keeps events by workspace and id. Implementations are safe for
@@ -163,17 +164,17 @@ type Store interface {
 	// Get returns an event, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
-	// List returns the events that q asks for. The page may be shorter than
-	// q.Limit while More is true: a page's bytes are bounded too
+	// List returns the events that q selects. The page may have fewer than q.Limit
+	// events while More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
-	// Arrivals returns the events that q asks for, in order of CreatedAt, then id. The
-	// page may be shorter than q.Limit like that of List.
+	// Arrivals returns the events that q selects, in order of CreatedAt, then id. As in
+	// List, the page may have fewer than q.Limit events while More is true.
 	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
-	// Count returns how many events q asks for, whatever its After and Limit,
-	// that were created at until or before.
+	// Count returns the number of events that q selects and that were created at or
+	// before until. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q asks for. After an error, Erased.Events is how many
@@ -231,14 +232,14 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 // New is an event as a client describes it.
 type New struct {
 	Event
-	OccurredAtSet bool // the client gave OccurredAt; otherwise it becomes the time of creation
+	OccurredAtSet bool // whether the client set OccurredAt; if not, it becomes the time of creation
 }
 
-// Create stamps e with now and stores it. It fails with kind Invalid if a field that
-// a client sets is not valid. A repeat with the same content changes nothing and
-// returns the stored event with created false; with other content it fails with kind
-// Conflict. A repeat that leaves OccurredAt to the service matches whatever it was
-// set to.
+// Create sets CreatedAt of e to now and stores it. The error has kind Invalid if a field
+// that a client sets is not valid. If an event with the same id and content exists,
+// Create changes nothing and returns the stored event with created false. If the content
+// differs, the error has kind Conflict. If e has no OccurredAt, the comparison ignores
+// that of the stored event.
 func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))

@@ -12,13 +12,13 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// MaxAge is the age at which a Cache reads its rows again unless configured. A
-// change takes effect everywhere within this time.
+// MaxAge is the default maximum age of the rows in a Cache. A change takes effect
+// in every process within this time.
 const MaxAge = time.Minute
 
 const (
-	readTimeout = time.Second     // of a read, and so the longest wait of Refresh
-	retryAfter  = 5 * time.Second // between a read that failed and the next one
+	readTimeout = time.Second     // maximum duration of a read, for which Refresh may wait
+	retryAfter  = 5 * time.Second // time from a failed read to the next one
 )
 
 // ErrUnread is the error of a Cache that has never read its rows.
@@ -26,17 +26,17 @@ var ErrUnread = errors.New("the rows of the limits table have not been read yet;
 
 // CacheConfig tunes a Cache. Its zero value is ready to use.
 type CacheConfig struct {
-	MaxAge time.Duration    // at which rows are read again, MaxAge if 0
-	Now    func() time.Time // clock, time.Now if nil
+	MaxAge time.Duration    // maximum age of the rows; 0 means the constant MaxAge
+	Now    func() time.Time // clock; nil means time.Now
 }
 
-// Cache holds the rows of a Store for the requests of a process. It is safe for
-// concurrent use.
+// Cache keeps the rows of a Store in memory. It is safe for concurrent use.
 //
-// Refresh reads the rows in the background when they have three quarters of the
-// maximum age. A request waits for the rows only if they have the maximum age, for
-// example because Lambda had frozen the process. If the store cannot
-// be read, the last rows still apply, and no rows before the first success.
+// Refresh reads the rows in the background once they have reached three quarters
+// of the maximum age. A request waits for the rows only if they have reached the
+// maximum age, for example because Lambda had frozen the process. If the store
+// cannot be read, the last rows still apply. Before the first successful read, no
+// rows apply.
 type Cache struct {
 	store  Store
 	maxAge time.Duration
@@ -47,15 +47,16 @@ type Cache struct {
 	known state
 }
 
-// state is what a Cache knows.
+// state holds the rows of a Cache and the result of its last read.
 type state struct {
 	table    *Table
-	readAt   time.Time // when the read of table began; zero before the first read
+	readAt   time.Time // when the read of table began; zero before the first successful read
 	failedAt time.Time // when the last read failed; zero if it succeeded
-	err      error     // why it failed
+	err      error     // error of the last read
 }
 
-// NewCache returns a Cache of store that has not read any rows.
+// NewCache returns a Cache of store that has not read any rows. It returns an
+// error if store is nil or cfg.MaxAge is negative.
 func NewCache(store Store, cfg CacheConfig) (*Cache, error) {
 	if store == nil {
 		return nil, errors.New("override: a store is required")
@@ -73,20 +74,25 @@ func NewCache(store Store, cfg CacheConfig) (*Cache, error) {
 	return c, nil
 }
 
-// Limits returns the limits of an address as ratelimit.ParseAddress returns it.
-// Fields are zero if no row sets them. It does not read the store.
+// Limits returns the limits of an address. The address has the form that
+// ratelimit.ParseAddress returns. A field of the result is zero if no row sets it.
+// Limits does not read the store.
 func (c *Cache) Limits(address string) ratelimit.Limits {
 	r, _ := c.state().table.Find(address, c.wallClock())
 	return r.Limits()
 }
 
-// Refresh begins to read the rows if they have three quarters of the maximum age. It
-// must be called before each use of Limits. If the rows have the maximum age, it waits
-// for the read, for up to a second or until ctx is done. After a read that failed, it
-// neither reads nor waits for 5 seconds. It returns nil if the rows are not too old, and otherwise an error that
-// says why: ErrUnread if no rows have been read.
+// Refresh starts to read the rows if they have reached three quarters of the
+// maximum age. Callers must call it before each request. If the rows have reached
+// the maximum age, Refresh waits for the read, for up to a second or until ctx is
+// done. For 5 seconds after a failed read, it neither reads nor waits.
+//
+// Refresh returns nil if the rows are younger than the maximum age. Otherwise it
+// returns an error that says why they are too old. The error matches ErrUnread if no
+// read has succeeded. Limits may still be called after an error.
 func (c *Cache) Refresh(ctx context.Context) error {
-	// A read that began before the process was frozen is followed by another one.
+	// The first read may have begun before the process was frozen, so its rows may
+	// be too old. Then a second read is needed.
 	for range 2 {
 		s, now := c.state(), c.wallClock()
 		if within(c.maxAge*3/4, s.readAt, now) {
@@ -132,7 +138,8 @@ func (c *Cache) state() state {
 	return c.known
 }
 
-// tooOld returns why the rows are too old, or nil if they are not.
+// tooOld returns an error that says why the rows are too old, or nil if they are
+// not.
 func (c *Cache) tooOld() error {
 	s := c.state()
 	switch {
@@ -144,13 +151,13 @@ func (c *Cache) tooOld() error {
 	return nil
 }
 
-// within reports whether now is less than d after t. It is not if t is zero, or
-// later than now, because the clock was set back.
+// within reports whether t is in the d before now. It returns false if t is zero,
+// or if t is after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)
 	return !t.IsZero() && age >= 0 && age < d
 }
 
-// wallClock returns the time without its monotonic reading: a function instance
-// may be frozen between two requests, and its monotonic clock with it.
+// wallClock returns the time without its monotonic reading. Lambda may freeze a
+// process between two requests, which stops its monotonic clock.
 func (c *Cache) wallClock() time.Time { return c.now().Round(0) }

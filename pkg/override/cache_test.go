@@ -15,9 +15,9 @@ import (
 
 var errDown = errors.New("the table is down")
 
-// source is a Store whose reads take some time and may fail.
+// source is a Store whose reads may be slow and may fail.
 type source struct {
-	takes time.Duration // of a read; it ends with the context
+	takes time.Duration // duration of a read, unless its context is done first
 
 	mu    sync.Mutex
 	rows  []override.Row
@@ -28,7 +28,7 @@ type source struct {
 func (s *source) List(ctx context.Context) ([]override.Row, error) {
 	s.mu.Lock()
 	s.reads++
-	rows, err, takes := s.rows, s.err, s.takes // as they are when the read begins
+	rows, err, takes := s.rows, s.err, s.takes // the values when the read begins
 	s.mu.Unlock()
 	select {
 	case <-time.After(takes):
@@ -65,7 +65,7 @@ func newCache(t *testing.T, s override.Store, cfg override.CacheConfig) *overrid
 	return c
 }
 
-// refresh calls Refresh and returns its error and how long it took.
+// refresh calls Refresh and returns its duration and its error.
 func refresh(t *testing.T, c *override.Cache) (time.Duration, error) {
 	t.Helper()
 	begin := time.Now()
@@ -76,11 +76,12 @@ func refresh(t *testing.T, c *override.Cache) (time.Duration, error) {
 func checkRecords(t *testing.T, c *override.Cache, want int64) {
 	t.Helper()
 	if got := c.Limits(client).Records; got != want {
-		t.Errorf("after %v: a limit of %d records, want %d", time.Since(start), got, want)
+		t.Errorf("after %v: the limit of records is %d, want %d", time.Since(start), got, want)
 	}
 }
 
-// A busy process follows every change within a minute, and no request waits.
+// In a busy process every change takes effect within a minute, and no request
+// waits.
 func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}
@@ -99,7 +100,7 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 			}
 		}
 		if took := time.Since(changed); took > override.MaxAge || took < override.MaxAge/2 {
-			t.Errorf("the change was in force after %v", took)
+			t.Errorf("the change took effect after %v", took)
 		}
 		before, hour := s.count(), time.Now()
 		for time.Since(hour) < time.Hour {
@@ -112,8 +113,8 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	})
 }
 
-// An instance that Lambda froze reads the rows before it decides. Its monotonic
-// clock, which tests cannot stop, plays no part.
+// An instance that Lambda froze reads the rows before its next decision. The test
+// cannot stop the monotonic clock, but the Cache does not use it.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}
@@ -122,7 +123,7 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 		s.set(nil, rowOf(2))
 		time.Sleep(override.MaxAge)
 		var wg sync.WaitGroup
-		for range 10 { // they share the read
+		for range 10 { // all of them share one read
 			wg.Go(func() {
 				if took, err := refresh(t, c); err != nil || took != s.takes {
 					t.Errorf("%v, error %v", took, err)
@@ -137,9 +138,9 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	})
 }
 
-// A read that an instance began before it was frozen ends after the thaw, with
-// rows as they were before.
-func TestAReadFromBeforeTheFreezeDoesNotCount(t *testing.T) {
+// A read that began before Lambda froze the instance ends later with old rows, and
+// is followed by another read.
+func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var frozen time.Duration
@@ -161,13 +162,13 @@ func TestAReadFromBeforeTheFreezeDoesNotCount(t *testing.T) {
 		mu.Unlock()
 		s.set(nil, rowOf(2))
 		if took, err := refresh(t, c); err != nil || took != 30*time.Millisecond {
-			t.Errorf("%v, error %v; want the rest of the first read and a second one", took, err)
+			t.Errorf("took %v, error %v; want the rest of the first read and a second read", took, err)
 		}
 		checkRecords(t, c, 2)
 	})
 }
 
-func TestLastRowsHoldWhileReadsFail(t *testing.T) {
+func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []override.Row{rowOf(1)}}
 		c := newCache(t, s, override.CacheConfig{})
@@ -184,7 +185,7 @@ func TestLastRowsHoldWhileReadsFail(t *testing.T) {
 			checkRecords(t, c, 1)
 		}
 		if n := s.count() - 1; n < 100 || n > 120 {
-			t.Errorf("%d reads in ten minutes in which they failed", n)
+			t.Errorf("%d failed reads in ten minutes", n)
 		}
 		s.set(nil, rowOf(3))
 		time.Sleep(5 * time.Second)
@@ -195,7 +196,7 @@ func TestLastRowsHoldWhileReadsFail(t *testing.T) {
 	})
 }
 
-func TestDefaultsHoldUntilTheFirstRead(t *testing.T) {
+func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{err: errDown, rows: []override.Row{rowOf(1)}}
 		c := newCache(t, s, override.CacheConfig{})
@@ -219,8 +220,8 @@ func TestDefaultsHoldUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// One request in five seconds waits for a table that does not respond, for a
-// second.
+// While the table does not respond, one request every five seconds waits for a
+// second, and no other request waits.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}
@@ -249,8 +250,8 @@ func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	})
 }
 
-// A clock that was set back must not keep old rows in force.
-func TestAClockThatWasSetBackLeadsToARead(t *testing.T) {
+// Old rows must not stay in effect because the clock was set back.
+func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []override.Row{rowOf(1)}}
 		var back time.Duration

@@ -1,10 +1,11 @@
-// Package override holds rows that override the rate limits of single addresses
-// and of CIDR blocks: other limits, or another action than refusing what exceeds
-// them. A [Cache] keeps the rows of a store for the requests of one process.
+// Package override changes the rate limits of single addresses and CIDR blocks.
+// Each [Row] sets the limits of one block, or another action for its requests
+// than refusing those beyond the limits. A [Cache] keeps the rows of a store in
+// the memory of a process.
 //
-// The rows are few, and every process reads all of them once a minute, so that a
-// change takes effect everywhere within that time and no request waits for a
-// store.
+// There are at most MaxRows rows. Every process reads all of them once a minute,
+// so a change takes effect everywhere within a minute, and requests do not wait
+// for the store.
 package override
 
 import (
@@ -20,39 +21,41 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// MaxRows is the most rows that a store holds. Every process keeps all of them.
+// MaxRows is the maximum number of rows in a store. Every process keeps all rows
+// in memory.
 const MaxRows = 1000
 
 const (
 	maxNote    = 128       // characters
-	maxRecords = 1_000_000 // like the default's
+	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
 )
 
 // ErrNotFound is the error for a block without a row.
 var ErrNotFound = errors.New("there is no such row")
 
-// ErrFull is the error for one row too many.
-var ErrFull = fmt.Errorf("there are %d rows already, which is the most; remove some", MaxRows)
+// ErrFull is the error for adding a row to a store that has MaxRows rows.
+var ErrFull = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row overrides the limits of the addresses in a block. Each address in the block
-// still counts by itself. If several blocks contain an address, only the row of
-// the longest prefix applies. Times are in UTC, in whole seconds.
+// Row overrides the limits of the addresses in a block. The requests of each
+// address in the block are still counted separately. If several blocks contain an
+// address, only the row with the longest prefix applies. Times are in UTC, in
+// whole seconds.
 type Row struct {
 	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
 	Action    Action       `json:"action"`
-	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 a second; 0: the default
-	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition a second; 0: the default
-	Requests  int64        `json:"requests,omitzero"` // like Imports
-	Note      string       `json:"note,omitzero"`     // for people; at most 128 characters, may be empty
+	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
+	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition per second; 0 means the default
+	Requests  int64        `json:"requests,omitzero"` // 1 to ratelimit.MaxPerPartition per second; 0 means the default
+	Note      string       `json:"note,omitzero"`     // free text for operators; at most 128 characters, may be empty
 	UpdatedAt time.Time    `json:"updated_at"`
-	ExpiresAt time.Time    `json:"expires_at,omitzero"` // from then on the row does not apply; zero: it does not expire
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // time from which the row does not apply; zero if it does not expire
 }
 
 // Action says what happens to the requests of an address.
 type Action = ratelimit.Action
 
-// New returns r as it may be stored at the time now. It returns an error if a
-// field of r is not valid.
+// New returns r in the form that stores expect, with UpdatedAt set to now. It
+// returns an error if a field of r is not valid or if r has expired at now.
 func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
@@ -61,7 +64,7 @@ func New(r Row, now time.Time) (Row, error) {
 	if !r.ExpiresAt.IsZero() {
 		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Second)
 		if !r.ExpiresAt.After(r.UpdatedAt) {
-			return Row{}, errors.New("the row would have expired already")
+			return Row{}, errors.New("the expiry of the row must be in the future")
 		}
 	}
 	return r, r.Validate()
@@ -85,13 +88,13 @@ func (r Row) Validate() error {
 		return errors.New("the action block refuses every request, so limits have no effect; leave them out")
 	}
 	if !utf8.ValidString(r.Note) || utf8.RuneCountInString(r.Note) > maxNote || strings.ContainsFunc(r.Note, unicode.IsControl) {
-		return fmt.Errorf("the note must have at most %d characters, none of them a control character", maxNote)
+		return fmt.Errorf("the note must have at most %d characters and no control characters", maxNote)
 	}
 	return nil
 }
 
-// Limits returns the limits of an address that r applies to. Zero fields are the
-// default's.
+// Limits returns the limits of the addresses in the block of r. A zero field means
+// the default.
 func (r Row) Limits() ratelimit.Limits {
 	return ratelimit.Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
@@ -99,10 +102,11 @@ func (r Row) Limits() ratelimit.Limits {
 // Expired reports whether r has expired at the time now.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block, or an address as the block of only this address.
-// An IPv6 block must not be longer than ipv6Prefix, the number of leading bits
-// that tell IPv6 clients apart: it would never apply. The errors name the block
-// that would be valid.
+// ParseCIDR parses a CIDR block, or an address, which stands for a block that
+// contains only this address. It returns an error if the prefix of an IPv6 block
+// is longer than ipv6Prefix, the number of leading bits that identify an IPv6
+// client, because such a block would never apply. Where possible, the error names
+// a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -113,41 +117,41 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 		addr = addr.Unmap().WithZone("")
 		block = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	const mappedBits = 96 // of ::ffff:0:0/96, which holds the IPv4 addresses
+	const mappedBits = 96 // prefix length of ::ffff:0:0/96, which contains the IPv4-mapped addresses
 	if addr := block.Addr(); addr.Is4In6() {
 		if block.Bits() < mappedBits {
-			return netip.Prefix{}, fmt.Errorf("%s holds more than the IPv4 addresses; write IPv4 blocks like 192.0.2.0/24", s)
+			return netip.Prefix{}, fmt.Errorf("%s also contains addresses that are not IPv4; write IPv4 blocks like 192.0.2.0/24", s)
 		}
 		block = netip.PrefixFrom(addr.Unmap(), block.Bits()-mappedBits)
 	}
 	if block.Addr().Is6() && block.Bits() > ipv6Prefix {
 		network, _ := block.Addr().Prefix(ipv6Prefix)
-		return netip.Prefix{}, fmt.Errorf("%s is longer than /%d (CLIENT_IPV6_PREFIX), by which IPv6 clients are counted; use %s", s, ipv6Prefix, network)
+		return netip.Prefix{}, fmt.Errorf("the prefix of %s is longer than /%d, by which IPv6 clients are counted (CLIENT_IPV6_PREFIX); use %s", s, ipv6Prefix, network)
 	}
 	if block != block.Masked() {
-		return netip.Prefix{}, fmt.Errorf("%s has bits set behind its prefix; use %s", s, block.Masked())
+		return netip.Prefix{}, fmt.Errorf("%s has bits set after its prefix; use %s", s, block.Masked())
 	}
 	return block, nil
 }
 
 // Store returns rows. Implementations are safe for concurrent use.
 type Store interface {
-	// List returns the rows as they were last written, in the order of their
+	// List returns all rows, as they were last written, in the order of their
 	// blocks (netip.Prefix.Compare). It may omit rows that have expired.
 	List(ctx context.Context) ([]Row, error)
 }
 
-// Manager is a Store whose rows can be managed.
+// Manager is a Store that can change its rows.
 type Manager interface {
 	Store
 
-	// Put adds a row, which must be valid. It replaces the row of the same
+	// Put adds a row, which must be valid, or replaces the row of the same
 	// block. If MaxRows other blocks have rows that have not expired at
-	// r.UpdatedAt, it returns ErrFull and changes nothing; concurrent calls may
-	// exceed MaxRows by a few.
+	// r.UpdatedAt, it returns ErrFull and changes nothing. Concurrent calls may
+	// exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block
-	// has none.
+	// has no row.
 	Remove(ctx context.Context, block netip.Prefix) error
 }

@@ -19,8 +19,8 @@ func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
 func TestParseCIDR(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
-		want string // "" for an error
-		says string // of the error
+		want string // "" if an error is expected
+		says string // part of the expected error
 	}{
 		{"192.0.2.0/24", "192.0.2.0/24", ""},
 		{"0.0.0.0/0", "0.0.0.0/0", ""},
@@ -48,7 +48,7 @@ func TestParseCIDR(t *testing.T) {
 		got, err := override.ParseCIDR(tt.in, ratelimit.DefaultIPv6Prefix)
 		if tt.want == "" {
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%q: %v, error %v, want one that says %q", tt.in, got, err, tt.says)
+				t.Errorf("%q: %v, error %v, want an error that contains %q", tt.in, got, err, tt.says)
 			}
 		} else if err != nil || got.String() != tt.want {
 			t.Errorf("%q: %v, error %v; want %s", tt.in, got, err, tt.want)
@@ -59,7 +59,7 @@ func TestParseCIDR(t *testing.T) {
 		ok         bool
 	}{{128, true}, {57, true}, {56, true}, {55, false}} {
 		if _, err := override.ParseCIDR("2001:db8:1::/56", tt.ipv6Prefix); (err == nil) != tt.ok {
-			t.Errorf("a /56 where clients are counted by their /%d: %v", tt.ipv6Prefix, err)
+			t.Errorf("a /56 block with the client prefix length %d: %v", tt.ipv6Prefix, err)
 		}
 	}
 }
@@ -69,13 +69,13 @@ func TestNew(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		row  override.Row
-		says string // of the error; "" for none
+		says string // part of the expected error; "" if none is expected
 	}{
 		{"an empty row", override.Row{}, ""},
 		{"the highest limits", override.Row{Records: 1_000_000, Imports: 900, Requests: 900, Note: strings.Repeat("😀", 128), ExpiresAt: now.Add(time.Second)}, ""},
-		{"a block", override.Row{Action: "block"}, ""},
-		{"a block with limits", override.Row{Action: "block", Requests: 1}, "leave them out"},
-		{"another action", override.Row{Action: "allow"}, "unlimited"},
+		{"the action block", override.Row{Action: "block"}, ""},
+		{"the action block with limits", override.Row{Action: "block", Requests: 1}, "leave them out"},
+		{"an unknown action", override.Row{Action: "allow"}, "unlimited"},
 		{"too many records", override.Row{Records: 1_000_001}, "records"},
 		{"too many imports", override.Row{Imports: 901}, "above 900"},
 		{"too many requests", override.Row{Requests: 901, Action: "unlimited"}, "above 900"},
@@ -83,13 +83,13 @@ func TestNew(t *testing.T) {
 		{"a long note", override.Row{Note: strings.Repeat("n", 129)}, "note"},
 		{"a note of two lines", override.Row{Note: "a\nb"}, "note"},
 		{"a note that is not UTF-8", override.Row{Note: "\xff"}, "note"},
-		{"expired", override.Row{ExpiresAt: start}, "expired"},
+		{"expired", override.Row{ExpiresAt: start}, "in the future"},
 	} {
 		tt.row.CIDR = block("192.0.2.0/24")
 		got, err := override.New(tt.row, now)
 		if tt.says != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.says)
+				t.Errorf("%s: error %v, want an error that contains %q", tt.name, err, tt.says)
 			}
 			continue
 		}
@@ -121,12 +121,12 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 		override.Row{CIDR: block("192.0.2.129/32"), Action: "unlimited"},
 		override.Row{CIDR: block("2001:db8::/32"), Action: "limit", Requests: 4},
 		override.Row{CIDR: block("2001:db8:0:1::/64"), Action: "block"},
-		override.Row{CIDR: block("2001:db8:0:2::/65"), Action: "block"}, // of another CLIENT_IPV6_PREFIX
+		override.Row{CIDR: block("2001:db8:0:2::/65"), Action: "block"}, // longer than the client prefix of 64 bits
 	)
 	for _, tt := range []struct {
 		address string
 		now     time.Time
-		want    string // block of the row, "" for none
+		want    string // block of the row, "" if no row applies
 	}{
 		{"198.51.100.1", start, "0.0.0.0/0"},
 		{"192.0.2.1", start, "192.0.2.0/24"},
@@ -148,14 +148,13 @@ func TestOnlyTheLongestPrefixApplies(t *testing.T) {
 		}
 	}
 	if r, ok := (*override.Table)(nil).Find("192.0.2.1", start); ok {
-		t.Errorf("no table has %v", r)
+		t.Errorf("a nil Table returned %v", r)
 	}
 	if _, err := override.NewTable([]override.Row{{CIDR: block("10.0.0.0/8"), Action: "allow"}}); err == nil {
 		t.Error("an invalid row: no error")
 	}
 }
 
-// The longest match agrees with a search of all rows.
 func TestFindAgreesWithASearchOfAllRows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	address := func() netip.Addr {

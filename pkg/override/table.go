@@ -14,7 +14,7 @@ type Table struct {
 	rows bart.Table[Row]
 }
 
-// NewTable returns a Table of rows. It returns an error if one is not valid.
+// NewTable returns a Table of rows. It returns an error if a row is not valid.
 func NewTable(rows []Row) (*Table, error) {
 	t := new(Table)
 	for _, r := range rows {
@@ -26,14 +26,15 @@ func NewTable(rows []Row) (*Table, error) {
 	return t, nil
 }
 
-// Find returns the row that applies at the time now to an address as
-// ratelimit.ParseAddress returns it: that of the longest prefix that contains the
-// address and has not expired. ok is false if no row applies.
+// Find returns the row that applies to an address at the time now. Of the rows
+// that contain the address and have not expired, it is the one with the longest
+// prefix. The address has the form that ratelimit.ParseAddress returns. ok is
+// false if no row applies.
 func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
 	if t == nil || t.rows.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // an IPv6 address by its network
+	client, err := netip.ParsePrefix(address) // the form of IPv6 addresses
 	if err != nil {
 		addr, err := netip.ParseAddr(address)
 		if err != nil {
@@ -41,7 +42,7 @@ func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
 		}
 		client = netip.PrefixFrom(addr, addr.BitLen())
 	}
-	for _, r := range t.rows.Supernets(client) { // the longest first
+	for _, r := range t.rows.Supernets(client) { // the longest prefix first
 		if !r.Expired(now) {
 			return r, true
 		}

@@ -5,15 +5,16 @@ import (
 	"net/netip"
 )
 
-// DefaultIPv6Prefix is how many bits of an IPv6 address tell clients apart
-// unless configured: one subscriber usually holds a whole /64.
+// DefaultIPv6Prefix is the default number of leading bits of an IPv6 address that
+// identify a client. One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress turns the source IP address of a connection into the address
-// that its requests are counted under: an IPv4 address as it is, also when it
-// comes mapped into IPv6 (::ffff:192.0.2.1), an IPv6 address by its first
-// ipv6Prefix bits (1 to 128), written as 2001:db8::/64. Zones are dropped. It
-// fails for anything that is not an IP address.
+// ParseAddress returns the address under which the requests of a client are
+// counted. s is the source IP address of the connection. An IPv4 address stands
+// for itself, and so does an IPv4-mapped IPv6 address such as ::ffff:192.0.2.1.
+// An IPv6 address counts by its first ipv6Prefix bits (1 to 128): the result is
+// a prefix such as 2001:db8::/64. Zones are dropped. ParseAddress returns an
+// error if s is not an IP address or ipv6Prefix is out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {
@@ -24,7 +25,7 @@ func ParseAddress(s string, ipv6Prefix int) (string, error) {
 		return addr.String(), nil
 	}
 	if ipv6Prefix < 1 {
-		return "", fmt.Errorf("parse client address: a prefix of %d bits would make all addresses one", ipv6Prefix)
+		return "", fmt.Errorf("parse client address: the IPv6 prefix length %d is less than 1", ipv6Prefix)
 	}
 	prefix, err := addr.Prefix(ipv6Prefix)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// Jumps of a clock, and the time after which a process thaws.
+// jumps are the durations by which clocks jump, or for which a process is stopped.
 var jumps = []time.Duration{2 * time.Hour, -60 * time.Second, 10 * time.Second, time.Second, -time.Second}
 
-// jumping is a Store whose charges take a moment, in which the clock may jump.
+// jumping is a Store during whose charges the clock may jump.
 type jumping struct {
 	ratelimit.Store
 	clock *clock
@@ -43,8 +43,8 @@ func newJumping(t *testing.T) (*ratelimit.Limiter, *jumping) {
 	return l, store
 }
 
-// table is a Store that, like a table of DynamoDB, forgets no window, however
-// the clock jumps. It is not safe for concurrent use.
+// table is a Store that, like a DynamoDB table, keeps every window when the clock
+// jumps. It is not safe for concurrent use.
 type table map[ratelimit.Key]*memstore.Store
 
 func (t table) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -63,7 +63,7 @@ func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 			t.Fatal(err)
 		}
 		if current := ratelimit.WindowAt(s.clock.t); d.Window != current {
-			t.Errorf("decided in window %d, the clock shows %d: %+v", d.Window, current, d)
+			t.Errorf("the window of the decision is %d, the clock shows %d: %+v", d.Window, current, d)
 		}
 		if !d.Allowed {
 			return admitted
@@ -74,15 +74,15 @@ func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 	return 0
 }
 
-// A clock that jumps between requests counts in the window that it shows. What
-// that window has room for passes, and its exhaustion is remembered at once.
+// After a jump of the clock, requests count in the new current window. Requests
+// that fit into it pass, and its exhaustion is remembered.
 func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
 			l, s := newJumping(t)
 			for i, offset := range []time.Duration{0, jump, -jump, jump} {
 				s.clock.t = s.clock.t.Add(offset)
-				want := 0 // the last two windows are full
+				want := 0 // because the last two windows are full
 				if i < 2 {
 					want = 3
 				}
@@ -91,7 +91,7 @@ func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 				}
 				calls := s.calls
 				if n := s.flood(t, l); n != 0 || s.calls != calls {
-					t.Errorf("after jump %d: %d passed by %d calls, though the window is known to be full", i, n, s.calls-calls)
+					t.Errorf("after jump %d: %d passed with %d calls, although the window is known to be full", i, n, s.calls-calls)
 				}
 			}
 		})
@@ -99,7 +99,7 @@ func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 }
 
 // A request that is refused while the clock jumps, or while the process is
-// frozen, is decided again in the window that the clock shows then.
+// stopped, is charged again in the new current window.
 func TestAClockThatJumpsDuringACharge(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestAClockThatJumpsDuringACharge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 3 { // which l does not know of
+			for range 3 { // charges that l does not know about
 				if d, err := other.Charge(t.Context(), create("create-event")); err != nil || !d.Allowed {
 					t.Fatalf("%+v, error %v", d, err)
 				}
@@ -116,7 +116,7 @@ func TestAClockThatJumpsDuringACharge(t *testing.T) {
 			s.jump = jump
 			d, err := l.Charge(t.Context(), create("create-event"))
 			if current := ratelimit.WindowAt(s.clock.t); err != nil || !d.Allowed || d.Window != current || d.Remaining() != 2 {
-				t.Errorf("the window %d is empty, the decision is %+v, error %v", current, d, err)
+				t.Errorf("window %d is empty, but the decision is %+v, error %v", current, d, err)
 			}
 			if n := s.flood(t, l); n != 2 {
 				t.Errorf("%d more passed, want 2", n)
@@ -125,19 +125,20 @@ func TestAClockThatJumpsDuringACharge(t *testing.T) {
 	}
 }
 
-// An admission is not decided again. After a jump its window says when the
-// current one ends, since the end of the former one is long past or far away.
+// An admitted request is not charged again when the clock jumps. Its decision shows
+// the current window, because the end of the window of the charge is in the distant
+// past or future.
 func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	for _, jump := range jumps {
 		l, s := newJumping(t)
 		s.jump = jump
 		d, err := l.Charge(t.Context(), create("create-event"))
 		want := ratelimit.WindowAt(s.clock.t)
-		if jump == time.Second { // a slow store rather than a jump
+		if jump == time.Second { // too short to be taken for a jump
 			want--
 		}
 		if err != nil || !d.Allowed || d.Window != want || s.calls != 1 {
-			t.Errorf("jump of %v: %+v after %d calls, error %v; want the window %d", jump, d, s.calls, err, want)
+			t.Errorf("jump of %v: %+v after %d calls, error %v; want window %d", jump, d, s.calls, err, want)
 		}
 		if n := s.flood(t, l); n != 3 {
 			t.Errorf("jump of %v: %d passed in the current window, want 3", jump, n)
@@ -145,9 +146,10 @@ func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	}
 }
 
-// Asking for fewer and fewer records after the budget is spent reads once per
-// window and instance, however much the records that are left.
-func TestOneReadInVainPerWindow(t *testing.T) {
+// After a client has exceeded its limit, it may ask for fewer and fewer records. In each
+// window, only one of these exports is read and then refused, no matter how many records
+// are left.
+func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
 			store := memstore.New()
@@ -175,7 +177,7 @@ func TestOneReadInVainPerWindow(t *testing.T) {
 					}
 				}
 				if wantPassed := min(int(left), 1); passed != wantPassed || next.runs != passed+1 {
-					t.Errorf("window %d: %d requests passed, %d were read, want %d and one more", window, passed, next.runs, wantPassed)
+					t.Errorf("window %d: %d requests passed and %d were read, want %d and %d", window, passed, next.runs, wantPassed, wantPassed+1)
 				}
 				c.t = c.t.Add(time.Second)
 			}
@@ -183,9 +185,9 @@ func TestOneReadInVainPerWindow(t *testing.T) {
 	}
 }
 
-// A refusal shows what is left of each rule. What the instance has not seen in
-// this window, it leaves out.
-func TestARefusalShowsTheTrueRemainders(t *testing.T) {
+// A refusal shows the remainder of each rule. It leaves out the counters that the
+// Limiter has not seen in this window.
+func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		before  []ratelimit.Request
@@ -194,9 +196,9 @@ func TestARefusalShowsTheTrueRemainders(t *testing.T) {
 	}{
 		{"by the store", repeat(3, list("list-entity", 60)), list("list-entity", 30), `"records";r=20;t=1, "requests";r=197;t=1`},
 		{"from memory", append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), list("list-entity", 25), `"records";r=20;t=1, "requests";r=197;t=1`},
-		{"from memory, after more passed", append(repeat(3, list("list-entity", 60)), list("list-entity", 30), list("list-entity", 10)), list("list-entity", 25), `"records";r=10;t=1, "requests";r=196;t=1`},
-		{"from memory, on a route that is not known", append(repeat(3, list("list-entity", 60)), list("list-event", 5), list("list-entity", 30)), list("list-event", 25), `"records";r=15;t=1`},
-		{"from memory, full imports of another route", repeat(200, create("create-event")), create("create-entity"), `"imports";r=0;t=1`},
+		{"from memory, after another request passed", append(repeat(3, list("list-entity", 60)), list("list-entity", 30), list("list-entity", 10)), list("list-entity", 25), `"records";r=10;t=1, "requests";r=196;t=1`},
+		{"from memory, on a route whose counter is unknown", append(repeat(3, list("list-entity", 60)), list("list-event", 5), list("list-entity", 30)), list("list-event", 25), `"records";r=15;t=1`},
+		{"from memory, imports exhausted by another route", repeat(200, create("create-event")), create("create-entity"), `"imports";r=0;t=1`},
 	} {
 		l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
 		for _, r := range tt.before {
@@ -216,8 +218,8 @@ func TestARefusalShowsTheTrueRemainders(t *testing.T) {
 // header returns the values of a header under its exact name.
 func header(h http.Header, name string) []string { return h[name] }
 
-// A store need not say what the counters hold when it refuses a cost above the
-// limit. The refusal then leaves them out, and is remembered.
+// A store may refuse a cost above the limit without returning the counters. The
+// decision then leaves them out, and the Limiter remembers the refusal.
 func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})
@@ -230,14 +232,14 @@ func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 		}
 	}
 	if _, refused := l.Precheck(asking("list-entity", 6, 0)); !refused || store.calls.Load() != 1 {
-		t.Errorf("refused unread: %v, after %d calls", refused, store.calls.Load())
+		t.Errorf("Precheck: refused %v, after %d calls of the store", refused, store.calls.Load())
 	}
 	if _, refused := l.Precheck(asking("list-entity", 5, 0)); refused {
-		t.Error("a page within the limit is refused unread")
+		t.Error("Precheck refuses a page within the limit")
 	}
 }
 
-// secretive is a Store that refuses and shows no counters.
+// secretive is a Store that refuses every charge and returns no counters.
 type secretive struct{}
 
 func (secretive) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {

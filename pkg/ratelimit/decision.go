@@ -9,37 +9,37 @@ import (
 	"time"
 )
 
-// RetryAfter is the number of whole seconds after which a refused client may
-// retry: the length of a window. A window usually ends sooner, but Retry-After
-// cannot be a fraction, and on 0 clients retry at once.
+// RetryAfter is the value of the Retry-After header of a refusal, in seconds: the
+// length of a window. The window usually ends sooner, but the header cannot hold
+// a fraction (RFC 9110, section 10.2.3), and 0 would make clients retry at once.
 const RetryAfter = int(WindowLength / time.Second)
 
-// Decision says whether a request may pass and how it stands with each rule. A
-// refusal is a Decision, not an error.
+// Decision says whether a request may pass, and shows the counter of each rule
+// that applies to it. A refusal is a Decision, not an error.
 type Decision struct {
-	Allowed  bool
+	Allowed  bool    // whether the request may pass
 	Blocked  bool    // refused by ActionBlock, not by a rule
-	Observed bool    // the rules have no room, but ActionObserve lets the request pass; it is not counted
+	Observed bool    // over a limit, but allowed by ActionObserve and not counted
 	Local    bool    // decided without calling the store
-	Window   Window  // in which the request was counted; the current one if the clock has jumped since
+	Window   Window  // window of the charge, or the current window if the clock has jumped since
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // why the store could not decide, if the fallback or the action did; else nil
+	Degraded error   // why the store could not decide, if the fallback or the action decided instead
 }
 
-// Count is how a request stands with one rule.
+// Count is the counter of one rule and the cost of a request by that rule.
 type Count struct {
 	Rule Rule
-	Cost int64 // of the request
-	Used int64 // value of the counter, including Cost if the request was allowed; if Local, as last seen
+	Cost int64 // cost of the request
+	Used int64 // value of the counter, including Cost if the request was allowed; last known value if Local
 
-	// Unknown reports that the value is not known, and Used is 0.
+	// Unknown means that the value of the counter is not known. Used is then 0.
 	Unknown bool
 }
 
 func (c Count) fits() bool       { return c.Rule.Fits(c.Used, c.Cost) }
 func (c Count) remaining() int64 { return c.Rule.Remaining(c.Used) }
 
-// newDecision returns the Decision that a store's result stands for.
+// newDecision returns the Decision for the result of a charge.
 func newDecision(key Key, costs []Cost, result Result) Decision {
 	d := Decision{Allowed: result.Admitted, Window: key.Window, Counts: make([]Count, len(costs))}
 	for i, c := range costs {
@@ -51,8 +51,8 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	return d
 }
 
-// under returns d under an action: ActionUnlimited and ActionObserve let every
-// request pass.
+// under applies an action to d: ActionUnlimited and ActionObserve allow every
+// request.
 func (d Decision) under(action Action) Decision {
 	if action == ActionObserve {
 		d.Observed = !d.Allowed
@@ -61,8 +61,7 @@ func (d Decision) under(action Action) Decision {
 	return d
 }
 
-// uncounted returns the decision on a request that passes although no store
-// could count it.
+// uncounted returns the Decision that allows a request that no store could count.
 func uncounted(key Key, costs []Cost, err error) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -89,8 +88,9 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder among the rules: at most that many
-// further requests can pass in this window. It is 0 for a refusal.
+// Remaining returns the smallest remainder among the rules, which bounds the
+// number of further requests that can pass in this window. It returns 0 for a
+// refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
@@ -98,17 +98,17 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the smallest remainder; of equal ones, the
-// one with the smallest limit.
+// tightest returns the count with the smallest remainder. If several counts have
+// it, tightest returns the one with the smallest limit.
 func (d Decision) tightest() Count {
 	return slices.MinFunc(d.Counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
 	})
 }
 
-// Violated returns the policies of the rules that have no room for the request,
-// in the order of Counts. It is nil if the request was allowed, unless it is
-// Observed, and if it was blocked.
+// Violated returns the policies of the rules whose limits the request exceeds, in
+// the order of Counts. It returns nil if the request was blocked, or if it was
+// allowed and is not Observed.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
@@ -122,17 +122,20 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
-// The last parameters of the items of RateLimit-Policy and RateLimit, in seconds.
+// The last parameter of each item of RateLimit-Policy (the window) and RateLimit
+// (the time until the reset), in seconds.
 var (
 	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
 	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)
 )
 
-// SetHeaders sets the rate limit headers: X-RateLimit-Limit, -Remaining and
-// -Reset (Unix seconds) of the tightest rule, and RateLimit-Policy and RateLimit
-// of every rule whose counter is known (draft-ietf-httpapi-ratelimit-headers-10).
-// It stores the names in the case shown here; http.Header.Get does not find the
-// first three.
+// SetHeaders sets the rate limit headers. X-RateLimit-Limit, X-RateLimit-Remaining
+// and X-RateLimit-Reset (Unix time in seconds) describe the rule with the smallest
+// remainder. RateLimit-Policy lists every rule, and RateLimit every rule whose
+// counter is known (draft-ietf-httpapi-ratelimit-headers-10).
+//
+// The names keep the case shown here, which is not the canonical one, so
+// http.Header.Get does not find the first three.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {

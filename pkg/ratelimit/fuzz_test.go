@@ -25,7 +25,7 @@ func FuzzParseAddress(f *testing.F) {
 		bucket, err := ratelimit.ParseAddress(s, prefix)
 		if err != nil {
 			if bucket != "" {
-				t.Fatalf("an error comes with the bucket %q", bucket)
+				t.Fatalf("ParseAddress returned both an error and %q", bucket)
 			}
 			return
 		}
@@ -33,7 +33,7 @@ func FuzzParseAddress(f *testing.F) {
 			t.Helper()
 			b, err := ratelimit.ParseAddress(s, prefix)
 			if err != nil {
-				t.Fatalf("%q is refused: %v", s, err)
+				t.Fatalf("ParseAddress rejects %q: %v", s, err)
 			}
 			return b
 		}
@@ -51,7 +51,8 @@ func FuzzParseAddress(f *testing.F) {
 		if prefix < 1 || prefix > 128 {
 			return
 		}
-		// The last bit that counts tells clients apart, the next one does not.
+		// Addresses that differ in the last bit of the prefix have different
+		// buckets. Addresses that differ only in the bit after it share one.
 		if other := flip(addr, prefix-1); !other.Is4In6() && of(other.String()) == bucket {
 			t.Errorf("%v and %v are both in %q", addr, other, bucket)
 		}
@@ -63,7 +64,7 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// flip is addr with one bit changed, counted from the left.
+// flip returns addr with one bit flipped. Bit 0 is the leftmost.
 func flip(addr netip.Addr, bit int) netip.Addr {
 	b := addr.As16()
 	b[bit/8] ^= 0x80 >> (bit % 8)
@@ -138,9 +139,9 @@ var (
 	fieldParameter = regexp.MustCompile(`;([^=]+)=([^;]+)`)
 )
 
-// fieldList reads a header as a list of strings with integer parameters (RFC
-// 9651, sections 3.1, 3.1.2, 3.3.1 and 3.3.3), which is all that SetHeaders may
-// use, and fails the test for anything else.
+// fieldList parses a header as a list of strings with integer parameters (RFC
+// 9651, sections 3.1, 3.1.2, 3.3.1 and 3.3.3). It fails the test if the header
+// contains anything else.
 func fieldList(t *testing.T, h http.Header, name string) (items []fieldItem) {
 	t.Helper()
 	if len(h[name]) != 1 {
@@ -149,7 +150,7 @@ func fieldList(t *testing.T, h http.Header, name string) (items []fieldItem) {
 	for member := range strings.SplitSeq(h[name][0], ", ") {
 		m := fieldMember.FindStringSubmatch(member)
 		if m == nil {
-			t.Fatalf("%s: %q is no string with integer parameters", name, member)
+			t.Fatalf("%s: %q is not a string with integer parameters", name, member)
 		}
 		item := fieldItem{name: m[1], parameters: make(map[string]int64)}
 		for _, p := range fieldParameter.FindAllStringSubmatch(m[2], -1) {

@@ -8,9 +8,10 @@ import (
 	"sync"
 )
 
-// SetRecords reports the number of records in a response that After holds back,
-// which may be behind writers with an Unwrap method, as for
-// http.ResponseController. It does nothing for other responses.
+// SetRecords sets the number of records that the response costs. It is for
+// handlers that Middleware.After runs, and has no effect in other handlers. If w
+// wraps the original writer, w must have an Unwrap method, as
+// http.ResponseController requires.
 func SetRecords(w http.ResponseWriter, n int64) {
 	switch w := w.(type) {
 	case *heldResponse:
@@ -20,21 +21,22 @@ func SetRecords(w http.ResponseWriter, n int64) {
 	}
 }
 
-// heldResponse is a response that has not been sent yet.
+// heldResponse is an http.ResponseWriter that buffers a response.
 type heldResponse struct {
 	header  http.Header
-	status  int // 0 until WriteHeader
+	status  int // 0 before WriteHeader
 	body    bytes.Buffer
 	records int64
 }
 
-// heldResponses keeps responses for reuse, as a list needs up to 150 KB.
+// heldResponses is a pool of responses, because the buffer of a list response
+// takes up to 150 KB.
 var heldResponses = sync.Pool{New: func() any { return &heldResponse{header: make(http.Header)} }}
 
 // maxPooledBody is the size, in bytes, of the largest buffer that is reused.
 const maxPooledBody = 1 << 20
 
-// free makes h available for reuse.
+// free puts h into the pool, unless its buffer is too large.
 func (h *heldResponse) free() {
 	if h.body.Cap() > maxPooledBody {
 		return
@@ -48,8 +50,8 @@ func (h *heldResponse) free() {
 // Header implements http.ResponseWriter.
 func (h *heldResponse) Header() http.Header { return h.header }
 
-// WriteHeader implements http.ResponseWriter. The first status counts, as in
-// net/http; informational ones are dropped.
+// WriteHeader implements http.ResponseWriter. It keeps only the first status, as
+// net/http does, and drops informational (1xx) ones.
 func (h *heldResponse) WriteHeader(status int) {
 	if h.status == 0 && status >= http.StatusOK {
 		h.status = status
@@ -62,8 +64,8 @@ func (h *heldResponse) Write(b []byte) (int, error) {
 	return h.body.Write(b)
 }
 
-// writeTo writes the response to w. Header names keep their case. It sets
-// Content-Length, without which net/http sends bodies over 2 KB in chunks.
+// writeTo writes the response to w. Header names keep their case. writeTo sets
+// Content-Length, because without it net/http sends bodies over 2 KB in chunks.
 func (h *heldResponse) writeTo(w http.ResponseWriter) {
 	h.WriteHeader(http.StatusOK)
 	maps.Copy(w.Header(), h.header)
@@ -71,7 +73,7 @@ func (h *heldResponse) writeTo(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", strconv.Itoa(h.body.Len()))
 	}
 	w.WriteHeader(h.status)
-	if h.body.Len() > 0 { // some writers set a Content-Type even if a write is empty
-		w.Write(h.body.Bytes()) //nolint:errcheck // the client may have gone
+	if h.body.Len() > 0 { // some writers set Content-Type even on an empty write
+		w.Write(h.body.Bytes()) //nolint:errcheck // the client may have disconnected
 	}
 }

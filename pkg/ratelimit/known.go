@@ -5,23 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// maxKnown is the number of counters that a Limiter remembers; together they
-// take about 6 MB. It calls the store for requests that need others.
+// maxKnown is the maximum number of counters that a Limiter remembers. They take
+// about 6 MB. For requests that need other counters, the Limiter calls the store.
 const maxKnown = 1 << 15
 
-// known remembers counters of the current window: those of requests that were
-// refused or that exhausted one. Counters only grow within a window, so what did
-// not fit once does not fit until the window ends. An address that stays within
-// its limits takes no memory. It is safe for concurrent use.
+// known remembers counters of the current window, but only those of requests that
+// were refused or that exhausted a counter. Counters only grow within a window,
+// so a cost that did not fit once cannot fit until the window ends. An address
+// that stays within its limits takes no memory. known is safe for concurrent use.
 type known struct {
-	current func() Window // returns the window of the clock
-	window  atomic.Int64  // of counters; requests of other windows need not wait for mu
+	current func() Window // returns the current window
+	window  atomic.Int64  // the window of counters, readable without mu
 
 	mu       sync.Mutex
 	counters map[counterID]seen
 }
 
-// counterID names a counter.
+// counterID identifies a counter.
 type counterID struct {
 	key  Key
 	name string
@@ -29,16 +29,17 @@ type counterID struct {
 
 // seen is what is known about a counter.
 type seen struct {
-	used    int64 // its value when it was last seen, or 0
-	unseen  bool  // its value has not been seen: a cost was above the limit
-	refused bool  // a request was refused because of it
+	used    int64 // last known value, or 0
+	unseen  bool  // the value is unknown, because a cost was above the limit
+	refused bool  // a request was refused because of this counter
 }
 
 // refuse returns the refusal of a request that is known not to fit. It reports
-// false for any other request.
+// false for every other request.
 //
-// If unread, the cost in records is what an export asks for. It may find fewer,
-// so that cost counts only after an export was read and refused.
+// If unread is true, the cost in records is the number that an export asks for.
+// The export may find fewer records. refuse therefore considers that cost only if
+// an export was read and then refused in the same window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false
@@ -55,10 +56,10 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	return d, refused
 }
 
-// note remembers the counters of d if it is a refusal or exhausted one of them.
-// Otherwise it only updates what is known of them. It ignores a decision in
-// another window than the current one, which no request needs any more, so a
-// clock that jumps loses only what was known of the window that it left.
+// note remembers the counters of d if d is a refusal or exhausted one of them.
+// Otherwise it only updates counters that are already remembered. It ignores a
+// decision in a window other than the current one, which no later request needs.
+// When the clock jumps, only the counters of the window before the jump are lost.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

@@ -26,7 +26,7 @@ var errDown = errors.New("the store is down")
 func (s *counting) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	s.calls.Add(1)
 	if s.down.Load() {
-		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // the result means nothing
+		return ratelimit.Result{Admitted: true, Used: slices.Repeat([]int64{1 << 40}, len(costs))}, errDown // a Limiter must ignore the result
 	}
 	return s.Store.Charge(ctx, key, costs)
 }
@@ -37,26 +37,27 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a list that asks for up to asked records and finds records.
+// asking returns a list request that asks for up to asked records and finds
+// records.
 func asking(route string, asked, records int64) ratelimit.Request {
 	r := list(route, records)
 	r.Asked = asked
 	return r
 }
 
-// An instance refuses without a call what it has seen to be exhausted, and
-// nothing else.
+// A Limiter refuses a request without calling the store if and only if it knows
+// that a counter is exhausted.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {
 		request ratelimit.Request
 		allowed bool
-		calls   bool          // the store is called
-		after   time.Duration // since the step before
+		calls   bool          // whether the store is called
+		after   time.Duration // since the previous step
 	}
 	tests := []struct {
 		name   string
-		before []ratelimit.Request // all pass
+		before []ratelimit.Request // all are allowed
 		steps  []step
 	}{
 		{"an admission that exhausts a counter is remembered", repeat(199, create("create-event")), []step{
@@ -64,7 +65,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{create("create-event"), refused, local, 0},
 			{create("create-event"), refused, local, 0},
 		}},
-		{"one more than is left, then what is left", repeat(3, list("list-entity", 60)), []step{
+		{"one record more than is left, then as many as are left", repeat(3, list("list-entity", 60)), []step{
 			{list("list-entity", 30), refused, calls, 0},
 			{list("list-entity", 30), refused, local, 0},
 			{list("list-entity", 21), refused, local, 0},
@@ -74,7 +75,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		{"other admissions are not remembered", repeat(3, list("list-entity", 60)), []step{
 			{list("list-entity", 21), refused, calls, 0},
 		}},
-		{"no records still fit", repeat(1, list("list-entity", 200)), []step{
+		{"a request for no records fits a full counter", repeat(1, list("list-entity", 200)), []step{
 			{list("list-entity", 1), refused, local, 0},
 			{list("list-entity", 0), allowed, calls, 0},
 		}},
@@ -91,16 +92,16 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{general("usage"), allowed, calls, 0},
 			{create("create-event"), refused, local, 0},
 		}},
-		{"until the window ends", repeat(200, create("create-event")), []step{
+		{"exhaustion is remembered until the window ends", repeat(200, create("create-event")), []step{
 			{create("create-event"), refused, local, time.Second - 1},
 			{create("create-event"), allowed, calls, 1},
 		}},
-		{"a window that is only looked at replaces nothing", repeat(200, create("create-event")), []step{
+		{"a request in another window that is not refused changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // nothing is known of the later window
+			{create("create-event"), refused, local, -time.Second}, // nothing is known about the later window
 			{create("create-event"), allowed, calls, time.Second},
 		}},
-		{"a refusal replaces what is known of another window, later or earlier", repeat(200, create("create-event")), []step{
+		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{
 			{list("list-entity", 200), allowed, calls, time.Second},
 			{list("list-entity", 1), refused, local, 0},
 			{create("create-event"), refused, calls, -time.Second},
@@ -108,14 +109,14 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{list("list-entity", 1), refused, calls, time.Second},
 			{list("list-entity", 1), refused, local, 0},
 		}},
-		{"a clock that jumps ahead and back is followed", repeat(200, create("create-event")), []step{
+		{"the Limiter follows a clock that jumps ahead and back", repeat(200, create("create-event")), []step{
 			{list("list-entity", 200), allowed, calls, time.Hour},
 			{list("list-entity", 1), refused, local, 0},
 			{general("usage"), allowed, calls, -time.Hour},
 			{list("list-entity", 200), allowed, calls, 0},
 			{list("list-entity", 1), refused, local, 0},
 		}},
-		{"a clock that jumps a few windows ahead and back refuses nothing that fits", repeat(200, create("create-event")), []step{
+		{"no request that fits is refused after the clock jumps a few windows ahead and back", repeat(200, create("create-event")), []step{
 			{create("create-event"), allowed, calls, 2 * time.Second},
 			{list("list-entity", 200), allowed, calls, 0},
 			{list("list-entity", 200), allowed, calls, -time.Second},
@@ -146,7 +147,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 					t.Errorf("step %d: local %v, store called %v", i, d.Local, called)
 				}
 				if !d.Allowed && (d.Remaining() != 0 || len(d.Violated()) == 0) {
-					t.Errorf("step %d: a refusal by %v has %d remaining", i, d.Violated(), d.Remaining())
+					t.Errorf("step %d: refusal by %v: %d remaining, want 0", i, d.Violated(), d.Remaining())
 				}
 			}
 		})
@@ -155,33 +156,33 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 
 func TestPrecheck(t *testing.T) {
 	records, requests, both := []string{"records"}, []string{"requests"}, []string{"records", "requests"}
-	// 20 records are left, and an instance knows it.
+	// 20 records are left, and the Limiter knows it.
 	refused := []ratelimit.Request{list("list-entity", 180), asking("list-entity", 50, 30)}
 	tests := []struct {
 		name     string
 		charged  []ratelimit.Request
 		check    ratelimit.Request
-		violated []string // nil: not refused
+		violated []string // nil if not refused
 	}{
 		{"nothing is known", nil, asking("list-entity", 200, 0), nil},
-		{"as much as was refused", refused, asking("list-entity", 50, 0), records},
-		{"more than is left", refused, asking("list-entity", 21, 0), records},
-		{"as much as is left", refused, asking("list-entity", 20, 0), nil},
-		{"less than is left", refused, asking("list-entity", 1, 0), nil},
-		{"more than is left by the last known value", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 11, 0), records},
-		{"as much as is left by the last known value", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 10, 0), nil},
+		{"as many records as were refused", refused, asking("list-entity", 50, 0), records},
+		{"more records than are left", refused, asking("list-entity", 21, 0), records},
+		{"as many records as are left", refused, asking("list-entity", 20, 0), nil},
+		{"fewer records than are left", refused, asking("list-entity", 1, 0), nil},
+		{"more records than are left, after others passed", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 11, 0), records},
+		{"as many records as are left, after others passed", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 10, 0), nil},
 		{"an unknown number", refused, asking("list-entity", 0, 0), nil},
 		{"a refusal of an unknown number", []ratelimit.Request{list("list-entity", 180), asking("list-entity", 0, 30)}, asking("list-entity", 21, 0), records},
 		{"another route", refused, asking("list-event", 50, 0), records},
-		{"as much as is left on another route", refused, asking("list-event", 20, 0), nil},
+		{"as many records as are left, on another route", refused, asking("list-event", 20, 0), nil},
 		{"another address", refused, from("192.0.2.2", asking("list-entity", 50, 0)), nil},
-		{"no records are left, but a list that finds none would pass", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 50, 0), nil},
+		{"no records are left, but a list without records would pass", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 50, 0), nil},
 		{"no records are left, and a list was refused without a call", []ratelimit.Request{list("list-entity", 200), asking("list-entity", 50, 1)}, asking("list-entity", 50, 0), records},
-		{"a refusal by requests tells nothing about records", append(repeat(200, list("list-event", 0)), list("list-entity", 180), asking("list-event", 50, 0)), asking("list-entity", 50, 0), nil},
-		{"full requests", repeat(200, list("list-entity", 0)), asking("list-entity", 1, 0), requests},
-		{"full requests of another route", repeat(200, list("list-event", 0)), asking("list-entity", 1, 0), nil},
-		{"full requests and records", repeat(200, list("list-entity", 1)), asking("list-entity", 1, 0), both},
-		{"the records of the request itself do not count", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 1, 1), nil},
+		{"after a refusal by the requests rule the records are unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), asking("list-event", 50, 0)), asking("list-entity", 50, 0), nil},
+		{"no requests are left", repeat(200, list("list-entity", 0)), asking("list-entity", 1, 0), requests},
+		{"no requests are left on another route", repeat(200, list("list-event", 0)), asking("list-entity", 1, 0), nil},
+		{"no requests and no records are left", repeat(200, list("list-entity", 1)), asking("list-entity", 1, 0), both},
+		{"the Records field of the request is ignored", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 1, 1), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestPrecheck(t *testing.T) {
 				}
 			}
 			if store.calls.Load() != calls {
-				t.Error("it called the store")
+				t.Error("Precheck called the store")
 			}
 			c.t = c.t.Add(time.Second)
 			if d, refused := l.Precheck(tt.check); refused {
@@ -213,10 +214,10 @@ func TestPrecheck(t *testing.T) {
 	}
 }
 
-// However many requests arrive at once, an instance admits no more than the
-// limit, and makes no more calls than that and one for each request that was
-// under way when the counter filled.
-func TestAFloodIsRefusedAlmostWithoutCalls(t *testing.T) {
+// A Limiter admits the limit, no matter how many requests arrive at the same time.
+// It calls the store once for each admitted request, and once for each request in
+// progress when the counter reached its limit.
+func TestAFloodCausesFewCalls(t *testing.T) {
 	const workers = 8
 	store := &counting{Store: memstore.New()}
 	flood(t, store, workers)
@@ -225,7 +226,8 @@ func TestAFloodIsRefusedAlmostWithoutCalls(t *testing.T) {
 	}
 }
 
-// flood sends many times the limit at once and checks that the limit passes.
+// flood sends many more requests than the limit at the same time, and checks that
+// as many pass as the limit allows.
 func flood(t *testing.T, store ratelimit.Store, workers int) {
 	t.Helper()
 	const each = 500
@@ -254,7 +256,7 @@ func flood(t *testing.T, store ratelimit.Store, workers int) {
 	}
 }
 
-// A failed charge tells nothing about the counters.
+// The result of a failed charge is ignored.
 func TestAFailureIsNotRemembered(t *testing.T) {
 	for _, fallback := range []ratelimit.Store{nil, memstore.New()} {
 		store := &counting{Store: memstore.New()}
@@ -263,13 +265,13 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second is refused also by the fallback
+		for range 2 { // the fallback refuses the second request
 			if _, err := l.Charge(t.Context(), general("usage")); (err == nil) != (fallback != nil) {
 				t.Fatalf("fallback %v: error %v", fallback, err)
 			}
 		}
 		if _, refused := l.Precheck(general("usage")); refused {
-			t.Errorf("fallback %v: refused because of the failures", fallback)
+			t.Errorf("fallback %v: Precheck refuses because of the failures", fallback)
 		}
 		store.down.Store(false)
 		d, err := l.Charge(t.Context(), general("usage"))
@@ -279,7 +281,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestTheFallbackDecidesWhatTheStoreCannot(t *testing.T) {
+func TestTheFallbackDecidesWhileTheStoreFails(t *testing.T) {
 	store := &counting{Store: memstore.New()}
 	var limiters []*ratelimit.Limiter // two instances of one service
 	for range 2 {
@@ -301,7 +303,7 @@ func TestTheFallbackDecidesWhatTheStoreCannot(t *testing.T) {
 		t.Fatalf("with the store: %+v", d)
 	}
 	store.down.Store(true)
-	for instance := range limiters { // each has the whole limit, whatever the store counted
+	for instance := range limiters { // each admits the whole limit, no matter what the store counted
 		for i := range int64(3) {
 			if d := charge(instance); !d.Allowed || !errors.Is(d.Degraded, errDown) || d.Remaining() != 2-i {
 				t.Fatalf("instance %d, request %d without the store: %+v", instance, i, d)
@@ -317,7 +319,7 @@ func TestTheFallbackDecidesWhatTheStoreCannot(t *testing.T) {
 	}
 }
 
-func TestAFallbackThatFailsRefuses(t *testing.T) {
+func TestAFailingFallbackRefuses(t *testing.T) {
 	store, fallback := &counting{Store: memstore.New()}, &counting{Store: memstore.New()}
 	store.down.Store(true)
 	fallback.down.Store(true)
@@ -331,10 +333,10 @@ func TestAFallbackThatFailsRefuses(t *testing.T) {
 	}
 }
 
-// An instance remembers 32,768 counters of a window (maxKnown), here those of
-// 16,384 addresses, and calls the store for others. The next window starts with
-// an empty memory.
-func TestAFullMemoryCallsAndIsEmptiedByTheNextWindow(t *testing.T) {
+// A Limiter remembers at most 32,768 counters of a window (maxKnown), here those of
+// 16,384 addresses. For other addresses it calls the store. In the next window it
+// remembers none of them.
+func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memstore.New()}
 	l, c := newLimiter(t, store, ratelimit.Limits{Imports: 1})
@@ -356,7 +358,7 @@ func TestAFullMemoryCallsAndIsEmptiedByTheNextWindow(t *testing.T) {
 			}
 		}
 		if !calls(most) {
-			t.Error("an address beyond what is remembered: did not call the store")
+			t.Error("the store was not called for an address that is not remembered")
 		}
 		c.t = c.t.Add(time.Second)
 	}

@@ -10,25 +10,26 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits holds for every address, unless LimitsFor says otherwise.
+	// Limits holds the limits of every address for which LimitsFor returns none.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an address. Limits takes the
-	// place of fields that are zero. It is called several times per request, by
-	// many goroutines at once, so it must be fast and do no I/O.
+	// LimitsFor, if not nil, returns the limits of an address. Zero fields of
+	// its result are replaced by those of Limits. LimitsFor is called several
+	// times per request, from many goroutines at once, so it must be fast and
+	// do no I/O.
 	LimitsFor func(address string) Limits
 
-	// Fallback, if not nil, decides when the store fails, by its own counters:
-	// with a memstore, each process admits up to the limit.
+	// Fallback, if not nil, is charged when the store fails. If it is a
+	// memstore, each process then admits up to the limit.
 	Fallback Store
 
-	// Now returns the time of a charge. If it is nil, time.Now is used.
+	// Now returns the current time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// Limiter charges requests by the service's three rules. It remembers exhausted
-// counters and refuses requests that cannot fit without calling the store. It is
-// safe for concurrent use.
+// Limiter charges each request by the rules of its route: records, imports and
+// requests. It remembers exhausted counters, and refuses requests that cannot
+// fit without calling the store. It is safe for concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -38,8 +39,8 @@ type Limiter struct {
 	known     known
 }
 
-// New returns a Limiter over store. It fails if Config.Limits is out of range
-// (Limits.Check).
+// New returns a Limiter that keeps its counters in store. It returns an error if
+// store is nil or if cfg.Limits is out of range; see [Limits.Check].
 func New(store Store, cfg Config) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("ratelimit: a store is required")
@@ -56,7 +57,7 @@ func New(store Store, cfg Config) (*Limiter, error) {
 	return l, nil
 }
 
-// LimitsFor returns the limits in force for an address. No field is zero.
+// LimitsFor returns the current limits of an address. No field is zero.
 func (l *Limiter) LimitsFor(address string) Limits {
 	if l.limitsFor == nil {
 		return l.limits
@@ -64,15 +65,15 @@ func (l *Limiter) LimitsFor(address string) Limits {
 	return l.limitsFor(address).Or(l.limits)
 }
 
-// Charge charges r in the current window. If that ends before the request is
-// refused, Charge charges it again, in the next one.
+// Charge charges r in the current window. If the window ends before the store
+// refuses the request, Charge charges it once more, in the new current window.
 //
-// If the store fails, the fallback decides, and the Decision's Degraded is the
-// store's error. If there is no fallback, or it fails too, Charge returns an
-// error and a refusal with nothing remaining, so that its headers tell clients
-// to wait; under ActionUnlimited and ActionObserve the request passes instead,
-// and Degraded is the error. In any of these cases the store may have applied
-// the charge.
+// If the store fails, Charge charges the fallback and sets Decision.Degraded to
+// the store's error. If there is no fallback, or the fallback fails too, Charge
+// returns an error and a refusal with nothing remaining, so that the headers tell
+// the client to wait. Under ActionUnlimited and ActionObserve it allows the
+// request instead, and sets Decision.Degraded to the error. In all these cases
+// the store may have applied the charge.
 func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	limits := l.LimitsFor(r.Address)
 	key, costs := l.key(r), costs(r, limits)
@@ -81,7 +82,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // it may fit into the current window
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // r may fit into the current window
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -89,17 +90,18 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	if err != nil && limits.Action != ActionLimit {
 		d, err = uncounted(key, costs, err), nil
 	}
-	if late < 0 || late > maxLate { // the clock has jumped: the end of the former window means nothing now
+	if late < 0 || late > maxLate { // the clock jumped, so the client needs the end of the current window
 		d.Window += late
 	}
 	return d.under(limits.Action), err
 }
 
-// maxLate is how many windows after its charge a request may be decided unless
-// the clock has jumped or the process was stopped meanwhile.
+// maxLate is the largest number of windows by which a decision may follow its
+// charge. A larger number means that the clock jumped or the process was stopped.
 const maxLate = 3
 
-// decide refuses a request that is known not to fit, and charges any other.
+// decide refuses a request that is known not to fit, and charges every other
+// request.
 func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
@@ -111,8 +113,8 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store with charged or, if it fails, the fallback, and
-// returns the decision on costs.
+// charge charges the store or, if it fails, the fallback. The counters grow by
+// charged, and the returned decision shows costs. They differ only in the limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, charged)
 	if err == nil {
@@ -133,14 +135,15 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (D
 	return d, nil
 }
 
-// Precheck reports whether r, an export that has not been read yet, is known to
-// be refused; if so, d is the decision, which allows the request only under
-// ActionObserve. It ignores r.Records, charges nothing and does not call the
-// store.
+// Precheck reports whether a charge of r is known to be refused. It is for exports
+// that have not been read yet: it takes the cost in records from r.Asked and
+// ignores r.Records. If refused is true, d is the decision, which allows the
+// request only under ActionObserve. Precheck charges nothing and does not call
+// the store.
 //
-// An export that was read and then refused tells how many records are left.
-// After that, Precheck refuses exports that ask for more in that window, even
-// though they might find few enough to pass.
+// When an export is refused after it was read, its counters show how many records
+// are left. For the rest of the window, Precheck refuses exports that ask for
+// more, even though they might find fewer records than they ask for.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)
@@ -155,8 +158,8 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	return d.under(limits.Action), refused
 }
 
-// Uncharged returns the Decision for a request that cannot be charged, such as
-// one without a valid address: a refusal with nothing remaining.
+// Uncharged returns the Decision about a request that cannot be charged, for
+// example because its address is invalid. It is a refusal with nothing remaining.
 func (l *Limiter) Uncharged(r Request) Decision { return exhausted(l.key(r), costs(r, l.limits)) }
 
 // key returns the key of r's counters in the current window.
@@ -180,7 +183,7 @@ func costs(r Request, limits Limits) []Cost {
 	}
 }
 
-// unconditional returns costs without their limits.
+// unconditional returns a copy of costs without limits.
 func unconditional(costs []Cost) []Cost {
 	free := slices.Clone(costs)
 	for i := range free {

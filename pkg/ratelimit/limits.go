@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// DefaultLimit is the limit of each rule unless configured.
+// DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest limit on imports and on requests. Each of them
-// is a write to one partition key, and a DynamoDB partition takes 1,000 writes a
-// second. The rest is for charges that are refused.
+// MaxPerPartition is the highest allowed limit on imports and on requests, per
+// window. Each import or request writes to one partition key, and a DynamoDB
+// partition accepts 1,000 writes per second. The other 100 are left for charges
+// that are refused, which are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is the number of charges a second that one partition key can
-// admit and still refuse the charges of 200 instances.
+// SafePerPartition is the number of charges per second that one partition key can
+// admit while it also refuses one charge from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what happens to the requests of an address.
@@ -25,15 +26,15 @@ const (
 	ActionLimit     Action = "limit"     // refuse requests beyond the limits with 429; the default
 	ActionBlock     Action = "block"     // refuse every request with 403, without calling the store
 	ActionUnlimited Action = "unlimited" // count every request and refuse none
-	ActionObserve   Action = "observe"   // let requests beyond the limits pass, uncounted, and report them
+	ActionObserve   Action = "observe"   // allow requests beyond the limits, report them and do not count them
 )
 
 // Limits holds the limit of each rule, per window, and the action. A zero field
-// means its default: DefaultLimit or ActionLimit.
+// means the default, which is DefaultLimit or ActionLimit.
 type Limits struct {
-	Records  int64 // records returned per address, over all export routes
-	Imports  int64 // calls per address, over all import routes; at most MaxPerPartition
-	Requests int64 // requests per address and route; at most MaxPerPartition
+	Records  int64 // records per address, over all export routes
+	Imports  int64 // calls per address, over all import routes, at most MaxPerPartition
+	Requests int64 // requests per address and route, at most MaxPerPartition
 	Action   Action
 }
 
@@ -54,9 +55,9 @@ func (l Limits) Or(defaults Limits) Limits {
 	return l
 }
 
-// Check returns an error if a field is out of its range. It returns a warning if
-// an address that stays within l on every one of that many export routes can
-// cause more charges than its partition key takes.
+// Check returns an error if a field is out of range. It returns a warning if an
+// address can stay within l and still cause more charges per second than its
+// partition key accepts, by calling each of exportRoutes export routes.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {
 		name  string

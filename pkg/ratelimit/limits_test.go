@@ -17,8 +17,8 @@ func TestLimitsCheck(t *testing.T) {
 		name    string
 		limits  ratelimit.Limits
 		routes  int
-		warning string // contained in it; "" for none
-		err     string // contained in it; "" for none
+		warning string // part of the warning; "" if none is expected
+		err     string // part of the error; "" if none is expected
 	}{
 		{"nothing is set", ratelimit.Limits{}, 4, "", ""},
 		{"the largest sum that is safe", ratelimit.Limits{Requests: 200}, 4, "", ""},
@@ -39,12 +39,12 @@ func TestLimitsCheck(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
 		if _, newErr := ratelimit.New(memstore.New(), ratelimit.Config{Limits: tt.limits}); (newErr == nil) != (err == nil) {
-			t.Errorf("%s: New returns the error %v", tt.name, newErr)
+			t.Errorf("%s: New returned error %v", tt.name, newErr)
 		}
 	}
 }
 
-// limited returns a limiter with limits that tests change, for 192.0.2.1.
+// limited returns a Limiter, and the limits of 192.0.2.1, which tests change.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits
@@ -64,7 +64,7 @@ func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimi
 	return l, &own
 }
 
-func TestLimitsForReplacesTheLimitsThatItSets(t *testing.T) {
+func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	l, own := limited(t, memstore.New())
 	*own = ratelimit.Limits{Imports: 9, Action: ratelimit.ActionObserve}
 	if got, want := l.LimitsFor("192.0.2.1"), (ratelimit.Limits{Records: 5, Imports: 9, Requests: 5, Action: ratelimit.ActionObserve}); got != want {
@@ -75,9 +75,9 @@ func TestLimitsForReplacesTheLimitsThatItSets(t *testing.T) {
 	}
 }
 
-// A change takes effect on the next request, also in the middle of a window in
-// which requests were refused.
-func TestLimitsThatChangeHoldForTheNextRequest(t *testing.T) {
+// Changed limits apply to the next request, even within a window in which requests
+// were refused.
+func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	l, own := limited(t, memstore.New())
 	charge := func(wantAllowed bool, wantRemaining int64) {
 		t.Helper()
@@ -104,11 +104,11 @@ func TestLimitsThatChangeHoldForTheNextRequest(t *testing.T) {
 	charge(true, 0)
 	charge(true, 0)
 	*own = ratelimit.Limits{Imports: 10, Requests: 10}
-	charge(true, 0) // the tenth: unlimited requests were counted, blocked ones were not
+	charge(true, 0) // the tenth, because unlimited requests were counted and blocked ones were not
 }
 
-// ask sends n lists of one record to an export route, and as many requests to an
-// import route, and counts the responses by status.
+// ask sends n requests for one record to an export route and n requests to an
+// import route. It returns the number of responses by status.
 func ask(m ratelimit.Middleware, n int) (statuses map[int]int) {
 	statuses = make(map[int]int)
 	for range n {
@@ -145,7 +145,7 @@ func TestActions(t *testing.T) {
 					if o.Decision.Observed {
 						observed++
 						if !slices.Contains(o.Decision.Violated(), "requests") {
-							t.Errorf("observed by %v", o.Decision.Violated())
+							t.Errorf("an observed request violates %v", o.Decision.Violated())
 						}
 					}
 				},
@@ -183,9 +183,9 @@ func TestABlockedRequestHasHeaders(t *testing.T) {
 	}
 }
 
-// While the store fails, a fallback counts what unlimited addresses do, and the
-// decision says that the store could not.
-func TestARequestThatPassesUncountedSaysSo(t *testing.T) {
+// While the store fails, requests of unlimited and observed addresses pass, and
+// Decision.Degraded says why they were not counted in the store.
+func TestDegradedIsTheErrorOfTheStore(t *testing.T) {
 	for _, action := range []ratelimit.Action{ratelimit.ActionUnlimited, ratelimit.ActionObserve} {
 		l, own := limited(t, brokenStore{})
 		own.Action = action

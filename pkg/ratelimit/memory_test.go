@@ -11,19 +11,19 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage
-// collection.
+// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection,
+// except for keptByMemstore.
 const (
-	boundOfNothing = 1 << 20 // addresses within their limits leave nothing behind
-	boundOfKnown   = 8 << 20 // maxKnown in known.go: 32,768 counters
-	boundOfCounted = 450     // an address in one window of a memstore
-	keptByMemstore = 1 << 15 // maxHistory in memstore.go: what it keeps beyond four windows
+	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
+	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
+	boundOfCounted = 450     // for an address in one window of a memstore
+	keptByMemstore = 1 << 15 // number of keys that a memstore keeps besides the last four windows (maxHistory for each shard)
 )
 
-// TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 a
-// second. The heap must not grow with their number: after three quarters of
-// them it is as large as after all. It runs a tenth of that with the race
-// detector or -short.
+// TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
+// second. The heap must not grow with the number of addresses: after three
+// quarters of them it must be as large as at the end. With the race detector or
+// -short there are a tenth as many addresses.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -34,12 +34,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	tests := []struct {
 		name  string
 		store ratelimit.Store
-		limit int64 // 1: every address exhausts it
-		clock bool  // moves
+		limit int64 // if 1, every address exhausts it
+		clock bool  // whether the clock moves
 		bound int64
 	}{
-		{"a store that costs nothing, one window", admitting{}, 200, false, boundOfNothing},
-		{"a store that costs nothing, one window, every address exhausted", admitting{}, 1, false, boundOfKnown},
+		{"a store without memory, one window", admitting{}, 200, false, boundOfNothing},
+		{"a store without memory, one window, every address exhausted", admitting{}, 1, false, boundOfKnown},
 		{"a store in memory", memstore.New(), 200, true, boundOfMemstore},
 		{"a store in memory, every address exhausted", memstore.New(), 1, true, boundOfMemstore + boundOfKnown},
 	}
@@ -65,25 +65,25 @@ func TestMemoryIsBounded(t *testing.T) {
 			late := heap() - before
 			t.Logf("%d kB after three quarters, %d kB after %d addresses", early>>10, late>>10, addresses)
 			if early > tt.bound || late > tt.bound {
-				t.Errorf("the heap grew by %d and %d bytes, the bound is %d", early, late, tt.bound)
+				t.Errorf("the heap grew by %d and %d bytes, want at most %d", early, late, tt.bound)
 			}
 			if late > early+boundOfNothing {
-				t.Errorf("the heap still grows: %d bytes after three quarters, %d in the end", early, late)
+				t.Errorf("the heap still grows: by %d bytes after three quarters, by %d at the end", early, late)
 			}
 			runtime.KeepAlive(l)
 		})
 	}
 }
 
-// What is known of a key grows with the routes that it was refused on: here
-// every export route of the service, each with the records it asked for.
+// A Limiter remembers more about an address that was refused on several routes.
+// Here each address was refused on every export route of the service.
 func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	const bound = 24 << 20
 	l, _ := newLimiter(t, admitting{}, ratelimit.Limits{Records: 1})
 	before := heap()
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
-			for _, records := range []int64{1, 2} { // fills the counter, is refused
+			for _, records := range []int64{1, 2} { // the first fills the counter, the second is refused
 				r := asking(route, records, records)
 				r.Address = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {
@@ -95,12 +95,12 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	grown := heap() - before
 	t.Logf("%d kB", grown>>10)
 	if grown > bound {
-		t.Errorf("the heap grew by %d bytes, the bound is %d", grown, bound)
+		t.Errorf("the heap grew by %d bytes, want at most %d", grown, bound)
 	}
 	runtime.KeepAlive(l)
 }
 
-// admitting admits everything, and shows counters that hold just this charge.
+// admitting is a Store that admits every charge and keeps no counters.
 type admitting struct{}
 
 func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -113,7 +113,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers and pools held
+	runtime.GC() // the first collection leaves the contents of pools and objects with finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

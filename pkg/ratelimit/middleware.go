@@ -7,37 +7,41 @@ import (
 	"time"
 )
 
-// Middleware limits http.Handlers. It charges each request, sets the rate limit
-// headers on every response, and refuses requests that must not pass. It is safe
-// for concurrent use.
+// Middleware limits the rate of requests to an http.Handler. It charges each
+// request, sets the rate limit headers on every response, and refuses requests
+// that exceed a limit. Limiter and Request are required. A Middleware is safe for
+// concurrent use if its fields do not change.
 //
-// net/http cancels a request's context when the client closes its sending half,
-// even if the client still waits for the response. Middleware therefore charges
-// without that cancellation; stores bound the time of a charge.
+// net/http cancels the context of a request when the client closes its sending
+// half, even if the client still waits for the response. Middleware therefore
+// ignores that cancellation while it charges the request, and relies on the Store
+// to limit the time of a charge.
 type Middleware struct {
 	Limiter *Limiter
 
-	// Request returns what to charge r as. If it fails, r is refused without a
-	// charge; the rate limit headers are those of the returned Route.
+	// Request describes r to the Limiter. If it returns an error, r is refused
+	// with status 400 and is not charged. The rate limit headers then show the
+	// rules of the returned Route.
 	Request func(r *http.Request) (Request, error)
 
-	// Refuse writes the response to a request that must not pass, with status
-	// 429 if a limit is reached, 403 if the address is blocked, 503 with the
-	// error if the counters cannot be reached, or 400 with the error if Request
-	// failed. The rate limit headers and, for 429 and 503, Retry-After are
-	// already set. If Refuse is nil, the response is plain text.
+	// Refuse writes the response to a refused request. The status is 429 if a
+	// limit is exceeded, 403 if the address is blocked, 503 if the counters
+	// cannot be reached, and 400 if Request returned an error. err is the error
+	// for 503 and 400, otherwise nil. The rate limit headers and, for 429 and
+	// 503, Retry-After are already set. If Refuse is nil, the response is plain
+	// text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d Decision, status int, err error)
 
-	// Observe, if not nil, is called once per request, after its decision and
-	// before its response is written.
+	// Observe, if not nil, is called once per request, after the decision and
+	// before the response is written.
 	Observe func(r *http.Request, o Observation)
 }
 
-// Observation describes how a request was decided.
+// Observation describes the decision about one request.
 type Observation struct {
 	Decision Decision
-	Charged  bool          // the store was called
-	Latency  time.Duration // of that call; meaningless if not Charged
+	Charged  bool          // whether the store was called
+	Latency  time.Duration // duration of that call; undefined if Charged is false
 	Err      error         // why the request could not be charged, or nil
 }
 
@@ -51,14 +55,15 @@ func (m Middleware) Before(next http.Handler) http.Handler {
 	})
 }
 
-// After returns a handler that runs next, holds its response back, charges the
-// records that next reported with SetRecords, and writes the response only if
-// the charge is admitted. A response with status 400 or above costs no records.
+// After returns a handler that runs next and buffers its response. It then
+// charges the records that next reported with SetRecords, and writes the response
+// only if the charge is admitted. A response with status 400 or above costs no
+// records.
 //
 // next must have no side effects, because its response may be discarded. It does
-// not run if Precheck refuses the request. If next panics, the panic passes
-// through, and the request is neither charged nor observed: a next that may
-// panic should recover and respond with status 500.
+// not run if Limiter.Precheck refuses the request. If next panics, the panic
+// reaches the caller, and the request is neither charged nor observed. A handler
+// that may panic should therefore recover and respond with status 500.
 func (m Middleware) After(next http.Handler) http.Handler {
 	return m.limit(func(w http.ResponseWriter, r *http.Request, req Request) {
 		d, refused := m.Limiter.Precheck(req)
@@ -69,7 +74,7 @@ func (m Middleware) After(next http.Handler) http.Handler {
 		held := heldResponses.Get().(*heldResponse)
 		defer held.free()
 		next.ServeHTTP(held, r)
-		if refused { // but observed, so it passes uncharged
+		if refused { // allowed by ActionObserve, which does not charge it
 			m.finish(w, r, Observation{Decision: d}, http.StatusOK)
 			held.writeTo(w)
 			return
@@ -96,8 +101,8 @@ func (m Middleware) limit(serve func(http.ResponseWriter, *http.Request, Request
 	})
 }
 
-// charge charges req and reports whether it may pass. If not, the response has
-// been written.
+// charge charges req and reports whether it may pass. If not, it writes the
+// response.
 func (m Middleware) charge(w http.ResponseWriter, r *http.Request, req Request) bool {
 	start := time.Now()
 	d, err := m.Limiter.Charge(context.WithoutCancel(r.Context()), req)
@@ -120,7 +125,8 @@ func status(d Decision, err error) int {
 	}
 }
 
-// finish sets the headers, calls Observe and, unless status is 200, refuses r.
+// finish sets the rate limit headers, calls Observe and, unless status is 200,
+// writes the refusal.
 func (m Middleware) finish(w http.ResponseWriter, r *http.Request, o Observation, status int) {
 	o.Decision.SetHeaders(w.Header())
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {

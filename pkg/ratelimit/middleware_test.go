@@ -18,15 +18,15 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// records is a handler that returns as many records as the query says, and
-// counts its runs.
+// records is a handler that returns as many records as the query parameter limit
+// says, and counts its runs.
 type records struct{ runs int }
 
 func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.runs++
 	n, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
 	if err != nil {
-		ratelimit.SetRecords(w, 99) // which a failed request does not cost
+		ratelimit.SetRecords(w, 99) // ignored, because the request fails
 		http.Error(w, "bad limit", http.StatusBadRequest)
 		return
 	}
@@ -35,8 +35,8 @@ func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%d records", n)
 }
 
-// middleware returns a Middleware for a route of that class. Requests with the
-// path /unknown have no address.
+// middleware returns a Middleware for a route of class. Requests with the path
+// /unknown have no address.
 func middleware(t *testing.T, store ratelimit.Store, class ratelimit.Class) ratelimit.Middleware {
 	l, _ := newLimiter(t, store, ratelimit.Limits{})
 	return ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
@@ -73,7 +73,7 @@ func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
 		{"/?limit=150", 200, "50", 1},
 		{"/?limit=x", 400, "50", 2},
 		{"/?limit=60", 429, "0", 3},
-		{"/?limit=60", 429, "0", 3}, // known by now, so it does not run
+		{"/?limit=60", 429, "0", 3}, // known not to fit, so the handler does not run
 		{"/?limit=99", 429, "0", 3},
 		{"/?limit=51", 429, "0", 3},
 		{"/?limit=50", 200, "0", 4},
@@ -92,7 +92,7 @@ func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
 	}
 }
 
-func TestBeforeRunsOnlyWhatPasses(t *testing.T) {
+func TestBeforeRunsOnlyAdmittedRequests(t *testing.T) {
 	next := &records{}
 	h := middleware(t, memstore.New(), ratelimit.Import).Before(next)
 	for range 250 {
@@ -103,8 +103,8 @@ func TestBeforeRunsOnlyWhatPasses(t *testing.T) {
 	}
 }
 
-// Without Refuse, refusals are plain text.
-func TestMiddlewareRefusesWhatCannotBeDecided(t *testing.T) {
+// If Refuse is nil, refusals are plain text.
+func TestMiddlewareRefusesRequestsThatItCannotCharge(t *testing.T) {
 	next := &records{}
 	m := middleware(t, brokenStore{}, ratelimit.Export)
 	for name, h := range map[string]http.Handler{"Before": m.Before(next), "After": m.After(next)} {
@@ -134,16 +134,16 @@ func TestMiddlewareHooks(t *testing.T) {
 		name     string
 		store    ratelimit.Store
 		fallback ratelimit.Store
-		before   int // requests before the one that is checked
+		before   int // number of requests before the one that is checked
 		target   string
-		status   int // of the refusal; 0 if it is not refused
+		status   int // of the refusal, or 0 if not refused
 		want     ratelimit.Observation
 	}{
 		{"admitted", memstore.New(), nil, 0, "/?limit=1", 0, ratelimit.Observation{Charged: true}},
 		{"admitted and failed by the handler", memstore.New(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
 		{"refused by the store", exhausted{}, nil, 0, "/?limit=1", 429, ratelimit.Observation{Charged: true}},
-		{"refused by what is known", exhausted{}, nil, 1, "/?limit=1", 429, ratelimit.Observation{Decision: ratelimit.Decision{Local: true}}},
-		{"not attributable", memstore.New(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
+		{"refused without a call", exhausted{}, nil, 1, "/?limit=1", 429, ratelimit.Observation{Decision: ratelimit.Decision{Local: true}}},
+		{"without an address", memstore.New(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
 		{"counters unreachable", brokenStore{}, nil, 0, "/?limit=1", 503, ratelimit.Observation{Charged: true, Err: errUnreachable}},
 		{"counters unreachable, admitted by the fallback", brokenStore{}, memstore.New(), 0, "/?limit=1", 0,
 			ratelimit.Observation{Charged: true, Decision: ratelimit.Decision{Degraded: errUnreachable}}},
@@ -173,7 +173,7 @@ func TestMiddlewareHooks(t *testing.T) {
 				refusals := 0
 				m.Observe = func(_ *http.Request, o ratelimit.Observation) {
 					if w.Body.Len() > 0 || refusals > 0 {
-						t.Error("observed after the response")
+						t.Error("Observe was called after the response was written")
 					}
 					observed = append(observed, o)
 				}
@@ -196,7 +196,7 @@ func TestMiddlewareHooks(t *testing.T) {
 					t.Errorf("headers %v", w.Header())
 				}
 				if len(observed) != 1 {
-					t.Fatalf("%d observations", len(observed))
+					t.Fatalf("%d observations, want 1", len(observed))
 				}
 				got, want := observed[0], tt.want
 				if got.Charged != want.Charged || got.Decision.Local != want.Decision.Local || got.Decision.Allowed != (tt.status == 0) ||
@@ -211,9 +211,9 @@ func TestMiddlewareHooks(t *testing.T) {
 	}
 }
 
-// An error of Request may come with a route; the headers are then those of the
-// route's rules.
-func TestAnUnattributableRequestShowsTheRulesOfItsRoute(t *testing.T) {
+// If Request returns an error together with a route, the headers show the rules of
+// the route.
+func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 	for class, want := range map[ratelimit.Class]string{
 		ratelimit.Export:  `"records";q=200;w=1, "requests";q=200;w=1`,
 		ratelimit.Import:  `"imports";q=200;w=1, "requests";q=200;w=1`,
@@ -227,7 +227,7 @@ func TestAnUnattributableRequestShowsTheRulesOfItsRoute(t *testing.T) {
 	}
 }
 
-// serve serves h over TCP, where net/http applies its own rules to headers.
+// serve serves h over TCP, because net/http changes headers there.
 func serve(t *testing.T, h http.Handler) *httptest.Server {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
@@ -235,16 +235,16 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 // exchange sends raw to server, closes the sending half of the connection and
-// returns all that comes back.
+// returns the response.
 func exchange(t *testing.T, server *httptest.Server, raw string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()               //nolint:errcheck // read to its end
-	io.WriteString(conn, raw)        //nolint:errcheck // the response shows it
-	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // the response shows it
+	defer conn.Close()               //nolint:errcheck // it was read to the end
+	io.WriteString(conn, raw)        //nolint:errcheck // the response would be missing
+	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // the response would be missing
 	response, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -260,21 +260,21 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 		want []string // lines of the response
 		body string
 	}{
-		{"a large body has a length and keeps the case of headers", func(w http.ResponseWriter, _ *http.Request) {
+		{"a large body has a Content-Length, and headers keep their case", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["X-MiXed-Case"] = []string{"a", "b"}
 			for i := range 10 {
-				io.WriteString(w, body[i*1000:(i+1)*1000]) //nolint:errcheck // it is held
+				io.WriteString(w, body[i*1000:(i+1)*1000]) //nolint:errcheck // never fails
 			}
 		}, []string{"HTTP/1.1 200 OK", "X-MiXed-Case: a", "X-MiXed-Case: b", "Content-Length: 10000", "X-RateLimit-Remaining: 199", "Content-Type: text/plain; charset=utf-8"}, body},
-		{"a length that was set is kept", func(w http.ResponseWriter, _ *http.Request) {
+		{"the handler's Content-Length is kept", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "3")
-			io.WriteString(w, "abc") //nolint:errcheck // it is held
+			io.WriteString(w, "abc") //nolint:errcheck // never fails
 		}, []string{"HTTP/1.1 200 OK", "Content-Length: 3"}, "abc"},
-		{"the first status counts", func(w http.ResponseWriter, _ *http.Request) {
+		{"the first status is sent", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusNotFound)
 			w.WriteHeader(http.StatusOK)
-			io.WriteString(w, "none") //nolint:errcheck // it is held
+			io.WriteString(w, "none") //nolint:errcheck // never fails
 		}, []string{"HTTP/1.1 404 Not Found", "Content-Length: 4"}, "none"},
 		{"nothing is written", func(http.ResponseWriter, *http.Request) {},
 			[]string{"HTTP/1.1 200 OK", "Content-Length: 0"}, ""},
@@ -292,7 +292,7 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 			lines := strings.Split(head, "\r\n")
 			for _, want := range tt.want {
 				if !slices.Contains(lines, want) {
-					t.Errorf("the line %q is missing in %q", want, lines)
+					t.Errorf("line %q is missing in %q", want, lines)
 				}
 			}
 			if strings.Contains(head, "Transfer-Encoding") || strings.Count(head, "HTTP/1.1") != 1 {
@@ -305,8 +305,8 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Responses are reused; nothing of one may appear in another.
-func TestHeldResponsesAreApart(t *testing.T) {
+// Buffers of responses are reused. No part of a response may appear in another.
+func TestHeldResponsesDoNotMix(t *testing.T) {
 	m := middleware(t, memstore.New(), ratelimit.Export)
 	h := m.After(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -314,7 +314,7 @@ func TestHeldResponsesAreApart(t *testing.T) {
 			w.Header().Set("X-Loud", "1")
 			ratelimit.SetRecords(w, 7)
 			w.WriteHeader(http.StatusCreated)
-			io.WriteString(w, strings.Repeat("loud", 1<<r.ContentLength)) //nolint:errcheck // it is held
+			io.WriteString(w, strings.Repeat("loud", 1<<r.ContentLength)) //nolint:errcheck // never fails
 		case "/panic":
 			w.Header().Set("X-Loud", "1")
 			ratelimit.SetRecords(w, 7)
@@ -340,16 +340,16 @@ func TestHeldResponsesAreApart(t *testing.T) {
 			}()
 		}
 	}
-	// 20 responses of 7 records, none of the panics, and 20 of no records.
+	// 20 responses cost 7 records each, 20 cost none, and the panics cost nothing.
 	w := get(h, "/quiet")
 	if got := values(w, "RateLimit")[0]; got != `"records";r=60;t=1, "requests";r=159;t=1` {
 		t.Errorf("RateLimit %s", got)
 	}
 }
 
-// A panic of next reaches the caller; the request is neither charged nor
-// observed, and its response is not written.
-func TestAPanicPassesThrough(t *testing.T) {
+// A panic of next reaches the caller. The request is neither charged nor observed,
+// and its response is not written.
+func TestAPanicReachesTheCaller(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		store := &counting{Store: memstore.New()}
 		m := middleware(t, store, class)
@@ -375,8 +375,8 @@ func TestAPanicPassesThrough(t *testing.T) {
 	}
 }
 
-// SetRecords finds the held response behind other writers, and does nothing
-// where no response is held back.
+// SetRecords unwraps writers to find the buffered response. If no response is
+// buffered, it has no effect.
 func TestSetRecordsFindsTheHeldResponse(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -400,7 +400,7 @@ type unwrapper struct{ http.ResponseWriter }
 
 func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// hesitant is a Store that takes its time, and gives up when its context ends.
+// hesitant is a slow Store that gives up when its context is done.
 type hesitant struct{ ratelimit.Store }
 
 func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -412,8 +412,8 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	}
 }
 
-// net/http cancels the request's context when the client closes its sending
-// half. The client still gets its response, and is charged.
+// net/http cancels the context of a request when the client closes its sending
+// half. The request is charged nevertheless, and the client gets the response.
 func TestAHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		m := middleware(t, hesitant{memstore.New()}, class)
@@ -441,7 +441,7 @@ func ExampleMiddleware() {
 	}
 	route := ratelimit.Route{Name: "list-song", Class: ratelimit.Export}
 	m := ratelimit.Middleware{Limiter: limiter, Request: func(r *http.Request) (ratelimit.Request, error) {
-		// In a server: the host of r.RemoteAddr.
+		// A server uses the host of r.RemoteAddr.
 		address, err := ratelimit.ParseAddress("192.0.2.1", ratelimit.DefaultIPv6Prefix)
 		return ratelimit.Request{Address: address, Route: route}, err
 	}}

@@ -1,15 +1,16 @@
-// Package ratelimit decides exactly whether a request fits the limits of the
-// current second, no matter how many processes decide at the same time.
+// Package ratelimit limits the requests, imports and records per second of each
+// client address. The limits are exact, no matter how many processes share the
+// counters.
 //
-// A request is charged once: its costs by all rules are added to their counters
-// in one atomic step or, if one of them does not fit, none is added and the
-// request is refused. A refused request therefore costs nothing. Counters live in
-// a [Store]: dynamostore shares them between processes, memstore keeps them in
-// one process.
+// Each request is charged once, in one atomic step. Either the cost of the
+// request is added to the counter of every rule that applies, or, if one cost
+// does not fit, no counter changes and the request is refused. A refused request
+// therefore costs nothing. Counters live in a [Store]: dynamostore shares them
+// between processes, memstore keeps them in one process.
 //
-// Windows are fixed: each is one UTC second. No more than the limit is admitted
-// in any window, but up to twice the limit can pass within a second that
-// straddles two windows.
+// Windows are fixed: each window is one UTC second. No window admits more than
+// the limit, but up to twice the limit can pass within a second that straddles
+// two windows.
 package ratelimit
 
 import (
@@ -31,32 +32,32 @@ func WindowAt(t time.Time) Window { return Window(t.Unix()) }
 // Reset returns the Unix time, in seconds, at which the window ends.
 func (w Window) Reset() int64 { return int64(w) + int64(WindowLength/time.Second) }
 
-// Class is a group of routes that the same rules apply to.
+// Class is a group of routes that share their rules.
 type Class string
 
 // The classes.
 const (
 	General Class = "general" // counts requests
-	Export  Class = "export"  // gets data out: counts records and requests
-	Import  Class = "import"  // gets data in: counts imports and requests
+	Export  Class = "export"  // returns records: counts records and requests
+	Import  Class = "import"  // accepts records: counts imports and requests
 )
 
-// The names of the rules, as clients see them.
+// The names of the rules, as they appear in the RateLimit headers.
 const (
 	PolicyRecords  = "records"  // per address, over all export routes
 	PolicyImports  = "imports"  // per address, over all import routes
 	PolicyRequests = "requests" // per address and route
 )
 
-// Route is a route of the service.
+// Route is a route of the service. Each route has its own counter of requests.
 type Route struct {
 	Name  string // such as list-entity
 	Class Class
 }
 
-// Scope returns the scope of the route's counters: all export routes share one,
-// since they share the records rule, and all import routes share one. A general
-// route has its own.
+// Scope returns the scope of the route's counters. All export routes share one
+// scope, because they share the records rule. All import routes share another.
+// Each general route has its own scope, with the name of the route.
 func (r Route) Scope() Scope {
 	switch r.Class {
 	case Export, Import:
@@ -66,7 +67,7 @@ func (r Route) Scope() Scope {
 	}
 }
 
-// counterPrefix starts the name of a route's own counter.
+// counterPrefix is the prefix of the name of a route's own counter.
 const counterPrefix = "r_"
 
 // counter returns the name of the route's own counter: r_list_entity for the
@@ -82,62 +83,61 @@ func counterRoute(counter string) (name string, ok bool) {
 
 // Request is a request to charge.
 type Request struct {
-	Address string // of the client, as ParseAddress returns it
+	Address string // client address, as returned by ParseAddress
 	Route   Route
-	Records int64 // records in the response; Export only
-	Asked   int64 // the most records the response can hold; Export only; 0 if unknown
+	Records int64 // number of records in the response; Export only
+	Asked   int64 // maximum number of records in the response, or 0 if unknown; Export only
 }
 
-// Scope names the counters of an address that change together: export, import or
-// the name of a general route.
+// Scope names a group of counters of one address that can be charged together:
+// "export", "import" or the name of a general route.
 type Scope string
 
-// Key names the counters of one address, scope and window. A Store keeps them
-// together and changes them atomically.
+// Key identifies the counters of one address, scope and window. A Store keeps
+// them together and changes them atomically.
 type Key struct {
-	Address string // of the client, as ParseAddress returns it
+	Address string // client address, as returned by ParseAddress
 	Scope   Scope
 	Window  Window
 }
 
 // Rule is a limit on a counter.
 type Rule struct {
-	Policy  string // the rule's name, as clients see it
-	Counter string // the counter's name within its Key
-	Limit   int64  // the highest value that the counter may reach, at least 1; or NoLimit
+	Policy  string // name of the rule in the RateLimit headers
+	Counter string // name of the counter within its Key
+	Limit   int64  // highest value that the counter may reach, at least 1, or NoLimit
 }
 
-// NoLimit is the Limit of a Rule that counts and refuses nothing.
+// NoLimit is the Limit of a Rule that counts requests but refuses none.
 const NoLimit = math.MaxInt64
 
 // Fits reports whether cost can be added to used without exceeding the limit.
 // A cost of 0 always fits, even if used is above a limit that was lowered.
 func (r Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
 
-// Remaining returns what used leaves of the limit, at least 0.
+// Remaining returns the limit minus used, or 0 if used exceeds the limit.
 func (r Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
 
-// Cost is the amount, 0 or more, that a request adds to the counter of a rule.
+// Cost is the amount that a request adds to the counter of a rule.
 type Cost struct {
 	Rule   Rule
-	Amount int64
+	Amount int64 // 0 or more
 }
 
 // Result is the outcome of a charge.
 type Result struct {
-	Admitted bool
-	Used     []int64 // the values of the counters, one for each cost, in order; nil if unknown
+	Admitted bool    // whether the costs were added to the counters
+	Used     []int64 // values of the counters after the charge, in the order of the costs; nil if unknown
 }
 
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
-	// Charge adds the amount of each cost to its counter under key or, if that
-	// would take one of them above its limit, adds nothing. There is at least
-	// one cost, and each is for another counter. Used holds the counters after
-	// the charge, which are unchanged if it was refused. It may be nil if an
-	// amount is above its limit.
+	// Charge adds the amount of each cost to its counter under key. If one of
+	// the counters would exceed its limit, Charge refuses the charge and leaves
+	// all counters unchanged. There is at least one cost, and no two costs have
+	// the same counter. Used may be nil if an amount is above its limit.
 	//
-	// After an error it is unknown whether the charge was applied, completely,
-	// or not at all.
+	// If Charge returns an error, the charge may have been applied, but never
+	// in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

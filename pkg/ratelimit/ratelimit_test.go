@@ -13,10 +13,10 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// start is when the clocks of tests begin.
+// start is the first time that the clocks of tests show.
 var start = time.Unix(1_800_000_000, 0)
 
-// clock is a clock that tests move.
+// clock is a fake clock.
 type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
@@ -50,8 +50,8 @@ func repeat(n int, r ratelimit.Request) []ratelimit.Request {
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name     string
-		pass     []ratelimit.Request // all are allowed, in one window
-		refused  ratelimit.Request   // the next one is not
+		pass     []ratelimit.Request // allowed, all in one window
+		refused  ratelimit.Request   // refused in the same window
 		violated []string
 	}{
 		{"one request of 200 records", repeat(1, list("list-entity", 200)), list("list-entity", 1), []string{"records"}},
@@ -78,7 +78,7 @@ func TestRules(t *testing.T) {
 					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
 				}
 				if d.Remaining() != 0 {
-					t.Errorf("a refusal leaves %d", d.Remaining())
+					t.Errorf("%d remaining after a refusal, want 0", d.Remaining())
 				}
 			}
 			c.t = c.t.Add(time.Second - 1)
@@ -93,7 +93,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftPasses(t *testing.T) {
+func TestARequestThatFitsPassesAfterARefusal(t *testing.T) {
 	l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
 	for _, step := range []struct {
 		records int64
@@ -110,7 +110,7 @@ func TestHeaders(t *testing.T) {
 	tests := []struct {
 		name     string
 		limits   ratelimit.Limits
-		requests []ratelimit.Request // the last one's decision is checked
+		requests []ratelimit.Request // only the decision about the last one is checked
 		want     map[string]string
 	}{
 		{"an export", ratelimit.Limits{}, repeat(1, list("list-entity", 50)), map[string]string{
@@ -128,11 +128,11 @@ func TestHeaders(t *testing.T) {
 			"RateLimit-Policy": `"requests";q=200;w=1`,
 			"RateLimit":        `"requests";r=199;t=1`,
 		}},
-		{"a refusal keeps the true remainders", ratelimit.Limits{}, append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), map[string]string{
+		{"a refusal shows the remainder of each rule", ratelimit.Limits{}, append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), map[string]string{
 			"X-RateLimit-Limit": "200", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000001",
 			"RateLimit": `"records";r=20;t=1, "requests";r=197;t=1`,
 		}},
-		{"the limit is the tightest rule's", ratelimit.Limits{Imports: 900, Requests: 10}, repeat(1, create("create-event")), map[string]string{
+		{"X-RateLimit-Limit is that of the rule with the smallest remainder", ratelimit.Limits{Imports: 900, Requests: 10}, repeat(1, create("create-event")), map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "9",
 			"RateLimit-Policy": `"imports";q=900;w=1, "requests";q=10;w=1`,
 		}},
@@ -164,10 +164,10 @@ type brokenStore struct{}
 var errUnreachable = errors.New("unreachable")
 
 func (brokenStore) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
-	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // the result means nothing
+	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, errUnreachable // a Limiter must ignore the result
 }
 
-func TestAStoreThatFailsRefusesWithNothingRemaining(t *testing.T) {
+func TestARequestIsRefusedWithNothingRemainingWhenTheStoreFails(t *testing.T) {
 	l, _ := newLimiter(t, brokenStore{}, ratelimit.Limits{})
 	d, err := l.Charge(t.Context(), list("list-entity", 1))
 	if !errors.Is(err, errUnreachable) || d.Allowed || d.Remaining() != 0 {
@@ -186,7 +186,7 @@ func TestNewRequiresAStore(t *testing.T) {
 	}
 }
 
-// Without Config.Now, the system's clock determines the window.
+// If Config.Now is nil, the system clock determines the window.
 func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.New(memstore.New(), ratelimit.Config{})
@@ -205,7 +205,7 @@ func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	})
 }
 
-func TestNewRefusesNegativeLimits(t *testing.T) {
+func TestNewRejectsNegativeLimits(t *testing.T) {
 	for _, limits := range []ratelimit.Limits{{Records: -1}, {Imports: -1}, {Requests: -1}} {
 		if _, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits}); err == nil {
 			t.Errorf("%+v: no error", limits)

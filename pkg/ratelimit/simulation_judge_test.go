@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// judgePrecheck checks what Precheck said of a request.
+// judgePrecheck checks the result of Precheck.
 func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -17,12 +17,12 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	case ratelimit.ActionBlock:
 		w.judgeBlocked(c, d, nil)
 		if !refused {
-			w.fail("precheck lets a blocked request pass: %+v", d)
+			w.fail("Precheck allows a blocked request: %+v", d)
 		}
 		return
 	case ratelimit.ActionUnlimited:
 		if refused {
-			w.fail("precheck refuses a request without limits: %+v", d)
+			w.fail("Precheck refuses an unlimited request: %+v", d)
 		}
 		return
 	}
@@ -31,12 +31,12 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	if known.window == key.Window {
 		rules := w.rulesOf(c, c.req.Asked)
 		if !known.refused[counterID{key, "records"}] {
-			rules = w.rulesOf(c, 0) // it may find none
+			rules = w.rulesOf(c, 0) // the export may find no records
 		}
 		asDocumented = known.excludes(key, rules)
 	}
 	if refused != asDocumented {
-		w.fail("precheck of %+v in %v: refused %v; the instance was told %+v", c.req, key.Window, refused, *known)
+		w.fail("Precheck of %+v in %v: refused %v, but the instance knows %+v", c.req, key.Window, refused, *known)
 	}
 	if !refused {
 		return
@@ -46,32 +46,32 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.judgeLocal(c, d, key)
 }
 
-// judgeRefusal checks a refusal, which ActionObserve turns into a pass; full are
-// the rules without room at that time.
+// judgeRefusal checks a refusal, or a decision that only ActionObserve allowed.
+// full holds the policies of the rules that the request did not fit at that time.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
-		w.fail("refused although it fits: %+v; counters hold %v", d, w.applied)
+		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
 	}
 	observed := c.limits.Action == ratelimit.ActionObserve
 	if d.Allowed != observed || d.Observed != observed || d.Window != key.Window || !observed && d.Remaining() != 0 {
-		w.fail("a refusal in window %d under %s reads %+v", key.Window, c.limits.Action, d)
+		w.fail("the refusal in window %d under %s is %+v", key.Window, c.limits.Action, d)
 	}
 	if observed {
 		w.tally.observed++
 	}
 	violated := d.Violated()
 	if len(violated) == 0 {
-		w.fail("a refusal by no rule: %+v", d)
+		w.fail("a refusal without violated rules: %+v", d)
 	}
 	for _, policy := range violated {
 		if !slices.Contains(full, policy) {
-			w.fail("refused by %s, but full are %v: %+v", policy, full, d)
+			w.fail("refused by %s, but the request exceeds only %v: %+v", policy, full, d)
 		}
 	}
 }
 
-// judgeLocal checks that a decision without a call shows the counters as the
-// instance was told them, and no others.
+// judgeLocal checks that a decision without a call shows exactly the counters that
+// the instance received from the store.
 func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	if !d.Local {
 		w.fail("not a local decision: %+v", d)
@@ -79,7 +79,7 @@ func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	for _, count := range d.Counts {
 		used, told := c.inst.known.used[counterID{key, count.Rule.Counter}]
 		if count.Unknown == told || count.Used != used {
-			w.fail("the instance was told %v (%v) of %s, the decision is %+v", used, told, count.Rule.Counter, d)
+			w.fail("the instance knows %v (%v) of %s, the decision is %+v", used, told, count.Rule.Counter, d)
 		}
 	}
 }
@@ -92,8 +92,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the outcome of a charge at the moment of the decision. began is
-// the window in which it began.
+// judge checks the decision about a charge when it is made. began is the window in
+// which the charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,10 +117,10 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 		return
 	}
 	if !c.charged || c.attempts == 1 && c.key.Window != began {
-		w.fail("the request of window %d was charged %d times, last in %+v; the decision is %+v, %v", began, c.attempts, c.key, d, err)
+		w.fail("a request that began in window %d was charged %d times, last in %+v; the decision is %+v, %v", began, c.attempts, c.key, d, err)
 	}
 	if c.refused() && c.attempts == 1 && key.Window != c.key.Window {
-		w.fail("refused in window %d, although it is %d: %+v", c.key.Window, key.Window, d)
+		w.fail("refused in window %d, although the current window is %d: %+v", c.key.Window, key.Window, d)
 	}
 	w.judgeWindow(c, d, key.Window)
 	d.Window = c.key.Window
@@ -136,7 +136,8 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 }
 
 // judgeWindow checks that the window of a decision is that of its charge, or the
-// current one if the clock says that the other is still to come or long gone.
+// current window if the clock has jumped: then the window of the charge is in the
+// future or several windows old.
 func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
 	want := c.key.Window
 	if late := current - want; late < 0 || late > 3 {
@@ -148,12 +149,12 @@ func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Win
 	}
 }
 
-// judgeResponse checks a decision by the store's result.
+// judgeResponse checks a decision against the result of the store.
 func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 	left := int64(1 << 62)
 	for i, r := range c.rules {
 		if d.Counts[i].Used != c.result.Used[i] || d.Counts[i].Unknown {
-			w.fail("%s holds %d, the decision says %+v", r.name, c.result.Used[i], d)
+			w.fail("%s is %d, the decision is %+v", r.name, c.result.Used[i], d)
 		}
 		left = min(left, max(0, r.limit-c.result.Used[i]))
 	}
@@ -162,20 +163,21 @@ func (w *world) judgeResponse(c *call, d ratelimit.Decision) {
 		w.tally.refused++
 		w.judgeRefusal(c, d, c.key, violatedBy(c))
 	case !d.Allowed || d.Observed || d.Remaining() != left:
-		w.fail("admitted with %d left, the decision says %+v", left, d)
+		w.fail("admitted with %d remaining, the decision is %+v", left, d)
 	case c.limits.Action == ratelimit.ActionUnlimited:
 		w.tally.unlimited++
 	}
 }
 
-// sameRules reports whether d counts by rules.
+// sameRules reports whether the counts of d have the given rules.
 func sameRules(rules []rule, d ratelimit.Decision) bool {
 	return slices.EqualFunc(rules, d.Counts, func(r rule, c ratelimit.Count) bool {
 		return c.Rule == ratelimit.Rule{Policy: r.policy, Counter: r.name, Limit: r.limit} && c.Cost == r.cost
 	})
 }
 
-// violatedBy returns the rules that had no room in the store's result.
+// violatedBy returns the policies of the rules that did not fit the result of the
+// store.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
@@ -188,7 +190,7 @@ func violatedBy(c *call) (policies []string) {
 // judgeLost checks the outcome of a charge without a response.
 func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	limited := c.limits.Action == ratelimit.ActionLimit
-	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or no instance to ask it
+	if !w.open || c.inst.ctx.Err() != nil { // no fallback, or the instance has crashed
 		if !limited {
 			w.tally.uncounted++
 			if err != nil || !d.Allowed || d.Observed || d.Degraded == nil {
@@ -206,7 +208,7 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	}
 	full := c.inst.fallback.full(c.key, c.chargedRules())
 	if (d.Allowed && !d.Observed) != (full == nil) {
-		w.fail("the fallback allowed %v with %v full: %+v", d.Allowed, full, d)
+		w.fail("fallback: allowed %v although the violated rules are %v: %+v", d.Allowed, full, d)
 	}
 	if full != nil {
 		w.tally.degradedRefused++
@@ -217,9 +219,9 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	c.inst.fallback.add(c.key, c.rules)
 }
 
-// learn takes in a result of the store, if it is of the current window. It need
-// not remember the counters of an admission that exhausts none, unless it
-// remembers them already.
+// learn remembers a result of the store if it is of the current window. It skips
+// the counters of an admission that exhausts none, unless it already knows them,
+// because a Limiter need not remember those.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -242,7 +244,7 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	}
 }
 
-// excludes reports whether a counter that was shown has no room for its cost.
+// excludes reports whether a cost does not fit a known counter.
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		used, told := k.used[counterID{key, r.name}]
@@ -250,7 +252,7 @@ func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	})
 }
 
-// learnRefusal takes in that a request was refused.
+// learnRefusal remembers the counters because of which a request was refused.
 func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	for _, r := range rules {
 		if k.excludes(key, []rule{r}) {
@@ -259,25 +261,25 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// acknowledge counts a response that reached its client.
+// acknowledge records the costs of a response that reached its client.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tally.acknowledged++
 	if d.Degraded != nil || d.Observed {
-		return // it is in the instance's own ledger, or in none
+		return // counted in the fallback's ledger, or not at all
 	}
 	c.acked = true
 	w.acked.add(c.key, c.rules)
 	for _, r := range c.rules {
 		id := counterID{c.key, r.name}
 		if n := w.acked[id]; n > w.highest[id] {
-			w.fail("%d of %s were admitted in window %d, the highest limit was %d", n, r.name, c.key.Window, w.highest[id])
+			w.fail("%d of %s admitted in window %d, want at most the highest limit, %d", n, r.name, c.key.Window, w.highest[id])
 		}
 	}
 }
 
-// audit compares the accounts with each other and with the store.
+// audit compares the ledgers with each other and with the store.
 func (w *world) audit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,18 +292,19 @@ func (w *world) audit() {
 	}
 	for id := range want {
 		if want[id] != w.applied[id] {
-			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], w.applied[id])
+			w.fail("%v: %d applied, want %d, the sum of acknowledged and lost charges", id, w.applied[id], want[id])
 		}
 	}
 	for id, n := range w.applied {
 		if want[id] != n {
-			w.fail("%v: %d acknowledged or lost, %d applied", id, want[id], n)
+			w.fail("%v: %d applied, want %d, the sum of acknowledged and lost charges", id, n, want[id])
 		}
 		w.checkStored(id.key, []rule{{name: id.name}})
 	}
 }
 
-// checkStored compares counters with the ledger: a charge of 0 shows them.
+// checkStored compares the counters of the store, which a charge of 0 returns, with
+// the ledger.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {
@@ -314,7 +317,7 @@ func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	}
 	for i, r := range rules {
 		if want := w.applied[counterID{key, r.name}]; result.Used[i] != want {
-			w.fail("%v: %s holds %d, charges of %d were admitted", key, r.name, result.Used[i], want)
+			w.fail("%v: %s is %d, want %d", key, r.name, result.Used[i], want)
 		}
 	}
 }

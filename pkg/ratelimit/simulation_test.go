@@ -19,8 +19,8 @@ import (
 )
 
 // The number of seeds that TestSimulation runs for each failure mode. The
-// environment variable SIMULATION_SEEDS changes it; SIMULATION_SEED runs only one
-// seed:
+// environment variable SIMULATION_SEEDS changes it. SIMULATION_SEED runs one seed
+// only:
 //
 //	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
 const (
@@ -28,32 +28,34 @@ const (
 	simulatedSeedsRace = 300 // with the race detector, or -short
 )
 
-// crowd is the lowest number of instances in one of 200 seeds.
+// crowd is the minimum of world.most for one of 200 seeds. The other seeds have at
+// most 40 instances.
 const crowd = 1000
 
-// TestSimulation runs many Limiters over one store behind a network that is
-// slow, loses requests and responses, and refuses connections, while instances
-// start, crash and have wrong clocks. Time is that of a synctest bubble: to the
-// Limiter every latency and timeout is real, and here it takes no time.
+// TestSimulation runs many Limiters over one store. The network between them is
+// slow, loses requests and responses, and refuses connections. Instances start,
+// crash and have wrong clocks. It runs in a synctest bubble, in which latencies
+// and timeouts take no real time.
 //
-// It keeps accounts of its own and checks for every request:
+// It keeps its own ledgers of the counters and checks for every request:
 //
-//   - it is charged in the window that its instance's clock shows, and again only
-//     if that ended before it was refused; the store is not called for what the
-//     instance knows to be exhausted;
-//   - what is acknowledged never exceeds a limit, per counter and window: while
-//     the limits of an address change, the highest that an instance knew;
-//   - what is refused did not fit at the time of the decision (by Precheck: the
-//     records it asked for did not fit) and changes no counter; its counters are
-//     those that the instance was told;
-//   - a blocked address passes nowhere and is not charged; one without limits is
-//     charged and never refused; one that is observed is never refused, and what
-//     would have been refused is not counted;
-//   - a charge whose response is lost never lets the request pass, except, in the
-//     mode that stays open, by the instance's own count of at most the limit.
+//   - The request is charged in the window that the clock of its instance shows.
+//     It is charged again only if that window ended before it was refused. The
+//     store is not called if the instance knows that a counter is exhausted.
+//   - The acknowledged costs never exceed the limit of a counter in any window.
+//     While the limits of an address change, the limit is the highest one that an
+//     instance knew.
+//   - A refused request did not fit at the time of the decision, and changes no
+//     counter. If Precheck refused it, the records it asked for did not fit. The
+//     decision shows the counters that the instance received from the store.
+//   - A blocked address is always refused and never charged. An unlimited address
+//     is charged and never refused. An observed address is never refused, and
+//     requests beyond its limits are not counted.
+//   - A request whose charge got no response is refused. With a fallback, it may
+//     pass if the fallback's own count stays within the limit.
 //
-// In the end the counters hold what was acknowledged, and what was applied
-// without anyone being told, and nothing else.
+// At the end each counter is the sum of the acknowledged costs and of the charges
+// that were applied but whose response was lost.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {
@@ -74,7 +76,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simulate runs one seed in its own bubble.
+// simulate runs one seed in its own synctest bubble.
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -119,18 +121,17 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts what happened, so that a simulation in which nothing happens
-// does not pass.
+// tally counts events, so that a simulation without such events does not pass.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
 	connectionsRefused, lostBefore, lostAfter, failed int // charges without a response, by reason
-	late                                              int // applied after the caller gave up
+	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
 	overrides, blocked, unlimited, observed           int
-	uncounted                                         int // passed without a response
-	repeated                                          int // refused, and charged again in the next window
-	jumped                                            int // decided when the clock had left the window
+	uncounted                                         int // requests allowed without a response of the store
+	repeated                                          int // requests refused, then charged again in the next window
+	jumped                                            int // requests decided after the clock had left the window
 }
 
 func (a *tally) add(b tally) {
@@ -170,13 +171,13 @@ func (a *tally) checkAllHappened(t *testing.T, open bool) {
 	}
 }
 
-// counterID names one counter of one window.
+// counterID identifies a counter of one window.
 type counterID struct {
 	key  ratelimit.Key
 	name string
 }
 
-// ledger is the simulation's own account of counters.
+// ledger holds the expected values of counters.
 type ledger map[counterID]int64
 
 func (l ledger) add(key ratelimit.Key, rules []rule) {
@@ -185,7 +186,7 @@ func (l ledger) add(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// full names the rules whose cost l leaves no room for.
+// full returns the policies of the rules whose costs do not fit.
 func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	for _, r := range rules {
 		if r.cost > 0 && l[counterID{key, r.name}] > r.limit-r.cost {
@@ -195,69 +196,72 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is what the specification charges a request, computed independently.
+// rule is the cost of a request by one rule of the specification. The simulation
+// computes it without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
 }
 
-// world is one simulated service. Fields below mu are guarded by it.
+// world is one simulated service. mu guards the fields below it.
 type world struct {
 	t    *testing.T
 	seed uint64
-	rng  *rand.Rand // of the goroutine that runs the seed
-	open bool       // with a fallback
+	rng  *rand.Rand // used only by the goroutine that runs the seed
+	open bool       // whether instances have a fallback
 
 	store      *memstore.Store
 	limits     ratelimit.Limits
-	overriding bool // limits of addresses change
+	overriding bool // whether the limits of addresses change
 	addresses  []string
 	timeout    time.Duration // of a call of the store
-	skewed     bool          // clocks are wrong by up to a second
-	concurrent bool          // an instance serves many requests at once, as a server does; a function serves one
-	most       int           // instances
+	skewed     bool          // whether clocks are wrong by up to a second
+	concurrent bool          // whether an instance serves many requests at the same time, as a server does; a Lambda function serves one
+	most       int           // maximum number of instances
 	requests   int
-	gap        time.Duration // mean, between requests
-	crashes    float64       // probability before each request
+	gap        time.Duration // mean time between requests
+	crashes    float64       // probability of a crash before each request
 	faults     faults
-	outage     struct{ from, to time.Time } // every connection is refused
+	outage     struct{ from, to time.Time } // while every connection is refused
 
 	mu        sync.Mutex
-	instances []*instance // the living
+	instances []*instance // those that have not crashed
 	calls     []*call
-	applied   ledger // what the store added
-	highest   ledger // the highest limits that it kept to
-	acked     ledger // what clients were told was admitted
+	applied   ledger // costs that the store added
+	highest   ledger // highest limit that each charge was subject to
+	acked     ledger // costs of requests that were admitted and acknowledged to the client
 	tally     tally
 }
 
-// faults holds probabilities, and the longest time of a charge to the store.
+// faults configures the failures of the network and the store.
 type faults struct {
-	refuse, loseBefore, loseAfter, fail, crash, slow float64
-	slowest                                          time.Duration
+	refuse, loseBefore, loseAfter, fail, crash, slow float64       // probabilities
+	slowest                                          time.Duration // longest time until a charge reaches the store
 }
 
 // instance is one process with its own Limiter and clock.
 type instance struct {
 	limiter *ratelimit.Limiter
-	ctx     context.Context // done when it dies
+	ctx     context.Context // done when the instance crashes
 	die     context.CancelFunc
 
-	skew      time.Duration               // of its clock; guarded by world.mu, like the rest
+	// world.mu guards these fields.
+	skew      time.Duration               // error of the instance's clock
 	overrides map[string]ratelimit.Limits // by address, as the instance last read them
-	busy      int
-	fallback  ledger // admitted by its fallback
+	busy      int                         // number of requests in progress
+	fallback  ledger                      // costs that the fallback admitted
 	known     knowledge
 }
 
-// knowledge is what an instance has been told and must not call the store for.
+// knowledge holds the counters that an instance received from the store. If they
+// exclude a request, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // the newest; it need not know of others
+	window  ratelimit.Window // the newest; the instance may forget others
 	used    ledger
-	refused map[counterID]bool // counters that a request was refused because of
+	refused map[counterID]bool // counters because of which a request was refused
 }
 
-// call is one request on its way.
+// call is one request in progress.
 type call struct {
 	inst  *instance
 	req   ratelimit.Request
@@ -268,16 +272,16 @@ type call struct {
 	limits ratelimit.Limits // in force when it was checked or charged
 	rules  []rule
 
-	charged   bool // the store was called, last with key
-	attempts  int
-	key       ratelimit.Key
-	applied   bool // the store added the costs
-	responded bool // the Limiter got the store's result
+	charged   bool          // the store was called
+	attempts  int           // number of those calls
+	key       ratelimit.Key // of the last call
+	applied   bool          // the store added the costs
+	responded bool          // the Limiter received the store's result
 	result    ratelimit.Result
 	acked     bool
 }
 
-// contextKey carries a *call through the Limiter.
+// contextKey is the context key of the *call that a Limiter is charging.
 type contextKey struct{}
 
 var routes = []struct {
@@ -290,8 +294,8 @@ var routes = []struct {
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// between returns a duration in [from, to), to the nanosecond, so that two
-// things hardly ever happen at once.
+// between returns a random duration in [from, to). Its resolution is a nanosecond,
+// so that two events rarely happen at the same time.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)))
 }
@@ -336,8 +340,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A store in memory may drop the window of a charge that takes longer: it
-	// always keeps only three windows before the newest that any clock shows.
+	// A charge must not take longer, because a memstore may drop its window. The
+	// memstore always keeps the three windows before the newest of all clocks.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -345,15 +349,14 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	return w
 }
 
-// fail reports the first error; others usually follow from it.
+// fail reports the first error only, because later ones usually follow from it.
 func (w *world) fail(format string, args ...any) {
 	if !w.t.Failed() {
 		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 	}
 }
 
-// run sends the requests, waits until nothing is under way and checks the
-// accounts.
+// run sends the requests, waits until all have ended and checks the ledgers.
 func (w *world) run() {
 	defer func() {
 		for _, inst := range w.instances {
@@ -368,7 +371,7 @@ func (w *world) run() {
 			w.crash(pick(w.rng, w.instances...))
 		}
 		if len(w.instances) > 0 && w.skewed && w.rng.IntN(100) == 0 {
-			pick(w.rng, w.instances...).skew = w.skew() // its clock is set, forward or back
+			pick(w.rng, w.instances...).skew = w.skew() // the clock is set forward or back
 			w.tally.clocksSet++
 		}
 		if len(w.instances) > 0 && w.overriding && w.rng.IntN(15) == 0 {
@@ -377,7 +380,7 @@ func (w *world) run() {
 		inst := w.instance()
 		w.mu.Unlock()
 		if inst == nil {
-			continue // all are busy
+			continue // all instances are busy
 		}
 		route := pick(w.rng, routes...)
 		c := &call{inst: inst, rng: rand.New(rand.NewPCG(w.seed, uint64(i)+1)), req: ratelimit.Request{
@@ -387,12 +390,12 @@ func (w *world) run() {
 		under.Go(func() { w.serve(c) })
 	}
 	under.Wait()
-	time.Sleep(w.faults.slowest) // until the last late charge arrived
+	time.Sleep(w.faults.slowest) // until the last late charge has arrived
 	w.audit()
 }
 
-// instance returns one for the next request, starting it if necessary, or nil
-// if all are busy and no more may start. w.mu is held.
+// instance returns an instance for the next request, and starts one if necessary.
+// It returns nil if all are busy and no more may start. The caller holds w.mu.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -445,8 +448,8 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// override has an instance read other limits of an address: others, as if it had
-// not read them yet, keep theirs. w.mu is held.
+// override changes the limits of an address in one instance. The others keep the
+// old limits, as if they had not read the new ones yet. The caller holds w.mu.
 func (w *world) override(inst *instance) {
 	w.tally.overrides++
 	inst.overrides[pick(w.rng, w.addresses...)] = ratelimit.Limits{
@@ -458,18 +461,18 @@ func (w *world) override(inst *instance) {
 	}
 }
 
-// crash ends an instance. w.mu is held.
+// crash ends an instance. The caller holds w.mu.
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
 	if i < 0 {
-		return // it is dead
+		return // it has crashed already
 	}
 	w.instances = slices.Delete(w.instances, i, i+1)
 	w.tally.crashes++
 	inst.die()
 }
 
-// rulesOf returns what a request of that many records costs.
+// rulesOf returns the costs of a request for a number of records.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -484,7 +487,7 @@ func (w *world) rulesOf(c *call, records int64) []rule {
 	return []rule{requests}
 }
 
-// chargedRules returns the rules that the store must keep to.
+// chargedRules returns the rules that the store must apply.
 func (c *call) chargedRules() []rule {
 	rules := slices.Clone(c.rules)
 	for i := range rules {
@@ -498,7 +501,7 @@ func (c *call) chargedRules() []rule {
 // refused reports whether the store has refused the latest charge.
 func (c *call) refused() bool { return c.responded && !c.result.Admitted }
 
-// keyNow returns the key of a request that is charged now. w.mu is held.
+// keyNow returns the key of a request that is charged now. The caller holds w.mu.
 func (w *world) keyNow(c *call) ratelimit.Key {
 	scope := ratelimit.Scope(c.class)
 	if c.class == ratelimit.General {
@@ -507,8 +510,8 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	return ratelimit.Key{Address: c.req.Address, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
-// begin notes the limits that are in force for a request, and returns the
-// current window.
+// begin records the limits that apply to a request, and returns the current
+// window.
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -516,9 +519,9 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve handles one request as a function of the service does: an export reads
-// first, unless it is known to be refused, and is charged for what it found; an
-// import is charged before it writes.
+// serve handles one request as a Lambda function of the service does. An export
+// reads first, unless Precheck refuses it, and is then charged for the records it
+// found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -536,7 +539,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the time of the read
 			return
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
@@ -547,14 +550,14 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The work that was charged for, and the response on its way to the client.
+	// The time of the work after the charge and of sending the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
 }
 
-// network is the store as instances reach it. Like a store behind a real network
-// it bounds the time of a call.
+// network is a Store that forwards charges to the store of the world over a
+// simulated network. Like a real store, it limits the time of a call.
 type network struct{ w *world }
 
 var (
@@ -563,8 +566,8 @@ var (
 	errInternal   = errors.New("internal server error")
 )
 
-// Charge implements ratelimit.Store. Its error does not tell what happened to
-// the charge.
+// Charge implements ratelimit.Store. Its error does not say whether the charge was
+// applied.
 func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	w, c := n.w, ctx.Value(contextKey{}).(*call)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
@@ -574,13 +577,13 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		w.fail("%+v was charged again", c.req)
 	}
 	if want := w.keyNow(c); key != want {
-		w.fail("%+v is charged as %+v, want %+v", c.req, key, want)
+		w.fail("%+v is charged under %+v, want %+v", c.req, key, want)
 	}
 	if c.charged {
 		w.tally.repeated++
 	}
 	if k := &c.inst.known; k.window == key.Window && k.excludes(key, c.chargedRules()) {
-		w.fail("the store is called for %+v in %+v, which the instance knows to be refused: %+v", c.req, key, k.used)
+		w.fail("the store is called for %+v in %+v, although the instance knows that it does not fit: %+v", c.req, key, k.used)
 	}
 	c.charged, c.responded, c.key = true, false, key
 	c.attempts++
@@ -607,7 +610,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	}
 	if c.rng.Float64() < w.faults.loseBefore {
 		if c.rng.IntN(2) == 0 {
-			<-ctx.Done() // silence
+			<-ctx.Done() // the network is silent
 			return lost(&w.tally.lostBefore, ctx.Err())
 		}
 		sleep(ctx, there) //nolint:errcheck // the charge is lost either way
@@ -615,7 +618,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	}
 	sent := time.Now()
 	if sleep(ctx, there) != nil {
-		// Given up, but on its way, and the store does not know.
+		// The caller gave up, but the charge still reaches the store.
 		time.AfterFunc(there-time.Since(sent), func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -651,20 +654,21 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, nil
 }
 
-// apply charges the real store and checks it against the accounts. w.mu is held.
+// apply charges the real store and checks the result against the ledgers. The
+// caller holds w.mu.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()
 	same := slices.EqualFunc(costs, rules, func(got ratelimit.Cost, want rule) bool {
 		return got == ratelimit.Cost{Rule: ratelimit.Rule{Policy: want.policy, Counter: want.name, Limit: want.limit}, Amount: want.cost}
 	})
 	if !same {
-		w.fail("charged are %+v, the rules say %+v", costs, rules)
+		w.fail("charged %+v, want %+v", costs, rules)
 		return ratelimit.Result{Used: make([]int64, len(costs))}
 	}
 	full := w.applied.full(key, rules)
 	result, err := w.store.Charge(context.Background(), key, costs)
 	if err != nil || result.Admitted != (full == nil) {
-		w.fail("%+v, error %v, full are %v: %+v", result, err, full, costs)
+		w.fail("result %+v, error %v, violated rules %v, costs %+v", result, err, full, costs)
 	}
 	if result.Admitted {
 		c.applied = true
@@ -678,7 +682,7 @@ func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) rateli
 	return result
 }
 
-// sleep waits for d, or until ctx is done, which is an error.
+// sleep waits for d. It returns an error if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,34 +6,38 @@ import (
 	"time"
 )
 
-// UsageWindows is the number of windows that Usage returns: the last minute. A
-// Store keeps its counters at least that long.
+// UsageWindows is the number of windows that Usage returns. They cover the last
+// minute. A Store keeps its counters for at least that long.
 const UsageWindows = int(time.Minute / WindowLength)
 
-// FirstUsageWindow returns the first of the UsageWindows windows up to last.
+// FirstUsageWindow returns the first of the UsageWindows windows that end with
+// last.
 func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
 
 // UsageStore reads the counters of a Store. Implementations are safe for
 // concurrent use.
 type UsageStore interface {
-	// Used returns the counters of an address in all of scopes, by name, for
-	// each of the UsageWindows windows up to and including last, oldest first;
-	// nil or an empty map for a window without counters. Counters of different
-	// scopes have different names. The most recent charges may be missing.
+	// Used returns the values of an address's counters in scopes, by counter
+	// name. It returns one map for each of the UsageWindows windows that end
+	// with last, oldest first. The map of a window without counters is nil or
+	// empty. Counters of different scopes have different names. The most recent
+	// charges may be missing.
 	Used(ctx context.Context, address string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
-// WindowUsage is what an address has used in one window.
+// WindowUsage holds the counters of an address in one window.
 type WindowUsage struct {
 	Window   Window
-	Records  int64
-	Imports  int64
-	Requests map[string]int64 // by route name, such as list-entity; never nil
+	Records  int64            // records returned, over all export routes
+	Imports  int64            // calls, over all import routes
+	Requests map[string]int64 // requests by route name, such as list-entity; never nil
 }
 
-// Usage returns what address, as ParseAddress returns it, has used on routes of
-// scopes in each of the UsageWindows windows up to and including last, oldest
-// first. Refused requests are not included: they cost nothing.
+// Usage returns the usage of an address on the routes of scopes, for each of the
+// UsageWindows windows that end with last, oldest first. The address has the form
+// that ParseAddress returns. Refused requests are not included, because they cost
+// nothing. The most recent charges may be missing. Usage returns an error if the
+// store fails.
 func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope, last Window) ([]WindowUsage, error) {
 	used, err := store.Used(ctx, address, scopes, last)
 	if err != nil {
@@ -47,8 +51,8 @@ func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope
 	return usage, nil
 }
 
-// add adds the counters of a window. A counter of 0 belongs to a rule that
-// applied but cost nothing.
+// add adds the counters of a window. It skips counters that are 0, which a charge
+// of 0 can leave behind.
 func (u *WindowUsage) add(counters map[string]int64) {
 	for name, n := range counters {
 		switch route, ok := counterRoute(name); {

@@ -15,10 +15,10 @@ import (
 // Member is a member of a JSON object.
 type Member struct {
 	Name   string // decoded
-	Quoted []byte // the name as it is written
+	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // JSON
 
-	members []Member // of an object that was read deeply, which has no Value
+	members []Member // members of the value, which replace Value if deep is set in readMembers
 }
 
 var (
@@ -26,19 +26,19 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Members returns the members of a JSON object in their order. They share the
-// bytes of object. It fails if object is anything but one JSON object, or if it
-// has a duplicate name at any level, invalid UTF-8 or a lone surrogate.
+// Members returns the members of a JSON object in their order. They share the bytes
+// of object. It returns an error if object is not exactly one JSON object, or if it
+// contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers is Members. If deep is set, members that are objects have their
-// members in place of a Value.
+// readMembers implements Members. If deep is set, a member whose value is an object
+// has members instead of a Value.
 func readMembers(object []byte, deep bool) ([]Member, error) {
-	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // which it does not copy
+	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)
 	if err == nil {
 		if _, end := r.dec.ReadToken(); end != io.EOF {
-			err = errors.New("there is more after it")
+			err = errors.New("other text follows it")
 		}
 	}
 	if err != nil && err != errKind {
@@ -47,7 +47,7 @@ func readMembers(object []byte, deep bool) ([]Member, error) {
 	return members, err
 }
 
-// reader reads a JSON text. Values that it returns share the text's bytes.
+// reader reads a JSON text. The values that it returns share the bytes of the text.
 type reader struct {
 	text []byte
 	dec  *jsontext.Decoder
@@ -72,7 +72,7 @@ func (r reader) object(deep bool) (members []Member, err error) {
 		if m.Quoted, err = r.value(); err != nil {
 			return nil, err
 		}
-		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // which is valid
+		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // cannot fail, because the decoder has checked it
 		m.Name = string(name)
 		if deep && r.dec.PeekKind() == '{' {
 			m.members, err = r.object(deep)
@@ -84,11 +84,12 @@ func (r reader) object(deep bool) (members []Member, err error) {
 		}
 		members = append(members, m)
 	}
-	_, err = r.dec.ReadToken() // the end of the object
+	_, err = r.dec.ReadToken() // the closing brace
 	return members, err
 }
 
-// syntaxError returns err as what is wrong with a text, with the byte where it is.
+// syntaxError returns an error that describes err for a client. For a syntax error it
+// includes the byte offset.
 func syntaxError(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -100,18 +101,18 @@ func syntaxError(err error) error {
 	return fmt.Errorf("not one well-formed JSON object: %w", err)
 }
 
-// Decoder decodes the value of a member. Its error says what to change, such as
-// "must be a string". The method Decode of Decoders is a Decoder of an object.
+// Decoder decodes the value of a member. Its error says what to change, for example
+// "must be a string". Decoders.Decode is a Decoder for objects.
 type Decoder func(value []byte) error
 
-// Decoders decode the members that a JSON object may have, by name. A nil
-// Decoder ignores its member.
+// Decoders holds the Decoder of each member that a JSON object may have, by name. A
+// nil Decoder ignores its member.
 type Decoders map[string]Decoder
 
-// Decode decodes a JSON object (RFC 8259; no duplicate names, no lone
-// surrogates). A member that is null counts as absent. The error is of kind
-// Malformed if object is anything else than one JSON object, or of kind Invalid:
-// then it names every member that is unknown or wrong.
+// Decode decodes a JSON object (RFC 8259, without duplicate names and lone
+// surrogates). It treats a member that is null as absent. If object is not exactly
+// one JSON object, the error has kind Malformed. If members are unknown or invalid,
+// the error has kind Invalid and names each of them.
 func (d Decoders) Decode(object []byte) error {
 	members, err := Members(object)
 	if err != nil {
@@ -130,8 +131,8 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember is Check for a member that may be an object whose Decoders have
-// found wrong members: these are named by their path.
+// checkMember is like Check, but handles an error of Decoders.Decode: if the member
+// is an object with invalid members, it adds each of them with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -146,7 +147,7 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text returns a Decoder of a string that passes check, which may be nil.
+// Text returns a Decoder of a string. The string must pass check, which may be nil.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -181,7 +182,8 @@ func Instant(into *Time) Decoder {
 	})
 }
 
-// Object returns a Decoder of attributes. It removes insignificant white space.
+// Object returns a Decoder of attributes. The Decoder removes insignificant white
+// space.
 func Object(into *Attributes) Decoder {
 	return func(value []byte) error {
 		object := jsontext.Value(bytes.Clone(value))
@@ -196,7 +198,7 @@ func Object(into *Attributes) Decoder {
 	}
 }
 
-// Array returns a Decoder of an array of 1 to most elements of any kind.
+// Array returns a Decoder of an array with 1 to most elements of any type.
 func Array(into *[][]byte, most int) Decoder {
 	wrong := fmt.Errorf("must be an array of 1 to %d elements", most)
 	return func(value []byte) error {
@@ -220,7 +222,7 @@ func Array(into *[][]byte, most int) Decoder {
 	}
 }
 
-// depth returns how many levels of objects and arrays a valid value nests.
+// depth returns the number of nested levels of objects and arrays in a valid value.
 func depth(value jsontext.Value) int {
 	dec, deepest := jsontext.NewDecoder(bytes.NewBuffer(value)), 0
 	for {

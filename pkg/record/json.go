@@ -6,9 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ObjectWriter appends the JSON object of a record, one member at a time. Names
-// of members are written as they are and must not need escaping. After an
-// error the other methods have no effect, and End returns it.
+// ObjectWriter appends the JSON object of a record to a byte slice, one member at a
+// time. It does not escape the names of members. After an error, the other methods
+// have no effect, and End returns the error.
 type ObjectWriter struct {
 	b   []byte
 	err error
@@ -26,7 +26,7 @@ func (w *ObjectWriter) name(name string) {
 	w.b = append(w.b, `":`...)
 }
 
-// String appends a string, which must be UTF-8.
+// String appends a string. The string must be valid UTF-8.
 func (w *ObjectWriter) String(name, value string) {
 	if w.err != nil {
 		return
@@ -47,7 +47,7 @@ func (w *ObjectWriter) OptionalString(name, value string) {
 	w.b = append(w.b, "null"...)
 }
 
-// True appends a true.
+// True appends the value true.
 func (w *ObjectWriter) True(name string) {
 	w.name(name)
 	w.b = append(w.b, "true"...)
@@ -57,12 +57,12 @@ func (w *ObjectWriter) True(name string) {
 func (w *ObjectWriter) Time(name string, value Time) {
 	w.name(name)
 	w.b = append(w.b, '"')
-	w.b, _ = value.AppendText(w.b) // it never fails
+	w.b, _ = value.AppendText(w.b) // never fails
 	w.b = append(w.b, '"')
 }
 
-// Attributes appends attributes as they are. It does not validate them again:
-// it only fails for what is obviously not an object.
+// Attributes appends attributes without validating them again. It only checks that
+// they begin and end like an object.
 func (w *ObjectWriter) Attributes(name string, value Attributes) {
 	if w.err != nil {
 		return

@@ -2,12 +2,12 @@ package record
 
 import "fmt"
 
-// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396): it
-// removes members that are null in patch, merges objects and replaces everything
-// else. What patch does not name keeps its bytes and its place; new members come
-// last, in the patch's order. Applying the same patch again changes nothing. It
-// fails if target or patch is not a JSON object (see Members). It reads each of
-// them once, however deeply they are nested.
+// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396). It
+// removes the members that are null in patch, merges objects and replaces all other
+// values. Members that patch does not name keep their bytes and their position. New
+// members follow in the order of patch. Applying the same patch again changes
+// nothing. MergeAttributes returns an error if target or patch is not a JSON object
+// (see Members). It reads each of them once, no matter how deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	members, err := readMembers(target, true)
 	if err != nil {
@@ -20,8 +20,9 @@ func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	return appendObject(make([]byte, 0, len(target)+len(patch)), merge(members, changes)), nil
 }
 
-// merge is the function MergePatch of RFC 7396, section 2, for the members of
-// objects that were read deeply. A member that it removes has no Quoted.
+// merge implements the function MergePatch of RFC 7396, section 2. Its arguments are
+// the results of readMembers with deep set. It sets Quoted to nil in members that it
+// removes.
 func merge(target, patch []Member) []Member {
 	at := make(map[string]int, len(target))
 	for i, m := range target {

@@ -10,7 +10,7 @@ import (
 
 func TestMergeAttributes(t *testing.T) {
 	for _, tt := range []struct{ target, patch, want string }{
-		// RFC 7396, appendix A, the cases whose target and patch are objects.
+		// The cases of RFC 7396, appendix A, in which target and patch are objects.
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
 		{`{"a":"b"}`, `{"a":null}`, `{}`},
@@ -52,7 +52,8 @@ func TestMergeAttributes(t *testing.T) {
 	}
 }
 
-// What a merge allocates depends on the size of its texts, not on their depth.
+// The memory that a merge allocates depends on the size of its texts, not on their
+// depth.
 func TestMergeAttributesOfDeepObjectsIsLinear(t *testing.T) {
 	nest := func(depth int, content string) record.Attributes {
 		return record.Attributes(strings.Repeat(`{"a":`, depth-1) + content + strings.Repeat(`}`, depth-1))
@@ -71,6 +72,6 @@ func TestMergeAttributesOfDeepObjectsIsLinear(t *testing.T) {
 	}
 	flat, deep := allocated(1), allocated(record.MaxDepth)
 	if deep > 2*flat {
-		t.Errorf("%d levels allocate %d bytes, one level %d", record.MaxDepth, deep, flat)
+		t.Errorf("merging %d levels allocates %d bytes, merging one level %d", record.MaxDepth, deep, flat)
 	}
 }

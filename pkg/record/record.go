@@ -1,6 +1,5 @@
-// Package record holds what every record of the service has in common, whether
-// entity or event: identifiers, attributes, times, and the errors that record
-// stores and record rules report.
+// Package record implements the common parts of entities and events: ids,
+// attributes, times, and the errors of record stores and record rules.
 package record
 
 import (
@@ -16,26 +15,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of a record's fields. Both ends are allowed.
+// Inclusive bounds of a record's fields.
 const (
-	MaxIDLength   = 128 // characters of an id, at least 1
-	MaxNameLength = 128 // characters of a type or a name, at least 1
-	MaxDepth      = 32  // levels of nesting in attributes, the object itself being the first
+	MaxIDLength   = 128 // maximum characters in an id; the minimum is 1
+	MaxNameLength = 128 // maximum characters in a type or a name; the minimum is 1
+	MaxDepth      = 32  // maximum levels of nesting in attributes, including the object itself
 
-	// MaxAttributesBytes is the most bytes of attributes: what a request for one
-	// record may carry. With the other fields it stays well within the 400 KB of
-	// a DynamoDB item.
+	// MaxAttributesBytes is the maximum size of attributes. It equals the
+	// maximum size of a request for one record. Together with the other fields,
+	// attributes stay well below the 400 KB of a DynamoDB item.
 	MaxAttributesBytes = 256 << 10
 )
 
-// MaxPageBytes is about how many bytes of records one page may hold. A Lambda
-// may return 6 MB (6,291,556 bytes, AWS Lambda quotas) after its body has been
-// written as a JSON string, which at worst doubles it.
+// MaxPageBytes is the approximate maximum size of the records on a page. A Lambda
+// function can return 6 MB (6,291,556 bytes, AWS Lambda quotas). Lambda encodes the
+// body as a JSON string, which can double its size.
 const MaxPageBytes = 2_500_000
 
-// PageFull reports whether a page that already holds count records of
-// pageBytes bytes ends before a further record of size bytes. A page always
-// holds at least one record.
+// PageFull reports whether a page with count records of pageBytes bytes in total
+// has no room for another record of size bytes. A page has room for at least one
+// record of any size.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
@@ -45,9 +44,9 @@ var (
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
-// CheckID returns an error that says what an id must be, or nil if id is valid.
-// The ids "." and ".." are invalid: HTTP clients remove such segments from a path
-// (RFC 3986, section 5.2.4), so no client could read the record.
+// CheckID returns an error that says what a valid id looks like, or nil if id is
+// valid. The ids "." and ".." are invalid, because HTTP clients remove such segments
+// from a path (RFC 3986, section 5.2.4), so no client could read the record.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDLength || strings.TrimLeft(id, idCharacters) != "" || id == "." || id == ".." {
 		return errID
@@ -57,8 +56,8 @@ func CheckID(id string) error {
 
 const idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 
-// CheckName returns an error that says what a type or a name must be, or nil if
-// name is valid.
+// CheckName returns an error that says what a valid type or name looks like, or nil
+// if name is valid.
 func CheckName(name string) error {
 	n := utf8.RuneCountInString(name)
 	if n < 1 || n > MaxNameLength || !utf8.ValidString(name) {
@@ -67,15 +66,15 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Attributes is the free part of a record: the bytes of one JSON object
-// without insignificant white space, otherwise as the client wrote them, so
-// that numbers keep their digits. The zero value is not valid; the empty
+// Attributes is the part of a record whose content the client defines: one JSON
+// object, without insignificant white space. All other bytes are as the client sent
+// them, so that numbers keep their digits. The zero value is not valid. The empty
 // object is `{}`.
 type Attributes = json.RawMessage
 
-// SameAttributes reports whether a and b are the same JSON value: the order of
-// members does not matter, the digits of a number do (1 is not 1.0). Bytes
-// that are not JSON equal nothing but themselves.
+// SameAttributes reports whether a and b are the same JSON value. The order of
+// members does not matter. The digits of a number do: 1 differs from 1.0. If a or b
+// is not JSON, SameAttributes reports whether their bytes are equal.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -85,22 +84,22 @@ func SameAttributes(a, b Attributes) bool {
 	return errA == nil && errB == nil && bytes.Equal(sortedA, sortedB)
 }
 
-// Time is an instant in UTC to the millisecond, in the years 0000 to 9999. Its
-// text is RFC 3339 of a fixed width, such as 2026-01-02T15:04:05.000Z, so that
-// texts sort as instants do. The zero value is the Unix epoch. Times compare
-// with ==.
+// Time is an instant in UTC with millisecond precision, in the years 0000 to 9999.
+// Its text is RFC 3339 with a fixed width, such as 2026-01-02T15:04:05.000Z, so the
+// texts sort in order of time. The zero value is the Unix epoch. Times can be
+// compared with ==.
 type Time struct{ unixMilli int64 }
 
-// timeLayout is the layout of the text of a Time in UTC.
+// timeLayout is the layout of the text of a Time, for package time.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// TimeOf cuts t down to the millisecond. It is meant for clock readings; use
-// ParseTime for what a client sent.
+// TimeOf returns t truncated to the millisecond. It is for clock readings, which lie
+// in the years 0000 to 9999. Use ParseTime for times that a client sent.
 func TimeOf(t time.Time) Time { return Time{t.UnixMilli()} }
 
-// ParseTime reads an RFC 3339 date-time with any offset and any number of
-// decimals; what is finer than a millisecond is cut off. It fails when the
-// instant lies outside the years 0000 to 9999 in UTC.
+// ParseTime parses an RFC 3339 date-time with any offset and any number of decimals.
+// It truncates the time to the millisecond. It returns an error if the time is
+// outside the years 0000 to 9999 in UTC.
 func ParseTime(s string) (Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil || !strictRFC3339(s) {
@@ -112,9 +111,9 @@ func ParseTime(s string) (Time, error) {
 	return TimeOf(t), nil
 }
 
-// strictRFC3339 tells what time.Parse takes for RFC 3339 from what the RFC
-// allows (go.dev/issue/54580): it also takes one-digit hours, decimal commas
-// and offsets of 24 hours or 60 minutes.
+// strictRFC3339 reports whether a text that time.Parse accepted is valid by RFC 3339.
+// time.Parse also accepts hours of one digit, decimal commas, and offsets of 24 hours
+// or 60 minutes (go.dev/issue/54580).
 func strictRFC3339(s string) bool {
 	const dateTime = len("2006-01-02T15:04:05")
 	if s[len("2006-01-02T15")] != ':' || s[dateTime] == ',' {
@@ -130,7 +129,7 @@ func strictRFC3339(s string) bool {
 // Time returns the instant as a time.Time in UTC.
 func (t Time) Time() time.Time { return time.UnixMilli(t.unixMilli).UTC() }
 
-// Compare returns -1, 0 or +1 if t is before, at or after u.
+// Compare returns -1 if t is before u, 0 if they are equal, and +1 if t is after u.
 func (t Time) Compare(u Time) int { return cmp.Compare(t.unixMilli, u.unixMilli) }
 
 // String returns the text of t.

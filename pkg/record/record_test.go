@@ -30,7 +30,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestParseTime(t *testing.T) {
-	for in, want := range map[string]string{ // "" for an error
+	for in, want := range map[string]string{ // "" if an error is expected
 		"2026-01-02T15:04:05Z":                "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.123456789Z":      "2026-01-02T15:04:05.123Z",
 		"2026-01-02T15:04:05.999999999+02:00": "2026-01-02T13:04:05.999Z",
@@ -59,7 +59,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-func TestTimeTextSortsAsTimesDo(t *testing.T) {
+func TestTextsOfTimesSortInOrderOfTime(t *testing.T) {
 	earlier := record.TimeOf(time.Date(999, 12, 31, 0, 0, 0, 0, time.UTC))
 	later := record.TimeOf(time.Date(2026, 1, 2, 15, 4, 5, 1e6, time.UTC))
 	if earlier.Compare(later) != -1 || later.Compare(earlier) != 1 || later.Compare(later) != 0 || earlier.String() >= later.String() {

@@ -5,27 +5,29 @@ import (
 	"time"
 )
 
-// The bounds from which SyncLag follows. docs/incremental-sync.md derives it.
+// SyncLag and the bounds that it consists of. docs/incremental-sync.md derives it.
 const (
-	// MaxClockSkew bounds how far the clock of an instance is from UTC, either way.
+	// MaxClockSkew is the maximum difference between the clock of an instance and
+	// UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
 
-	// WriteTimeout bounds the time from the reading of the clock that stamps a write
-	// to the end of the write.
+	// WriteTimeout is the maximum time from reading the clock for the timestamp of
+	// a write to the end of the write.
 	WriteTimeout = 5 * time.Second
 
-	// MaxIndexDelay bounds the time from the end of a write to its appearance in
-	// every read of an index.
+	// MaxIndexDelay is the maximum time from the end of a write until every read of
+	// an index returns it.
 	MaxIndexDelay = 2 * time.Second
 
-	// SyncLag is how far SyncedUntil trails the clock. A write with an earlier stamp
-	// than that is in the index, whichever clocks stamped it and read this one.
+	// SyncLag is the age from which every write is in the index, even if the clock
+	// that set its timestamp differs from the clock of the reader.
 	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxIndexDelay
 )
 
-// SyncedUntil returns the end of a walk that asks for changes since a time and begins
-// now: no change before it can appear later. It never returns a time before since,
-// so the end of one walk is a start of the next on an instance whose clock lags.
+// SyncedUntil returns the time until which a synchronization that starts now, with
+// changes since a time, is complete: no change before the result can appear later.
+// The result is never before since. A client can therefore use it as the start of the
+// next synchronization, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -33,38 +35,39 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the time of a change at now to a record that last changed at t: now, or
-// the millisecond after t if the clock is not yet there.
+// Next returns the timestamp of a change at now to a record that last changed at t. It
+// is now, or one millisecond after t if that is later.
 func (t Time) Next(now time.Time) Time {
 	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
 }
 
-// SyncPosition is a record's place in the order in which records are synchronized: by
-// the time of the latest change, then by the bytes of the id.
+// SyncPosition is the position of a record in the order of synchronization: by the
+// time of the latest change, then by the bytes of the id.
 type SyncPosition struct {
 	At Time
 	ID string
 }
 
-// Compare returns -1, 0 or +1 if p is before, at or after q in ascending order.
+// Compare returns -1 if p is before q in ascending order, 0 if they are equal, and +1
+// if p is after q.
 func (p SyncPosition) Compare(q SyncPosition) int {
 	return cmp.Or(p.At.Compare(q.At), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns a text that sorts as positions do: the fixed-width time, '#', the
-// id. Stores use it as a sort key.
+// String returns the time with its fixed width, '#' and the id. These texts sort in the
+// order of positions, and stores use them as sort keys.
 func (p SyncPosition) String() string { return p.At.String() + "#" + p.ID }
 
-// SyncQuery asks for a page of a workspace's records in order of SyncPosition.
+// SyncQuery requests a page of a workspace's records in order of SyncPosition.
 type SyncQuery struct {
 	Since      Time          // only changes at this time or later
-	Until      *Time         // only changes before this time; nil for all
+	Until      *Time         // only changes before this time; nil for no bound
 	Descending bool          // latest first; oldest first by default
-	After      *SyncPosition // exclusive, in the direction of the list; nil starts at its beginning
-	Limit      int           // most records to return, at least 1
+	After      *SyncPosition // position of the last record on the previous page; nil for the first page
+	Limit      int           // maximum number of records, at least 1
 }
 
-// Bounds returns what the function Bounds returns for q.
+// Bounds returns the result of the function Bounds for q.
 func (q SyncQuery) Bounds() (low, high string) {
 	after := ""
 	if q.After != nil {
@@ -73,14 +76,14 @@ func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, after, !q.Descending)
 }
 
-// Bounds returns the lowest and the highest text of the positions from a time on,
-// before another and beyond the position after in the direction of a list. "" and nil
-// are no bound. A position is the text of a time, '#' and an id. None has the text
-// of a bound, so it does not matter whether bounds are included. They may cross: then
-// no position is between them.
+// Bounds returns the bounds of the texts of positions (SyncPosition.String) whose time
+// is at or after from and before to, and that follow the position after in the
+// direction of the list. nil and "" mean no bound, in the arguments and in the results.
+// No position equals a bound, so it does not matter whether the bounds are inclusive.
+// If low is greater than high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
-		low = from.String() // shorter than a position of that time, and so below all of them
+		low = from.String() // sorts before every position of that time, because it is a prefix of them
 	}
 	if to != nil {
 		high = to.String()
@@ -91,8 +94,8 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	case ascending:
 		return max(low, after+"\x00"), high
 	}
-	// What is below after is also below the text with its last character lowered
-	// and the highest character beyond those of ids behind it.
+	// Positions before after are also before the text in which the last character is
+	// lowered by one and followed by \x7f, which is greater than all characters of ids.
 	last := len(after) - 1
 	below := after[:last] + string(after[last]-1) + "\x7f"
 	if high == "" || below < high {
@@ -101,15 +104,15 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	return low, high
 }
 
-// SyncPage is a part of a list in order of SyncPosition.
+// SyncPage is a page of a list in order of SyncPosition.
 type SyncPage[R any] struct {
 	Records []R
-	More    bool         // there may be records after Last
-	Last    SyncPosition // of the last record that was read; the next page starts after it
+	More    bool         // whether records may follow Last
+	Last    SyncPosition // position of the last record that was read, after which the next page starts
 }
 
-// NewSyncPage returns the page of those records that show reports true for. more
-// reports whether further records follow.
+// NewSyncPage returns a page with the records for which show returns true. more says
+// whether further records follow.
 func NewSyncPage[R interface{ SyncPosition() SyncPosition }](records []R, more bool, show func(R) bool) SyncPage[R] {
 	page := SyncPage[R]{More: more}
 	for _, r := range records {

@@ -12,7 +12,7 @@ import (
 // cell is a cell of a CSV file.
 type cell struct {
 	text   string
-	quoted bool // it stands in quotes, or must
+	quoted bool // whether the cell has quotes, or must have them
 }
 
 // fieldCell returns the cell of a member that is a string or null.
@@ -38,7 +38,7 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
 }
 
-// appendAttribute appends the JSON value of the attribute in c.
+// appendAttribute appends the value of the attribute in c to b, in JSON.
 func appendAttribute(b []byte, c cell) []byte {
 	text := c.text
 	bare := strings.TrimLeft(text, "'")
@@ -51,12 +51,12 @@ func appendAttribute(b []byte, c cell) []byte {
 	case kind != 0 && bare == text && !c.quoted:
 		return append(b, text...)
 	}
-	b, _ = jsontext.AppendQuote(b, text) // the text is UTF-8
+	b, _ = jsontext.AppendQuote(b, text) // cannot fail, because text is UTF-8
 	return b
 }
 
-// jsonKind returns the kind of the JSON value that text is, or 0 if it is a
-// string, has white space around it or is not JSON.
+// jsonKind returns the kind of the JSON value in text. It returns 0 if text is not JSON,
+// is a JSON string, or begins or ends with white space.
 func jsonKind(text string) jsontext.Kind {
 	if text == "" || strings.IndexByte("{[-0123456789tfn", text[0]) < 0 || strings.TrimSpace(text) != text {
 		return 0
@@ -67,9 +67,9 @@ func jsonKind(text string) jsontext.Kind {
 	return 0
 }
 
-// neutralize puts an apostrophe before everything in the text of a cell that a
-// spreadsheet would run as a formula. If keep is set, it does so only where the
-// text has an apostrophe already, so that restore keeps that one.
+// neutralize puts an apostrophe before each part of the text of a cell that a
+// spreadsheet would run as a formula. If keep is set, it does so only for parts that
+// already begin with an apostrophe, so that restore does not remove that one.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -79,18 +79,19 @@ func neutralize(text string, keep bool) string {
 	})
 }
 
-// restore undoes neutralize.
+// restore reverses neutralize.
 func restore(text string) string {
 	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
 }
 
-// separators begin a new cell in some spreadsheets. Quotes do not help: where
-// semicolons separate cells, a quote behind a comma is an ordinary character.
+// separators are the characters that begin a new cell in some spreadsheets, even in
+// quotes: where semicolons separate cells, a quote after a comma is an ordinary
+// character.
 const separators = ";\t\r\n"
 
-// eachFormula replaces each part of text that a spreadsheet would run. Such a
-// part ends at the next separator. Whether it is one does not depend on its
-// leading apostrophes, so a replacement that adds one can be undone.
+// eachFormula replaces each part of text that a spreadsheet would run as a formula. A
+// part ends at the next separator. Leading apostrophes do not affect whether a part is a
+// formula, so restore finds the same parts as neutralize.
 func eachFormula(text string, replace func(formula string) string) string {
 	if isNumber(text) {
 		return text
@@ -112,15 +113,15 @@ func eachFormula(text string, replace func(formula string) string) string {
 	return b.String()
 }
 
-// isFormula reports whether the first character of text makes a formula of it.
-// Spreadsheets drop NULs, and quotes that follow a separator.
+// isFormula reports whether text begins like a formula. It ignores leading NULs, and
+// quotes after a separator, because spreadsheets remove them.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)
 }
 
-// isControl reports whether text begins with a character that spreadsheets drop
-// from the beginning of a cell.
+// isControl reports whether text begins with a character that spreadsheets remove from
+// the beginning of a cell.
 func isControl(text string) bool {
 	text = strings.TrimLeft(text, "'")
 	return text != "" && strings.IndexByte("\t\r\n\x00", text[0]) >= 0
@@ -128,7 +129,7 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number is compiled when a cell first needs it, not at each function's start.
+// number is compiled on first use, because it would slow down every cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readHeader reads the header and checks it. columns are those that it may have
+// readHeader reads and checks the header. columns are the columns that it may have
 // besides attributes.
 func (r *Reader) readHeader(columns []string) error {
 	row, err := r.nextRow()
@@ -34,32 +34,32 @@ func (r *Reader) readHeader(columns []string) error {
 		case !utf8.ValidString(column):
 			return errors.New("line 1: the header must be text in UTF-8")
 		case slices.Contains(r.header[:i], column):
-			return fmt.Errorf("line 1: the column %q is there twice", column)
+			return fmt.Errorf("line 1: the column %q occurs twice", column)
 		case strings.HasPrefix(column, attributePrefix):
 			if slices.Contains(r.header, "attributes") {
-				return fmt.Errorf("line 1: the columns attributes and %q exclude each other", column)
+				return fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", column)
 			}
 		case !slices.Contains(known, column):
-			return fmt.Errorf("line 1: the column %q is none of %s, %s<name>", column, strings.Join(known, ", "), attributePrefix)
+			return fmt.Errorf("line 1: the column %q is unknown; columns are %s, %s<name>", column, strings.Join(known, ", "), attributePrefix)
 		}
 	}
 	return nil
 }
 
-// row is a row of a CSV file. It is not read by encoding/csv, which drops carriage
-// returns from cells and does not tell whether a cell was quoted.
+// row is a row of a CSV file. The package does not use encoding/csv, which removes
+// carriage returns from cells and does not report whether a cell has quotes.
 type row struct {
-	text  []byte // as it stands in the file, with the line end
-	line  int64  // at which it begins
+	text  []byte // the row as in the file, including the end of the line
+	line  int64  // number of its first line
 	cells []cell
-	err   error // the first one; the row is read to its end nevertheless
+	err   error // the first error, after which the rest of the row is read too
 
-	quoted strings.Builder // text of a cell whose closing quote is in a line that follows
-	open   bool            // there is such a cell
+	quoted strings.Builder // text so far of a cell whose closing quote is in a later line
+	open   bool            // whether there is such a cell
 }
 
 var (
-	errStrayQuote = errors.New(`a " stands in a cell without quotes; put the cell in quotes and double each " in it`)
+	errStrayQuote = errors.New(`a cell without quotes contains a "; put the cell in quotes and double each " in it`)
 	errAfterQuote = errors.New(`text follows the closing " of a cell; double each " in a cell with quotes`)
 	errOpenQuote  = errors.New(`the closing " of a cell is missing`)
 )
@@ -90,7 +90,7 @@ func (r *Reader) nextRow() (*row, error) {
 	return next, nil
 }
 
-// add adds the cells of the next line.
+// add adds the cells of the next line to r.
 func (r *row) add(line string) {
 	content := trimEnd(line)
 	end := line[len(content):]
@@ -113,7 +113,7 @@ func (r *row) add(line string) {
 			r.quoted.WriteString(end)
 			return
 		}
-		if strings.HasPrefix(rest, `"`) { // two quotes stand for one
+		if strings.HasPrefix(rest, `"`) { // two quotes mean one
 			r.quoted.WriteByte('"')
 			content = rest[1:]
 			continue
@@ -140,7 +140,7 @@ func (r *Reader) readCSV() (Record, error) {
 	}
 	rec := Record{Line: row.line, Offset: r.lines.offset(), Text: trimEnd(string(row.text)), Err: row.err}
 	if rec.Err == nil && len(row.cells) != len(r.header) {
-		rec.Err = fmt.Errorf("it has %d cells, the header %d", len(row.cells), len(r.header))
+		rec.Err = fmt.Errorf("the row has %d cells, but the header has %d", len(row.cells), len(r.header))
 	}
 	if rec.Err == nil {
 		rec.JSON, rec.Err = r.object(row.cells)
@@ -169,7 +169,7 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 			members = append(appendName(members, column), c.text...)
 		default:
 			members = appendName(members, column)
-			members, _ = jsontext.AppendQuote(members, c.text) // which is UTF-8
+			members, _ = jsontext.AppendQuote(members, c.text) // cannot fail, because c.text is UTF-8
 		}
 	}
 	if attributes != nil {
@@ -181,14 +181,14 @@ func (r *Reader) object(cells []cell) ([]byte, error) {
 	return append(members, '}'), nil
 }
 
-// appendName appends the name of the next member of an object, and the
-// beginning of the object if b is empty.
+// appendName appends the name of the next member of an object to b. If b is empty, it
+// first begins the object.
 func appendName(b []byte, name string) []byte {
 	if len(b) == 0 {
 		b = append(b, '{')
 	} else {
 		b = append(b, ',')
 	}
-	b, _ = jsontext.AppendQuote(b, name) // which is UTF-8
+	b, _ = jsontext.AppendQuote(b, name) // cannot fail, because name is UTF-8
 	return append(b, ':')
 }

@@ -9,17 +9,17 @@ import (
 	"io"
 )
 
-// MaxRecordBytes is the most bytes of one record in a file. The service accepts
-// 256 KB.
+// MaxRecordBytes is the maximum size of one record in a file. The service accepts
+// records of up to 256 KB.
 const MaxRecordBytes = 1 << 20
 
-// Record is a record as it stands in a file.
+// Record is a record in a file.
 type Record struct {
-	Line   int64  // where it begins, from 1
-	Offset int64  // bytes of the file that were read up to its end
-	Text   string // as it stands in the file, without the line end; "" if it is too long
-	JSON   []byte // the record as JSON; of NDJSON not checked yet
-	Err    error  // why it cannot be a record; JSON is nil then
+	Line   int64  // number of its first line, from 1
+	Offset int64  // number of bytes of the file that were read up to the end of the record
+	Text   string // the record as in the file, without the end of the line; empty if it is too long
+	JSON   []byte // the record in JSON, which is not validated for NDJSON; nil if Err is not nil
+	Err    error  // why the text is not a record, or nil
 }
 
 // Reader reads the records of a file one after the other. It is not safe for
@@ -30,10 +30,10 @@ type Reader struct {
 	read   func() (Record, error)
 }
 
-// NewReader returns a Reader of a file in a format, which may be compressed with
-// gzip and may begin with a byte order mark. columns are the members of a record
-// other than attributes (entity.Columns, event.Columns) that a CSV file may have
-// columns for.
+// NewReader returns a Reader of a file in a format. The file may be compressed with
+// gzip and may begin with a byte order mark. columns are the columns that a CSV file
+// may have besides attributes (entity.Columns, event.Columns). NewReader returns an
+// error if the file cannot be decompressed or the header of a CSV file is invalid.
 func NewReader(file io.Reader, format Format, columns []string) (*Reader, error) {
 	r := new(Reader)
 	if err := r.lines.open(file); err != nil {
@@ -47,8 +47,9 @@ func NewReader(file io.Reader, format Format, columns []string) (*Reader, error)
 	return r, nil
 }
 
-// Read returns the next record. The error is io.EOF after the last one; any
-// other error means that the rest of the file cannot be read.
+// Read returns the next record. If the record is invalid, its Err says why, and the
+// next call continues after it. Read returns io.EOF after the last record. Any other
+// error means that the rest of the file cannot be read.
 func (r *Reader) Read() (Record, error) { return r.read() }
 
 // readNDJSON returns the record of the next line that is not blank.
@@ -73,13 +74,14 @@ func (r *Reader) readNDJSON() (Record, error) {
 // lineReader reads a file line by line.
 type lineReader struct {
 	in     *bufio.Reader
-	number int64        // of the line that was read last, from 1
-	offset func() int64 // bytes of the file up to the end of that line, at least
+	number int64        // number of the last line that was read, from 1
+	offset func() int64 // returns the number of bytes that were read from the file; for a compressed file it may include later lines
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
 
-// open begins to read file: unpacked, and behind a byte order mark.
+// open starts reading file. It decompresses the file if necessary, and skips a byte
+// order mark.
 func (l *lineReader) open(file io.Reader) error {
 	counted := &countingReader{r: file}
 	l.in = bufio.NewReaderSize(counted, 64<<10)
@@ -94,13 +96,14 @@ func (l *lineReader) open(file io.Reader) error {
 		l.offset = func() int64 { return counted.n - int64(l.in.Buffered()) }
 	}
 	if mark, _ := l.in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		l.in.Discard(3) //nolint:errcheck // it was there
+		l.in.Discard(3) //nolint:errcheck // Peek has read it
 	}
 	return nil
 }
 
-// next returns the next line with its end, which the last one may lack. The
-// error is errLongLine for a line of more than MaxRecordBytes, which is skipped.
+// next returns the next line, including the end of the line, which the last line may
+// lack. If the line is longer than MaxRecordBytes, next skips it and returns
+// errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')
@@ -121,7 +124,7 @@ func (l *lineReader) next() (line []byte, err error) {
 	}
 }
 
-// countingReader counts what was read.
+// countingReader counts the bytes that were read from r.
 type countingReader struct {
 	r io.Reader
 	n int64

@@ -1,36 +1,38 @@
-// Package recordfile reads and writes files of records, which export jobs write
-// and "sluice import" reads. A record is the JSON object of an entity or an
-// event; the package maps the members of the object to lines or cells and knows
-// nothing else about them.
+// Package recordfile reads and writes files of records. Export jobs write such
+// files, and "sluice import" reads them. A record is the JSON object of an entity
+// or an event. The package maps the members of the object to lines or cells and
+// does not interpret them.
 //
-// An NDJSON file has one line for each record, the JSON object itself.
+// An NDJSON file has one line for each record, which is the JSON object.
 //
 // # CSV
 //
-// A CSV file (RFC 4180, UTF-8) begins with a header: the names of the members
-// other than attributes, then "attributes." and the name for each attribute. A
-// reader also accepts a column "attributes" with the JSON of all attributes.
+// A CSV file (RFC 4180, UTF-8) begins with a header. It contains the names of the
+// members other than attributes, and for each attribute a column with the prefix
+// "attributes." and the name of the attribute. A reader also accepts a column
+// "attributes" with all attributes in JSON.
 //
-// Members other than attributes are texts; an empty cell is a missing member or
-// null. In the cell of an attribute
+// The cell of a member other than attributes is text. If it is empty, the member is
+// missing or null. The cell of an attribute is one of these:
 //
-//   - nothing at all is a missing attribute, and a quoted empty cell is "";
-//   - an object or an array is its JSON;
-//   - a number, true, false or null is its JSON, without quotes;
-//   - everything else, and every other cell with quotes, is the text of a string.
+//   - an empty cell without quotes, for a missing attribute;
+//   - an empty cell with quotes, for the empty string;
+//   - the JSON of an object or an array;
+//   - the JSON of a number, true, false or null, without quotes;
+//   - any other text, or any other cell with quotes, for a string.
 //
-// Two kinds of text are written with an apostrophe in front, which a reader
-// removes: text that is the JSON of an object or an array, and text that a
-// spreadsheet would run as a formula. The second kind is text that begins with
-// one of = + - @, or their full-width forms, and is not a number; the beginning
-// is that of the cell or of what follows a semicolon, a tab or a line break in
-// it, because spreadsheets may separate cells there. A cell that begins with a
-// tab, a line break or NUL gets the apostrophe as well. Source: OWASP, "CSV
-// Injection". Text that already has apostrophes there gets one more.
+// A writer puts an apostrophe before two kinds of text, and a reader removes it. The
+// first kind is a string that is the JSON of an object or an array. The second kind
+// is text that a spreadsheet would run as a formula: it begins with one of = + - @ or
+// their full-width forms, and is not a number. Such text may be at the beginning of a
+// cell, or after a semicolon, a tab or a line break within it, because spreadsheets
+// may separate cells there. A cell that begins with a tab, a line break or NUL gets
+// an apostrophe too. Text that already begins with apostrophes gets one more. Source:
+// OWASP, "CSV Injection".
 //
-// So a reader returns what a writer was given, except that the attributes of a
-// record are in the order of the columns and that escapes in strings (\u0041)
-// are not kept outside of objects and arrays.
+// A reader therefore returns the records that were written, with two exceptions. The
+// attributes of a record are in the order of the columns, and escapes in strings
+// (such as \u0041) are kept only within objects and arrays.
 package recordfile
 
 import (
@@ -47,8 +49,8 @@ const (
 	CSV    Format = "csv"
 )
 
-// FormatOf returns the format that a file's name tells, which may end in .gz,
-// or "" if the name does not tell it.
+// FormatOf returns the format of a file by the extension of its name, which .gz may
+// follow. It returns "" if the extension is unknown.
 func FormatOf(name string) Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// tester is what *testing.T and *rapid.T have in common here.
+// tester holds the common methods of *testing.T and *rapid.T that these tests use.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -27,7 +27,7 @@ type tester interface {
 
 var columns = []string{"id", "name", "entity_id"}
 
-// writeCSV returns a CSV file of records with these columns for attributes.
+// writeCSV returns a CSV file of records with columns for the given attributes.
 func writeCSV(t tester, keepFormulas bool, attributes []string, records ...string) string {
 	t.Helper()
 	var file bytes.Buffer
@@ -43,7 +43,7 @@ func writeCSV(t tester, keepFormulas bool, attributes []string, records ...strin
 	return file.String()
 }
 
-// readJSON returns the JSON of the records of a file, all of which must be good.
+// readJSON returns the records of a file in JSON. All records must be valid.
 func readJSON(t tester, file string, format recordfile.Format) (records []string) {
 	t.Helper()
 	r, err := recordfile.NewReader(strings.NewReader(file), format, columns)
@@ -62,8 +62,8 @@ func readJSON(t tester, file string, format recordfile.Format) (records []string
 	}
 }
 
-// cells returns the cell of attribute a of events whose attributes are these,
-// as other programs read it, and the event that comes back.
+// roundTrip writes an event with attributes to a CSV file. It returns the cell of the
+// attribute a as in the file, and the event that a Reader returns.
 func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
 	t.Helper()
 	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
@@ -77,7 +77,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // of attribute a; "" is a missing one
+	for _, tt := range []struct{ value, cell string }{ // value of attribute a, "" if it is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
@@ -96,13 +96,13 @@ func TestCells(t *testing.T) {
 				t.Errorf("%s: the cell is %q, want %q", attributes, cell, tt.cell)
 			}
 			if want := `{"id":"x","name":"n","attributes":` + attributes + `}`; tt.value != "" && !sameRecord(t, back, want) || tt.value == "" && back != `{"id":"x","name":"n"}` {
-				t.Errorf("%s came back as %s", attributes, back)
+				t.Errorf("%s is read back as %s", attributes, back)
 			}
 		}
 	}
 }
 
-// sameRecord reports whether two records differ at most in the escapes of strings.
+// sameRecord reports whether two records are equal except for escapes in strings.
 func sameRecord(t tester, a, b string) bool {
 	t.Helper()
 	canonical := func(s string) string {
@@ -117,7 +117,7 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ text, want, kept string }{ // text in JSON, without quotes; kept is "" for the text
+	for _, tt := range []struct{ text, want, kept string }{ // text is in JSON, without quotes; an empty kept means the same text
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
 		{`\t=1`, "'\t'=1", ``}, {`\r=1`, "'\r'=1", ``}, {`\n=1`, "'\n'=1", ``}, {`\u0000=1`, "'\x00=1", ``}, {`\u0000\u0000=1`, "'\x00\x00=1", ``},
@@ -147,19 +147,20 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// encoding/csv drops carriage returns.
+			// encoding/csv removes carriage returns.
 			if got := row[0]; got != strings.ReplaceAll(want, "\r\n", "\n") {
 				t.Errorf("%q, keep %v: the cell is %q, want %q", text.A, keep, got, want)
 			}
 			if want := `{"id":"x","name":"n","attributes":` + attributes + `}`; !sameRecord(t, back, want) {
-				t.Errorf("%s came back as %s", attributes, back)
+				t.Errorf("%s is read back as %s", attributes, back)
 			}
 		}
 	}
 }
 
-// Every text may be anywhere: in a member, in a name, in an attribute of any kind.
-func TestCSVComesBackAsItWas(t *testing.T) {
+// A Reader returns the records that a CSVWriter wrote, for any text in members, names and
+// attributes.
+func TestReaderReturnsTheRecordsOfCSVWriter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(
@@ -202,7 +203,7 @@ func TestCSVComesBackAsItWas(t *testing.T) {
 			t.Errorf("the file is %q\ngot  %q\nwant %q", file, back, records)
 		}
 		if again := writeCSV(t, keep, names, back...); again != file {
-			t.Errorf("the file is %q, written again %q", file, again)
+			t.Errorf("the file is %q, but writing its records again gives %q", file, again)
 		}
 		if !keep {
 			noFormulas(t, file)
@@ -212,22 +213,22 @@ func TestCSVComesBackAsItWas(t *testing.T) {
 
 var number = regexp.MustCompile(`^[+-]?[0-9]*(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
-// noFormulas checks that a spreadsheet would run no cell of a file, whichever
-// character it takes for the separator of cells.
+// noFormulas checks that a spreadsheet would run no cell of a file as a formula, no
+// matter which character it uses as the separator of cells.
 func noFormulas(t tester, file string) {
 	t.Helper()
 	for _, separator := range []byte{',', ';', '\t'} {
 		for _, cell := range spreadsheetCells(file, separator) {
 			cell = strings.ReplaceAll(cell, "\x00", "")
 			if cell != "" && strings.ContainsAny(cell[:1], "=+-@") && !number.MatchString(cell) {
-				t.Errorf("separated by %q, %q has the cell %q", separator, file, cell)
+				t.Errorf("with the separator %q, the file %q has the cell %q", separator, file, cell)
 			}
 		}
 	}
 }
 
-// spreadsheetCells splits a file as leniently as spreadsheets do: quotes matter
-// at the beginning of a cell only.
+// spreadsheetCells splits a file into cells as leniently as spreadsheets do: quotes have
+// a meaning only at the beginning of a cell.
 func spreadsheetCells(file string, separator byte) (cells []string) {
 	var cell []byte
 	quoted := false
@@ -251,8 +252,8 @@ func spreadsheetCells(file string, separator byte) (cells []string) {
 	return append(cells, string(cell))
 }
 
-// A header has texts of clients too.
-func TestAHeaderIsNoFormula(t *testing.T) {
+// A header contains texts of clients, the names of attributes.
+func TestAHeaderContainsNoFormula(t *testing.T) {
 	t.Parallel()
 	file := writeCSV(t, false, []string{"=1", "a;=1"})
 	if file != "id,name,entity_id,attributes.=1,\"attributes.a;'=1\"\r\n" {
@@ -261,7 +262,7 @@ func TestAHeaderIsNoFormula(t *testing.T) {
 	noFormulas(t, file)
 }
 
-// Other programs read what a file keeps, too.
+// encoding/csv reads the same texts from a file as a Reader.
 func TestOtherReadersReadTheSameTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -272,7 +273,7 @@ func TestOtherReadersReadTheSameTexts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // which is how the reader has it
+			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // encoding/csv removes carriage returns
 		}
 		lines, err := csv.NewReader(strings.NewReader(writeCSV(t, true, []string{"a"}, records...))).ReadAll()
 		if err != nil {
@@ -306,7 +307,7 @@ func TestNDJSON(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordIsNotWritten(t *testing.T) {
+func TestWritingInvalidJSONIsAnError(t *testing.T) {
 	t.Parallel()
 	w := recordfile.NewCSVWriter(io.Discard, columns, []string{"a"}, false)
 	for _, r := range []string{``, `[]`, `{"id":5}`, `{"id":"x","attributes":[]}`, `{"attributes":{"a":"\ud800"}}`} {
@@ -328,8 +329,8 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
-// FuzzReader checks that the reader neither panics nor returns what is no JSON,
-// and that it makes progress.
+// FuzzReader checks that the Reader does not panic, that it returns only valid JSON, and
+// that it makes progress.
 func FuzzReader(f *testing.F) {
 	f.Add("id,name,attributes.a\r\nx,\"y\r\n\",'=1\r\n")
 	f.Add("id,attributes\n\"a\"b,{}\n\"")

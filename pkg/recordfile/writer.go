@@ -9,11 +9,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// attributePrefix stands before the name of an attribute in a header, so that
-// no attribute can be taken for another member of the record.
+// attributePrefix is the prefix of the names of attributes in a header. It prevents
+// conflicts with the names of other members of a record.
 const attributePrefix = "attributes."
 
-// NDJSONWriter writes records as NDJSON. It buffers nothing.
+// NDJSONWriter writes records as NDJSON. It does not buffer.
 type NDJSONWriter struct {
 	w    io.Writer
 	line []byte
@@ -22,28 +22,28 @@ type NDJSONWriter struct {
 // NewNDJSONWriter returns an NDJSONWriter that writes to w.
 func NewNDJSONWriter(w io.Writer) *NDJSONWriter { return &NDJSONWriter{w: w} }
 
-// Write writes the line of a record, a JSON object without line breaks.
+// Write writes a record as one line. object is a JSON object without line breaks.
 func (w *NDJSONWriter) Write(object []byte) error {
 	w.line = append(append(w.line[:0], object...), '\n')
 	_, err := w.w.Write(w.line)
 	return err
 }
 
-// CSVWriter writes records as CSV with lines that end in CR LF. It buffers
-// nothing. Unlike encoding/csv, it keeps the line breaks in cells.
+// CSVWriter writes records as CSV. Its lines end in CR LF. It does not buffer. Unlike
+// encoding/csv, it does not change line breaks in cells.
 type CSVWriter struct {
 	w            io.Writer
 	keepFormulas bool
 	header       []cell
-	place        map[string]int // column → its index
+	place        map[string]int // indices of the columns by name
 	cells        []cell
 	line         []byte
 }
 
-// NewCSVWriter returns a CSVWriter that writes to w. columns are the members
-// of a record other than attributes that the file shows (entity.Columns,
-// event.Columns), attributes the attributes; other attributes are left out.
-// If keepFormulas is set, cells that a spreadsheet would run are not changed.
+// NewCSVWriter returns a CSVWriter that writes to w. columns names the members of
+// records, other than attributes, that the file contains (entity.Columns,
+// event.Columns). attributes names the attributes that it contains. If keepFormulas is
+// set, the writer does not change cells that a spreadsheet would run as formulas.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}
 	columns = slices.Clone(columns)
@@ -58,10 +58,10 @@ func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) 
 	return c
 }
 
-// WriteHeader writes the header, with which a file begins.
+// WriteHeader writes the header, which is the first line of a file.
 func (w *CSVWriter) WriteHeader() error { return w.writeLine(w.header) }
 
-// Write writes the line of a record, a JSON object.
+// Write writes a record as one row. object is a JSON object.
 func (w *CSVWriter) Write(object []byte) error {
 	clear(w.cells)
 	members, err := record.Members(object)

@@ -1,10 +1,10 @@
-// Package template reads tables from an AWS SAM template, so that local tables
-// and tests use the definition that AWS uses.
+// Package template reads the definitions of tables from an AWS SAM template. Local
+// tables and tests thus use the same definitions as AWS.
 //
-// It decodes the properties that it knows of tables, and ignores the rest of a
-// template. Whether a table is valid is left to DynamoDB, which checks that when
-// the table is created. The tests of the module check that template.yaml has
-// nothing that would have to be known here.
+// The package decodes the table properties that it knows, and ignores the rest of the
+// template. It does not validate a table, because DynamoDB does so when the table is
+// created. A test checks that template.yaml has no table properties that the package
+// does not know.
 package template
 
 import (
@@ -22,15 +22,15 @@ import (
 type Table struct {
 	LogicalID   string       `yaml:"-"`
 	BillingMode Text         `yaml:"BillingMode"`
-	Attributes  []Attribute  `yaml:"AttributeDefinitions"` // that keys of the table and its indexes use
+	Attributes  []Attribute  `yaml:"AttributeDefinitions"` // only the key attributes of the table and its indexes
 	Key         []KeyElement `yaml:"KeySchema"`
 	Indexes     []Index      `yaml:"GlobalSecondaryIndexes"`
 	TTL         TTL          `yaml:"TimeToLiveSpecification"`
 	Stream      Stream       `yaml:"StreamSpecification"`
 }
 
-// EnvVar returns the name of the environment variable that holds the table's
-// name: ENTITIES_TABLE for EntitiesTable.
+// EnvVar returns the name of the environment variable that holds the name of the table,
+// such as ENTITIES_TABLE for EntitiesTable.
 func (t Table) EnvVar() string {
 	return strings.ToUpper(innerCapital.ReplaceAllString(t.LogicalID, "_$0"))
 }
@@ -59,23 +59,24 @@ type Index struct {
 // Projection says which attributes an index holds.
 type Projection struct {
 	Type       Text   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
-	Attributes []Text `yaml:"NonKeyAttributes"` // besides keys, of INCLUDE
+	Attributes []Text `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
 }
 
-// TTL says when items expire. The zero value means never.
+// TTL is the time-to-live specification of a table. With the zero value, items never
+// expire.
 type TTL struct {
 	Attribute Text `yaml:"AttributeName"`
 	Enabled   bool `yaml:"Enabled"`
 }
 
-// Stream says what a table's stream shows of a change. The zero value means
-// that the table has no stream.
+// Stream is the stream specification of a table. The zero value means that the table has
+// no stream.
 type Stream struct {
 	View Text `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Text is a string that a template writes out. Anything else in its place is an
-// error, such as !Ref and !Sub, which only AWS CloudFormation can evaluate.
+// Text is a literal string in a template. It is an error if the template has another
+// value in its place, such as !Ref or !Sub, which only AWS CloudFormation can evaluate.
 type Text string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -95,8 +96,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// Parse returns the tables of a template in YAML, sorted by logical id. An error
-// names the lines that cannot be read and the logical id of their resource.
+// Parse returns the tables of a template in YAML, sorted by logical id. Its error names
+// every line that cannot be decoded and the logical id of the resource.
 func Parse(b []byte) ([]Table, error) {
 	var doc document
 	if err := yaml.Unmarshal(b, &doc); err != nil {

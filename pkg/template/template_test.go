@@ -107,12 +107,13 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Package templatetest rejects more; these would be read as something else.
+// Without these errors, Parse would return a table that differs from the template.
+// Package templatetest rejects further templates.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // what is changed in small
-		want     string // part of the error
+		old, new string // text of small and its replacement
+		want     string // part of the expected error
 	}{
 		"broken YAML":              {small, "Resources: [", "parse template: yaml:"},
 		"a list":                   {small, "- Resources", "line 1: cannot unmarshal !!seq"},
@@ -136,14 +137,14 @@ func TestParseRejects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !strings.Contains(small, c.old) {
-				t.Fatalf("the template of the test has no %q", c.old)
+				t.Fatalf("the test's template does not contain %q", c.old)
 			}
 			got, err := template.Parse([]byte(strings.ReplaceAll(small, c.old, c.new)))
 			if err == nil {
-				t.Fatalf("got %+v, want an error with %q", got, c.want)
+				t.Fatalf("got %+v, want an error that contains %q", got, c.want)
 			}
 			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %q\nwant an error with %q", err, c.want)
+				t.Errorf("got %q\nwant an error that contains %q", err, c.want)
 			}
 		})
 	}
@@ -155,7 +156,7 @@ func TestParseReportsEveryProblem(t *testing.T) {
 	_, err := template.Parse([]byte(broken))
 	for _, want := range []string{"CountersTable: ", "line 55: ", "JobsTable: ", "line 34: ", "line 38: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q, want an error with %q", err, want)
+			t.Errorf("got %q, want an error that contains %q", err, want)
 		}
 	}
 }

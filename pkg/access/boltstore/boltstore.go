@@ -1,11 +1,11 @@
-// Package boltstore keeps API keys in a bbolt file of their own, for a server that
-// needs no other program.
+// Package boltstore keeps API keys in a separate bbolt file, so that a local server
+// needs no database.
 //
-// bbolt locks a file while it is open, so each operation opens the file and closes
-// it again. Keys can thus be managed while a server runs, which reads each of them
-// at most once a minute.
+// bbolt locks a file while it is open, so each operation opens and closes the
+// file. Other processes can therefore change the keys while a server runs, which
+// reads each key at most once a minute.
 //
-// The bucket keys has the JSON of every key by id.
+// The bucket "keys" maps each id to its key in JSON.
 package boltstore
 
 import (
@@ -20,17 +20,17 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// Store is an access.Manager. It is safe for concurrent use, also by several
+// Store is an access.Manager. It is safe for concurrent use, even by several
 // processes.
 //
-// If the context is done at the call, its methods do nothing and return an error.
-// They do not watch the context later.
+// If the context is already done when a method is called, the method does nothing
+// and returns an error. The methods do not check the context later.
 type Store struct {
 	file boltrecord.File
 }
 
-// New returns a Store in the file at path, whose directory must exist. The first
-// Create creates the file; until then there are no keys.
+// New returns a Store in the file at path. The directory must exist. The first
+// Create creates the file. Before that the Store is empty.
 func New(path string) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("access boltstore: a path is required")
@@ -90,7 +90,7 @@ func (s *Store) List(ctx context.Context) (list []access.Key, err error) {
 // Revoke implements access.Manager.
 func (s *Store) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
 	if _, err := s.Get(ctx, id); err != nil {
-		return access.Key{}, err // and no file is created
+		return access.Key{}, err // without creating the file
 	}
 	err = s.file.Update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
 		if k, err = get(keys, id); err != nil {

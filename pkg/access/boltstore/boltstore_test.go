@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) access.Manager { return open(t, filepath.Join(t.TempDir(), "keys.db")) })
 }
 
-func TestReadingMakesNoFile(t *testing.T) {
+func TestReadingCreatesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	s := open(t, path)
 	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, access.ErrNotFound) {
@@ -42,7 +42,8 @@ func TestReadingMakesNoFile(t *testing.T) {
 	}
 }
 
-// Keys can be managed while a server has them open, for it has not.
+// A command can change keys while a server runs, because the server does not keep
+// the file open.
 func TestTwoStoresShareAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	server, command := open(t, path), open(t, path)
@@ -60,11 +61,11 @@ func TestTwoStoresShareAFile(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+		t.Errorf("other users may read the file: %v, %v", info.Mode(), err)
 	}
 }
 
-func TestAFileThatIsHeldIsAnError(t *testing.T) {
+func TestALockedFileIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -76,7 +77,7 @@ func TestAFileThatIsHeldIsAnError(t *testing.T) {
 	}
 }
 
-func TestNewWantsAPath(t *testing.T) {
+func TestNewRequiresAPath(t *testing.T) {
 	if _, err := boltstore.New(""); err == nil {
 		t.Error("no error")
 	}

@@ -1,10 +1,17 @@
 // Package dynamostore keeps API keys in a DynamoDB table.
 //
-// The table's partition key is id (S). The other attributes are workspace, name
-// (absent if it is empty), secret_hash (hexadecimal), created_at, expires_at
-// (absent if the key does not expire) and revoked_at (absent until then), the
-// times as the text of record.Time, all S, and scopes, a set of S. Keys that have
-// expired or were revoked stay in the table: they tell who had access.
+// The attributes of an item are:
+//
+//	id           S   partition key
+//	workspace    S
+//	name         S   absent if empty
+//	scopes       SS
+//	secret_hash  S   hexadecimal
+//	created_at   S   times in the text form of record.Time
+//	expires_at   S   absent if the key does not expire
+//	revoked_at   S   absent if the key is not revoked
+//
+// Expired and revoked keys stay in the table as a record of former access.
 package dynamostore
 
 import (
@@ -24,8 +31,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Functions use only
-// GetItem.
+// Client is the part of *dynamodb.Client that a Store uses. Store.Get calls only
+// GetItem, which is all that the Lambda functions need.
 type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter
@@ -39,7 +46,8 @@ type Store struct {
 	table  string
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its keys in table. It returns an error if client
+// is nil or table is empty.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("access dynamostore: a client and a table name are required")
@@ -47,8 +55,8 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Get implements access.Store. The read is strongly consistent, so that a revoked
-// key is never found as it was before.
+// Get implements access.Store. The read is strongly consistent, so it sees every
+// earlier revocation.
 func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
 	k, found, err := dynamorecord.Get(ctx, s.client, s.table, primaryKey(id), fromItem)
 	if err == nil && !found {
@@ -57,8 +65,9 @@ func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
 	return k, err
 }
 
-// Create implements access.Manager. If the SDK retries a put whose response was
-// lost, the retry finds the key of the first attempt, and Create succeeds.
+// Create implements access.Manager. If the SDK retries a put because its response
+// was lost, the retry finds the key that the first attempt stored, and Create
+// succeeds.
 func (s *Store) Create(ctx context.Context, k access.Key) error {
 	stored, _, err := dynamorecord.Create(ctx, s.client, s.table, "id", k, toItem(k), fromItem)
 	if err == nil && stored.SecretHash != k.SecretHash {
@@ -67,7 +76,7 @@ func (s *Store) Create(ctx context.Context, k access.Key) error {
 	return err
 }
 
-// List implements access.Manager with a scan of the table.
+// List implements access.Manager with a strongly consistent Scan of the table.
 func (s *Store) List(ctx context.Context) ([]access.Key, error) {
 	keys, err := dynamorecord.Scan(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, fromItem)
 	if err != nil {

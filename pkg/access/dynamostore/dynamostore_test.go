@@ -35,7 +35,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// reader is a client that notes how it reads.
+// reader is a Client that records whether its reads are strongly consistent.
 type reader struct {
 	*dynamodb.Client
 	consistent bool
@@ -54,7 +54,7 @@ func TestAKeyIsReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// A put that the SDK repeats because its response was lost is not another key.
+// The SDK repeats a put whose response was lost. The repeated put must succeed.
 func TestARepeatedCreateSucceeds(t *testing.T) {
 	t.Parallel()
 	s := open(t, dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable"))
@@ -66,7 +66,7 @@ func TestARepeatedCreateSucceeds(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsNoKeyIsAnError(t *testing.T) {
+func TestAnInvalidItemIsAnError(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable")
 	text := dynamorecord.Text
@@ -86,7 +86,7 @@ func TestAnItemThatIsNoKeyIsAnError(t *testing.T) {
 	}
 }
 
-func TestAMissingTableIsAnErrorOfEveryMethod(t *testing.T) {
+func TestAMissingTableIsAnErrorForEveryMethod(t *testing.T) {
 	t.Parallel()
 	s := open(t, dynamolocal.Client(t), "no-such-table")
 	_, get := s.Get(t.Context(), "a")
@@ -99,7 +99,7 @@ func TestAMissingTableIsAnErrorOfEveryMethod(t *testing.T) {
 	}
 }
 
-func TestNewWantsAClientAndATable(t *testing.T) {
+func TestNewRequiresAClientAndATable(t *testing.T) {
 	if _, err := dynamostore.New(nil, "t"); err == nil {
 		t.Error("no client: no error")
 	}

@@ -1,4 +1,4 @@
-// Package storetest checks implementations of access.Manager.
+// Package storetest is the conformance suite of access.Manager.
 package storetest
 
 import (
@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
 
-// newKey makes a key that was created n milliseconds after start.
+// newKey returns a key that was created n milliseconds after start.
 func newKey(t *testing.T, k access.Key, n int) access.Key {
 	t.Helper()
 	k, _ = secrettest.New(t, k, start.Add(time.Duration(n)*time.Millisecond))
@@ -28,17 +28,17 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 
 var plain = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
 
-// Run checks that the stores that open returns keep the contract of
+// Run tests that the stores returned by open fulfill the contract of
 // access.Manager. Each call of open must return a store without keys.
 func Run(t *testing.T, open func(t *testing.T) access.Manager) {
 	storetest.RunAll(t, open, []storetest.Test[access.Manager]{
-		{Name: "a key comes back as it was created", Run: testReadBack},
-		{Name: "what is not there is not found", Run: testNotFound},
-		{Name: "a taken id is refused", Run: testTakenID},
+		{Name: "get returns a key as it was created", Run: testReadBack},
+		{Name: "a key that does not exist is not found", Run: testNotFound},
+		{Name: "an id that exists is rejected", Run: testTakenID},
 		{Name: "a list is in the order of creation", Run: testOrder},
-		{Name: "a key is revoked once", Run: testRevoke},
-		{Name: "of concurrent creations of one id one succeeds", Run: testOneWinner},
-		{Name: "a cancelled context is an error that is not ErrNotFound", Run: testCancelled},
+		{Name: "a second revocation changes nothing", Run: testRevoke},
+		{Name: "one of several concurrent creations with the same id succeeds", Run: testOneWinner},
+		{Name: "a canceled context is an error other than ErrNotFound", Run: testCancelled},
 	})
 }
 
@@ -73,7 +73,7 @@ func testNotFound(t *testing.T, s access.Manager) {
 		}
 	}
 	if keys, err := s.List(t.Context()); err != nil || len(keys) != 2 {
-		t.Errorf("a key was made by what did not find it: %+v, %v", keys, err)
+		t.Errorf("keys after failed calls: %+v, %v", keys, err)
 	}
 }
 
@@ -93,7 +93,7 @@ func testTakenID(t *testing.T, s access.Manager) {
 
 func testOrder(t *testing.T, s access.Manager) {
 	if keys, err := s.List(t.Context()); err != nil || len(keys) != 0 {
-		t.Errorf("without keys: %+v, %v", keys, err)
+		t.Errorf("list of an empty store: %+v, %v", keys, err)
 	}
 	var want []access.Key
 	for n := range 20 {
@@ -148,7 +148,7 @@ func testOneWinner(t *testing.T, s access.Manager) {
 	}
 	wg.Wait()
 	if n := created.Load(); n != 1 {
-		t.Errorf("%d were created", n)
+		t.Errorf("%d creations succeeded, want 1", n)
 	}
 }
 

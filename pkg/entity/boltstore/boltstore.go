@@ -1,14 +1,15 @@
-// Package boltstore keeps entities in a bbolt file, for a server that needs no
-// other program.
+// Package boltstore keeps entities in a bbolt file, so that a local server needs no
+// database.
 //
-// The bucket entities has a bucket for each workspace, with the JSON of every
-// entity by id: bbolt sorts keys by bytes, which is the order of lists. The
-// bucket entities_by_type has a bucket for each workspace, and in it one for each
-// type, whose keys and values are the ids of its entities. The buckets
-// entities_by_updated_at and entity_tombstones have a bucket for each workspace: the
-// first has the id of every entity and of every tombstone by the position of its
-// latest change, the second the JSON of every tombstone by the position of the
-// deletion.
+// The file has these buckets. Each contains a bucket for each workspace:
+//
+//   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, which is
+//     the order of lists.
+//   - entities_by_type contains a bucket for each type. Its keys and values are the ids
+//     of the entities of the type.
+//   - entities_by_updated_at maps the position of the latest change to the id, for every
+//     entity and every tombstone.
+//   - entity_tombstones maps the position of the deletion to the tombstone in JSON.
 package boltstore
 
 import (
@@ -23,7 +24,7 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// byType is the bucket of the index by type.
+// byType is the name of the bucket of the index by type.
 const byType = "entities_by_type"
 
 // Store is an entity.Store. It is safe for concurrent use.
@@ -111,7 +112,8 @@ func (s *Store) change(ctx context.Context, op, workspace string, was entity.Ent
 		if value == nil {
 			return nil
 		}
-		// Decoded, because an earlier build may have encoded the same entity differently.
+		// Compare the decoded entity, because an earlier build may have encoded the same
+		// entity differently.
 		stored, err := boltrecord.Decode[entity.Entity](value)
 		if err != nil || !reflect.DeepEqual(stored, was) {
 			return err
@@ -149,11 +151,12 @@ func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, unt
 	return n, err
 }
 
-// scan ranges over the entities that q selects. entities is the workspace's bucket.
+// scan returns an iterator over the entities that q selects. entities is the bucket of the
+// workspace.
 func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
-		low = q.AfterID + "\x00" // the next string, which is not a valid id
+		low = q.AfterID + "\x00" // the next string in order, which is not a valid id
 	}
 	if q.Type == "" {
 		return boltrecord.Scan(entities, low, "", true)

@@ -43,8 +43,9 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t))
 }
 
-// A merge may take long, and bbolt has one writer: an update merges before it waits
-// for that. While the test is the writer, updates that have nothing to write must end.
+// A merge may take long, and bbolt allows only one writing transaction at a time. An
+// update therefore merges before its transaction. While the test holds a writing
+// transaction, updates that change nothing must end.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
@@ -91,9 +92,8 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// An earlier build, whose data directory a newer one opens, may have escaped other
-// characters.
-func TestAnEntityThatAnEarlierBuildEncodedIsUpdated(t *testing.T) {
+// An earlier build may have escaped other characters in the stored JSON.
+func TestAnEntityOfAnEarlierBuildCanBeUpdated(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
 	s := openIn(t, db)
@@ -129,7 +129,7 @@ func create(t *testing.T, s entity.Store, id string) {
 	}
 }
 
-func TestNewNeedsADatabase(t *testing.T) {
+func TestNewRequiresADatabase(t *testing.T) {
 	if _, err := boltstore.New(nil); err == nil {
 		t.Error("no error")
 	}

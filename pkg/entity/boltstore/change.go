@@ -13,15 +13,15 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// The buckets of changes. Each has a bucket for each workspace, whose keys are
-// texts of record.SyncPosition.
+// The names of the buckets of changes. Each contains a bucket for each workspace, whose
+// keys are texts of record.SyncPosition.
 const (
 	byUpdatedAt = "entities_by_updated_at"
 	tombstones  = "entity_tombstones"
 )
 
-// sweepLimit is how many expired tombstones a deletion removes, at most: more than
-// one, so that they do not accumulate.
+// sweepLimit is the maximum number of expired tombstones that a deletion removes. It is
+// more than one, so that tombstones do not accumulate.
 const sweepLimit = 10
 
 // Changes implements entity.Store.
@@ -35,7 +35,8 @@ func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuer
 	return changes, more, err
 }
 
-// lookup ranges over positions with the tombstones or the entities that are there.
+// lookup returns an iterator over the positions in ids, with the tombstone or the entity
+// at each position.
 func lookup(entities *bbolt.Bucket, workspace string, ids iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	deleted := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
 	return func(yield func(position, value []byte) bool) {
@@ -59,7 +60,7 @@ func indexChange(entities *bbolt.Bucket, workspace string, c entity.Change) erro
 	return boltrecord.Index(entities.Tx(), c.SyncPosition().String(), c.ID, byUpdatedAt, workspace)
 }
 
-// unindexChange removes it.
+// unindexChange removes the change of an entity from the index.
 func unindexChange(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	return boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace).Delete([]byte(c.SyncPosition().String()))
 }

@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// deleted is what the workspace of a tombstone ends in. The workspace of an entity
-// has no '#'.
+// deleted is the suffix of the workspace attribute of a tombstone. The workspace of an
+// entity cannot contain '#'.
 const deleted = "#deleted"
 
 // Changes implements entity.Store. Reads of an index are eventually consistent.
@@ -28,7 +28,7 @@ func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuer
 	return dynamorecord.Page(ctx, s.client, "change", q.Limit, changeOf, ins...)
 }
 
-// changeOf returns the change that an item of by_updated_at is.
+// changeOf returns the change in an item of by_updated_at.
 func changeOf(item dynamorecord.Item) (entity.Change, error) {
 	dynamorecord.RestorePosition(item, "change", "updated_at")
 	r := dynamorecord.Read(item)
@@ -63,11 +63,12 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	return item
 }
 
-// Create implements entity.Store with a transaction: it puts the item on the condition
-// that no item with the key exists, and checks that the tombstone, if any, is older.
-// Two calls could not do that: a deletion may come between them, stamped by a clock
-// that is ahead. If a condition fails, the response carries the existing item. If the
-// SDK repeats a transaction whose response was lost, DynamoDB applies it once.
+// Create implements entity.Store with a transaction. It puts the item on the condition
+// that no item with the key exists, and checks that a tombstone, if there is one, is
+// older. Two separate calls would not be enough, because between them a process whose
+// clock is ahead could delete the entity. If a condition fails, the response contains the
+// existing item. If the SDK repeats a transaction because its response was lost, DynamoDB
+// applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)

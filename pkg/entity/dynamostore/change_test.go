@@ -34,7 +34,7 @@ func create(t *testing.T, s *dynamostore.Store, id string) entity.Entity {
 	return e
 }
 
-// A tombstone is an item of its own, which expires and which no other list reads.
+// A tombstone is a separate item, which expires and which only lists of changes read.
 func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -83,8 +83,8 @@ func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// The items of an earlier build lack the keys of by_updated_at. An interrupted
-// backfill is run again, while the table is in use.
+// The items of an earlier build lack the keys of by_updated_at. A backfill is interrupted
+// and run again while the table is in use.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	const count = 60
@@ -101,7 +101,7 @@ func TestBackfill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Updates and deletions reach entities without keys.
+	// Updates and deletions work for entities without the keys.
 	if _, err := entity.Update(t.Context(), s, "default", "00", record.Attributes(`{"b":1}`), noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,8 @@ func TestBackfill(t *testing.T) {
 	if err == nil || first == 0 {
 		t.Errorf("the interrupted backfill updated %d, error %v", first, err)
 	}
-	// Updates whose responses the interruption lost are not counted twice.
+	// The interruption may lose the responses of updates that were applied, so the next
+	// run may update fewer items.
 	for _, most := range []int64{count - 2 - first, 0} {
 		if n, err := dynamostore.Backfill(client, table, shards).Run(t.Context(), nil); n > most || err != nil {
 			t.Errorf("%d were updated, error %v; want at most %d", n, err, most)
@@ -142,7 +143,8 @@ func TestBackfill(t *testing.T) {
 	}
 }
 
-// stopsAfter fails all but the first calls of UpdateItem.
+// stopsAfter is a client whose UpdateItem succeeds a limited number of times and then
+// fails.
 type stopsAfter struct {
 	*dynamodb.Client
 	mu   sync.Mutex
@@ -160,12 +162,13 @@ func (c *stopsAfter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInpu
 	return c.Client.UpdateItem(ctx, in, opts...)
 }
 
-// meter sums what queries consume, and the bytes of the items that they return.
+// meter is a Client that adds up the read units of queries and records the sizes of the
+// items that they return.
 type meter struct {
 	*dynamodb.Client
 	mu    sync.Mutex
 	units float64
-	bytes map[string]int // by id
+	bytes map[string]int // sizes of items by id
 }
 
 func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
@@ -220,7 +223,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			for _, n := range m.bytes {
 				bytes += n
 			}
-			// 5 pages of 200 are 5 queries, each rounded up.
+			// 5 pages of 200 take 5 queries, each of which is rounded up.
 			own := math.Ceil(float64(bytes)/4096) / 2
 			most := 1.25 * own
 			if shards > 1 {
@@ -245,8 +248,8 @@ func count(t *testing.T, variable string, n int) int {
 	return n
 }
 
-// fill puts entities that were created at noon into a table and updates the first of
-// them an hour later.
+// fill puts entities into a table, with noon as the time of creation. It updates some of
+// them with a time one hour later.
 func fill(t *testing.T, client *dynamodb.Client, table string, s *dynamostore.Store, shards dynamorecord.Shards, total, changed int) {
 	t.Helper()
 	var group errgroup.Group
@@ -282,5 +285,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *dynamostore.St
 	}
 }
 
-// spread returns the i-th of ids that are in no order.
+// spread returns the i-th id of a series in random order.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

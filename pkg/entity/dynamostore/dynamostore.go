@@ -1,19 +1,20 @@
 // Package dynamostore keeps entities in a DynamoDB table.
 //
-// The table's partition key is workspace (S), its sort key id (S): DynamoDB
-// sorts strings by bytes, which is the order of lists. The other attributes
-// are type, attributes (JSON text), created_at and updated_at (the text of
-// record.Time), and the keys of two global secondary indexes. All are S. attributes is
-// text and not a map, so that it keeps its bytes: DynamoDB's numbers have 38 digits
-// and no trailing zeros.
+// The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
+// strings by bytes, which is the order of lists. The other attributes are type,
+// attributes (JSON text), created_at and updated_at (the text of record.Time), and the
+// keys of two global secondary indexes. All have the type S. attributes is text and not
+// a map, so that it keeps its bytes: a DynamoDB number has at most 38 digits and no
+// trailing zeros.
 //
-//   - by_type, of type_key and id: the entities of one type. type_key is workspace,
-//     '#', type. It projects all attributes, so that a list is one query.
-//   - by_updated_at, of shard and change: entities and tombstones in order of their
-//     latest change. shard is workspace, '#' and a number from 0, by a hash of the id
-//     (dynamorecord.Shards), change the text of record.SyncPosition. Entities of
-//     earlier builds have neither until Backfill. It projects no key of by_type, nor
-//     updated_at, which its own key has.
+//   - by_type has the keys type_key and id. It lists the entities of one type. type_key
+//     consists of the workspace, '#' and the type. The index projects all attributes, so
+//     that a list is one query.
+//   - by_updated_at has the keys shard and change. It lists entities and tombstones in
+//     order of their latest change. shard consists of the workspace, '#' and a number from
+//     0, which is a hash of the id (dynamorecord.Shards). change is the text of the
+//     record.SyncPosition. Entities of earlier builds have neither before Backfill. The
+//     index does not project the keys of by_type, nor updated_at, which is part of change.
 //
 // A tombstone is an item of its own, so that reads of entities never meet one: its
 // workspace is that of the entity and "#deleted". It has id, type, created_at, the keys
@@ -58,7 +59,8 @@ type Store struct {
 	shards dynamorecord.Shards
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its entities in table. It returns an error if client is
+// nil, table is empty or cfg.Shards is out of range.
 func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("entity dynamostore: a client and a table name are required")
@@ -70,8 +72,8 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	return &Store{client: client, table: table, shards: shards}, nil
 }
 
-// Open returns a Store over the table that the environment variable ENTITIES_TABLE
-// names, with as many shards as EVENT_SHARDS says.
+// Open returns a Store that keeps its entities in the table in the environment variable
+// ENTITIES_TABLE. EVENT_SHARDS sets the number of shards.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
@@ -80,8 +82,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
 }
 
-// Replace implements entity.Store with a put on the condition that the item still
-// has every attribute of was. If the SDK retries a put whose response was lost, the
+// Replace implements entity.Store with a put on the condition that the item still has
+// every attribute of was. If the SDK retries a put because its response was lost, the
 // retry finds e, so Replace reports false.
 func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
 	condition, names, values := unchanged(was)
@@ -101,9 +103,9 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 	return true, nil
 }
 
-// unchanged returns the condition that an item has every attribute of the entity was.
-// Keys of indexes do not count: those of by_updated_at are missing from items of
-// earlier builds.
+// unchanged returns the condition that an item has every attribute of the entity was. It
+// ignores the keys of indexes, because items of earlier builds lack those of
+// by_updated_at.
 func unchanged(was entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
 	values = make(dynamorecord.Item)
 	names = make(map[string]string)
@@ -124,19 +126,20 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, e
 	return e, err
 }
 
-// List implements entity.Store. The read is eventually consistent, at half the
-// price: an entity may be missing for a moment after its creation.
+// List implements entity.Store. The read is eventually consistent, which costs half as
+// much. An entity may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
 	page.Entities, page.More, err = dynamorecord.Page(ctx, s.client, "id", q.Limit, fromItem, s.query(workspace, q.Type, q.AfterID))
 	return page, err
 }
 
-// Count implements entity.Store, as consistently as List.
+// Count implements entity.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
 	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
 }
 
-// query returns a query for the entities of a type, "" for all, after an id.
+// query returns a query for the entities of a type after an id. An empty type means all
+// types.
 func (s *Store) query(workspace, typ, afterID string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -162,8 +165,8 @@ func key(workspace, id string) dynamorecord.Item {
 	return dynamorecord.Item{"workspace": dynamorecord.Text(workspace), "id": dynamorecord.Text(id)}
 }
 
-// typeKey returns the partition key of by_type for a workspace's entities of a
-// type. It is unique, because a workspace's name has no '#'.
+// typeKey returns the partition key of by_type for the entities of a type in a workspace.
+// It is unique because the name of a workspace cannot contain '#'.
 func typeKey(workspace, typ string) string { return workspace + "#" + typ }
 
 func (s *Store) toItem(workspace string, e entity.Entity) dynamorecord.Item {

@@ -51,7 +51,7 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t, dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")))
 }
 
-// log notes the calls of a store.
+// log is a Client that records its calls.
 type log struct {
 	*dynamodb.Client
 	calls []string
@@ -117,8 +117,8 @@ func TestEachMethodIsOneCall(t *testing.T) {
 	}
 }
 
-// An update is a strongly consistent read and a put. If the patch changes nothing,
-// it is only the read.
+// An update makes a strongly consistent read and a put. If the patch changes nothing, it
+// makes only the read.
 func TestAnUpdateIsAReadAndAPut(t *testing.T) {
 	t.Parallel()
 	l := &log{Client: dynamolocal.Client(t)}
@@ -155,8 +155,8 @@ func (c *counter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts .
 	return c.Client.PutItem(ctx, in, opts...)
 }
 
-// Each of many concurrent updates is applied, or the client is told that it was not,
-// and they make few puts (see also TestConcurrentUpdatesBackOff of package entity).
+// Each of many concurrent updates is applied or returns an error, and they make few puts
+// (see also TestConcurrentUpdatesBackOff in package entity).
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
 	const updates = 200
@@ -165,7 +165,7 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	if _, _, err := s.Create(t.Context(), "default", entity.Entity{ID: "a", Type: "account", Attributes: record.Attributes(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as the API's
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // like the timeout of the API
 	defer cancel()
 	applied := make([]bool, updates)
 	var wg sync.WaitGroup
@@ -203,8 +203,8 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	}
 }
 
-// losesFirst sends requests on, but fails the first as if its response had been
-// lost on the way.
+// losesFirst forwards requests. The first one fails after it was forwarded, as if its
+// response had been lost.
 type losesFirst struct {
 	next aws.HTTPClient
 	sent atomic.Int64
@@ -219,7 +219,7 @@ func (c *losesFirst) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-func TestACreateWhoseResponseWasLostIsRepeatedAndAppliedOnce(t *testing.T) {
+func TestACreateIsRepeatedAndAppliedOnceIfItsResponseIsLost(t *testing.T) {
 	t.Parallel()
 	network := &losesFirst{}
 	options := dynamolocal.Client(t).Options()
@@ -236,7 +236,7 @@ func TestACreateWhoseResponseWasLostIsRepeatedAndAppliedOnce(t *testing.T) {
 	}
 }
 
-func TestNewNeedsAClientAndATable(t *testing.T) {
+func TestNewRequiresAClientAndATable(t *testing.T) {
 	t.Parallel()
 	if _, err := dynamostore.New(nil, "entities", dynamostore.Config{}); err == nil {
 		t.Error("no error without a client")

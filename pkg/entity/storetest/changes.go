@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// changesOf returns the list of the changes that q asks for.
+// changesOf returns the list of the changes that q selects.
 func changesOf(ctx context.Context, s entity.Store, workspace string, q record.SyncQuery) storetest.List[entity.Change] {
 	return storetest.List[entity.Change]{
 		Compare: func(a, b entity.Change) int {
@@ -34,12 +34,12 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	}
 }
 
-// at returns the instant n milliseconds after updated.
+// at returns the time n milliseconds after updated.
 func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e at the time updated.
+// remove deletes e with the time updated.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
 	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {
@@ -47,8 +47,8 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	}
 }
 
-// testCreateAgain deletes an entity at the time updated and creates one with its id
-// by clocks before, at and after that.
+// testCreateAgain deletes entities at the time updated, and creates entities with their
+// ids by clocks that show a time before, at and after that.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
@@ -76,8 +76,8 @@ func testCreateAgain(t *testing.T, s entity.Store) {
 	}
 }
 
-// testChanges has entities that were created, updated and deleted, some at the same
-// time.
+// testChanges lists entities that were created, updated and deleted, some of them at the
+// same time.
 func testChanges(t *testing.T, s entity.Store) {
 	var want []entity.Change
 	for i := range 40 {
@@ -112,7 +112,7 @@ func testChanges(t *testing.T, s entity.Store) {
 func testChangesBetween(t *testing.T, s entity.Store) {
 	var all []entity.Change
 	for i := range 6 {
-		for _, id := range []string{"-", "z"} { // the ends of ids
+		for _, id := range []string{"-", "z"} { // the lowest and the highest characters of ids
 			e := plain(fmt.Sprintf("%s%d", id, i))
 			e.UpdatedAt = at(i)
 			kind.Fill(t, s, workspace, e)

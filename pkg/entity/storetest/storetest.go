@@ -1,4 +1,4 @@
-// Package storetest is the suite that every entity.Store passes.
+// Package storetest is the conformance suite of entity.Store.
 package storetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is where tests that need only one keep their entities.
+// workspace is the workspace of tests that need only one.
 const workspace = storetest.Workspace
 
 var (
@@ -52,42 +52,42 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	},
 }
 
-// Run checks that the stores that open returns keep the contract of
-// entity.Store. Each call of open must return a store without entities, whose
-// lists show an entity as soon as it is created.
+// Run tests that the stores returned by open fulfill the contract of entity.Store. Each
+// call of open must return a store without entities, whose lists contain an entity as
+// soon as it is created.
 func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 	kind.Run(t, open)
 	storetest.RunAll(t, open, []storetest.Test[entity.Store]{
 		{Name: "a list is in byte order of id", Run: testOrder},
-		{Name: "a page starts after an id that is not there", Run: testAfterAbsentID},
+		{Name: "a page starts after an id that does not exist", Run: testAfterAbsentID},
 		{Name: "a list of a type has only the entities of that type", Run: testTypes},
-		{Name: "a count has the entities of a type that are old enough", Run: testCount},
-		{Name: "a replacement takes the place of what is stored", Run: testReplace},
-		{Name: "a replacement of what has changed changes nothing", Run: testReplaceChanged},
+		{Name: "a count includes the entities of a type that were created in time", Run: testCount},
+		{Name: "a replacement replaces the stored entity", Run: testReplace},
+		{Name: "a replacement of an entity that has changed does nothing", Run: testReplaceChanged},
 		{Name: "a replacement may have another type", Run: testReplaceType},
 		{Name: "concurrent updates lose nothing", Run: testConcurrentUpdates},
-		{Name: "an entity that is deleted is gone from all lists but that of changes", Run: testDelete},
+		{Name: "a deleted entity is only in the list of changes", Run: testDelete},
 		{Name: "an entity that is created again is later than its tombstone", Run: testCreateAgain},
-		{Name: "changes are in order of time, each entity's latest only", Run: testChanges},
-		{Name: "changes begin at a time and end before one", Run: testChangesBetween},
+		{Name: "changes are in order of time and contain only the latest change of each entity", Run: testChanges},
+		{Name: "a list of changes keeps to its bounds of time", Run: testChangesBetween},
 		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
 		{Name: "an erased entity leaves one tombstone, whether or not it existed", Run: testErase},
 		{Name: "a deletion keeps what an earlier tombstone says of erased events", Run: testDeleteAfterErase},
 	})
 }
 
-// plain returns an entity of that id about which nothing is special.
+// plain returns a simple entity.
 func plain(id string) entity.Entity {
 	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: created, UpdatedAt: created}
 }
 
-// changed returns e with other attributes and a later time of the latest change.
+// changed returns e with other attributes and a later UpdatedAt.
 func changed(e entity.Entity, attributes string) entity.Entity {
 	e.Attributes, e.UpdatedAt = record.Attributes(attributes), updated
 	return e
 }
 
-// listOf returns the list of the entities of a type, "" for all.
+// listOf returns the list of the entities of a type, or of all entities if typ is empty.
 func listOf(ctx context.Context, s entity.Store, workspace, typ string) storetest.List[entity.Entity] {
 	return storetest.List[entity.Entity]{
 		Compare: func(a, b entity.Entity) int { return cmp.Compare(a.ID, b.ID) },
@@ -116,7 +116,7 @@ func ids(t *testing.T, l storetest.List[entity.Entity], after string, limit int)
 	return ids, more
 }
 
-// testOrder has the ids of one character, and some longer ones.
+// testOrder uses all ids of one character, and some longer ones.
 func testOrder(t *testing.T, s entity.Store) {
 	entities := []entity.Entity{plain(strings.Repeat("z", record.MaxIDLength))}
 	for c := range byte(128) {
@@ -165,7 +165,7 @@ func testTypes(t *testing.T, s entity.Store) {
 		l := listOf(t.Context(), s, workspace, typ)
 		l.Check(t, want, 1, 2, 4, 5, 6, 200)
 		if got, more := ids(t, l, want[1].ID+"-", 1); !slices.Equal(got, []string{want[2].ID}) || !more {
-			t.Errorf("type %q after an id that is not there: %v, more %v", typ, got, more)
+			t.Errorf("type %q after an id that does not exist: %v, more %v", typ, got, more)
 		}
 	}
 	for _, typ := range []string{"none", "account", "\x00"} {
@@ -206,7 +206,7 @@ func testReplace(t *testing.T, s entity.Store) {
 	for _, was := range kind.Samples() {
 		kind.Fill(t, s, workspace, was)
 		e := changed(was, `{"n":1.50,"html":"<&>"}`)
-		for _, was := range []entity.Entity{was, e} { // the second time nothing changes
+		for _, was := range []entity.Entity{was, e} { // the second replacement changes nothing
 			if replaced, err := s.Replace(t.Context(), workspace, was, e); !replaced || err != nil {
 				t.Errorf("%+v: replaced %v, error %v", was, replaced, err)
 			}
@@ -270,7 +270,7 @@ func testReplaceType(t *testing.T, s entity.Store) {
 	listOf(t.Context(), s, workspace, "person").Check(t, []entity.Entity{e}, 200)
 }
 
-// testConcurrentUpdates counts up one entity from many goroutines.
+// testConcurrentUpdates increments a number in one entity from many goroutines.
 func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	const workers, each = 8, 5
 	e := plain("a")
@@ -294,11 +294,11 @@ func testConcurrentUpdates(t *testing.T, s entity.Store) {
 	wg.Wait()
 	got, err := s.Get(t.Context(), workspace, "a")
 	if want := strconv.Itoa(workers * each); err != nil || string(got.Attributes) != want {
-		t.Errorf("after %s updates the entity holds %s, error %v", want, got.Attributes, err)
+		t.Errorf("after %s updates the attributes are %s, error %v", want, got.Attributes, err)
 	}
 }
 
-// increment tries once to add 1 to the number that the entity "a" holds.
+// increment tries once to add 1 to the number in the attributes of the entity "a".
 func increment(t *testing.T, s entity.Store) (replaced bool, err error) {
 	was, err := s.Get(t.Context(), workspace, "a")
 	if err != nil {
@@ -330,11 +330,11 @@ func testDelete(t *testing.T, s entity.Store) {
 	kind.Want(t, s, "other", plain("b"))
 	listOf(t.Context(), s, workspace, plain("b").Type).Check(t, []entity.Entity{plain("a"), plain("c")}, 10)
 	if replaced, err := s.Replace(t.Context(), workspace, plain("b"), changed(plain("b"), `{}`)); replaced || err != nil {
-		t.Errorf("replacement of what was deleted: %v, error %v", replaced, err)
+		t.Errorf("replacement of a deleted entity: %v, error %v", replaced, err)
 	}
 	again := plain("b").After(updated)
 	again.Type = "other"
-	kind.Fill(t, s, workspace, again) // as new
+	kind.Fill(t, s, workspace, again) // the id can be used again
 	listOf(t.Context(), s, workspace, "other").Check(t, []entity.Entity{again}, 10)
 	kind.Want(t, s, workspace, plain("a"), again, plain("c"))
 }

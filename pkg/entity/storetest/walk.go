@@ -11,12 +11,12 @@ import (
 	"sluice/pkg/record"
 )
 
-// WalkCount is how many entities Walk puts into a store.
+// WalkCount is the number of entities that Walk creates.
 const WalkCount = 5_000
 
-// Walk fills a store that has no entities with WalkCount of them and reads
-// lists of all and of one type to their end, by pages of 1, 7, 50 and 200: each
-// must hold every entity that belongs to it once, in order.
+// Walk creates WalkCount entities in an empty store. It reads the list of all entities
+// and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
+// contain every entity that belongs to it once, in order.
 func Walk(t *testing.T, s entity.Store) {
 	var entities []entity.Entity
 	for i := range WalkCount {

@@ -1,5 +1,5 @@
-// Package boltstore keeps events in a bbolt file, for a server that needs no
-// other program.
+// Package boltstore keeps events in a bbolt file, so that a local server needs no
+// database.
 //
 // The bucket events has a bucket for each workspace, and in it two more: by_id has
 // the JSON of every event by id, by_position the id of every event by
@@ -21,7 +21,7 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// The buckets at the top, and those of a workspace.
+// The names of the top-level buckets and of the buckets in a workspace.
 const (
 	top         = "events"
 	byEntity    = "events_by_entity"
@@ -147,7 +147,8 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 	return n, err
 }
 
-// scan ranges over the events that q selects. events is the workspace's bucket byID.
+// scan returns an iterator over the events that q selects. events is the bucket byID of
+// the workspace.
 func scan(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	path := []string{top, workspace, byPosition}

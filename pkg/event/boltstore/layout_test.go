@@ -11,8 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// The layout of a database must not change unnoticed: files of earlier builds are
-// opened by later ones.
+// This build must be able to read a database in the layout of earlier builds.
 func TestADatabaseOfAnEarlierBuildShowsItsEvents(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {

@@ -8,14 +8,17 @@
 // event.Position. An event that is kept for a time also has expires_at (N, seconds of Unix
 // time), by which DynamoDB removes it.
 //
-//   - by_position, of shard and position: all events of a workspace. shard is
-//     workspace, '#' and a number from 0, by a hash of the id (dynamorecord.Shards).
-//   - by_entity, of entity_key and position: those of one entity. entity_key is
-//     workspace, '#', entity_id; absent if the event has no entity_id.
-//   - by_created_at, of shard and arrival: all events of a workspace in order of
-//     creation. arrival is the text of the event's record.SyncPosition; events of
-//     earlier builds have none until Backfill. This index projects no key of another
-//     and nothing that its own key has; the others project all attributes.
+//   - by_position has the keys shard and position. It lists all events of a workspace.
+//     shard consists of the workspace, '#' and a number from 0, which is a hash of the id
+//     (dynamorecord.Shards).
+//   - by_entity has the keys entity_key and position. It lists the events of one entity.
+//     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
+//     has no entity_id.
+//   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
+//     order of creation. arrival is the text of the event's record.SyncPosition. Events of
+//     earlier builds do not have it before Backfill. This index does not project the keys
+//     of other indexes, nor attributes that are part of its own key. The other indexes
+//     project all attributes.
 package dynamostore
 
 import (
@@ -31,7 +34,7 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// MaxShards is the largest number of shards.
+// MaxShards is the maximum number of shards.
 const MaxShards = dynamorecord.MaxShards
 
 // Client is the part of *dynamodb.Client that a Store uses.
@@ -57,7 +60,8 @@ type Store struct {
 	shards dynamorecord.Shards
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its events in table. It returns an error if client is
+// nil, table is empty or cfg.Shards is out of range.
 func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
@@ -69,8 +73,8 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	return &Store{client: client, table: table, shards: shards}, nil
 }
 
-// Open returns a Store over the table that the environment variable EVENTS_TABLE
-// names, with the configuration of LoadConfig.
+// Open returns a Store that keeps its events in the table in the environment variable
+// EVENTS_TABLE, with the configuration of LoadConfig.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	cfg, err := LoadConfig(getenv)
 	if err != nil {
@@ -79,8 +83,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return New(client, getenv("EVENTS_TABLE"), cfg)
 }
 
-// LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS,
-// whose default is 1. The error for another value names the variable.
+// LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS. The default
+// is 1. The error for an invalid value names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	shards, err := dynamorecord.LoadShards(getenv)
 	return Config{Shards: shards}, err
@@ -106,27 +110,28 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (event.Event, err
 	return e, err
 }
 
-// List implements event.Store. Reads of an index are eventually consistent: an
-// event may be missing for a moment after its creation.
+// List implements event.Store. Reads of an index are eventually consistent, so an event
+// may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
 	page.Events, page.More, err = dynamorecord.Page(ctx, s.client, "position", q.Limit, fromItem, s.queries(workspace, q)...)
 	return page, err
 }
 
-// Arrivals implements event.Store, as consistently as List.
+// Arrivals implements event.Store. The read is eventually consistent, as in List.
 func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (page event.Page, err error) {
 	ins := s.shards.SyncQueries(s.table, "by_created_at", "arrival", workspace, q)
 	page.Events, page.More, err = dynamorecord.Page(ctx, s.client, "arrival", q.Limit, fromArrival, ins...)
 	return page, err
 }
 
-// Count implements event.Store, as consistently as List.
+// Count implements event.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
 	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
 }
 
-// queries returns the queries for what q selects, none if it selects nothing.
+// queries returns the queries for the events that q selects. It returns no queries if q
+// cannot select any event.
 func (s *Store) queries(workspace string, q event.Query) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	if q.EntityID == "" {
@@ -139,8 +144,8 @@ func (s *Store) queries(workspace string, q event.Query) []*dynamodb.QueryInput 
 	return []*dynamodb.QueryInput{in}
 }
 
-// key returns the partition key of a workspace's events with a name: an id, or the id
-// of an entity.
+// key returns the partition key of the table if name is the id of an event, and of
+// by_entity if name is the id of an entity.
 func key(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {
@@ -184,14 +189,14 @@ func fromItem(item dynamorecord.Item) (event.Event, error) {
 	return e, nil
 }
 
-// fromArrival is fromItem for an item of by_created_at.
+// fromArrival is like fromItem, for an item of by_created_at.
 func fromArrival(item dynamorecord.Item) (event.Event, error) {
 	dynamorecord.RestorePosition(item, "arrival", "created_at")
 	return fromItem(item)
 }
 
-// Backfill returns what adds the key of by_created_at to events that an earlier build
-// wrote. Run it after the deployment of this build is complete.
+// Backfill returns a Backfill that adds the key of by_created_at to events that an earlier
+// build wrote. Run it after the deployment of this build is complete.
 func Backfill(client dynamorecord.BackfillClient, table string) dynamorecord.Backfill {
 	return dynamorecord.Backfill{
 		Client: client, Table: table, Key: []string{"pk"}, SortKey: "arrival", Time: "created_at", Read: []string{"id"},

@@ -80,9 +80,9 @@ func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// Events stay where they were put while the number of shards grows, and ids
-// stay unique over all of them.
-func TestShardsMayGrowOverTheirEvents(t *testing.T) {
+// When the number of shards grows, existing events stay in their shards, and ids stay
+// unique over all shards.
+func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	var want []string
@@ -117,7 +117,7 @@ func TestShardsMayGrowOverTheirEvents(t *testing.T) {
 	}
 }
 
-func TestShardsAreFilledAlike(t *testing.T) {
+func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
 	t.Parallel()
 	const shards, each = 16, 40
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
@@ -167,7 +167,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestNewNeedsAClientAndATable(t *testing.T) {
+func TestNewRequiresAClientAndATable(t *testing.T) {
 	t.Parallel()
 	if _, err := dynamostore.New(nil, "events", dynamostore.Config{}); err == nil {
 		t.Error("no error without a client")

@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/event/storetest"
 )
 
-// meter sums what the queries of a store consume and notes how large the items
-// are that they bring.
+// meter is a Client that adds up the read units of queries and records the sizes of the
+// items that they return.
 type meter struct {
 	*dynamodb.Client
 
@@ -28,7 +28,7 @@ type meter struct {
 	items   map[string]item // by id
 }
 
-// item is what there is to know of an item about its cost.
+// item holds the properties of an item that determine the cost of reading it.
 type item struct {
 	bytes int
 	shard string
@@ -56,13 +56,13 @@ func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 
 func text(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
 
-// units is what reading so many bytes eventually consistently consumes: no
-// query is free.
+// units returns the read units of an eventually consistent query that reads a number of
+// bytes. Every query takes at least half a read unit.
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
-// Lists are walked, and what their pages consumed is held against the ideal,
-// which reads the bytes they show in one query, and against the least that one
-// query to each shard could consume which knew in advance what to read.
+// The test reads lists to the end and compares the read units of their pages with two
+// bounds. The ideal is one query that reads exactly the returned items. The least is one
+// query to each shard that reads exactly the returned items of the shard.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// arrivalsOf returns the list of events that q asks for, in order of creation.
+// arrivalsOf returns the list of the events that q selects, in order of creation.
 func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.SyncQuery) storetest.List[event.Event] {
 	return storetest.List[event.Event]{
 		Compare: func(a, b event.Event) int {
@@ -33,7 +33,8 @@ func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.S
 	}
 }
 
-// testArrivals has events that occurred in another order than they arrived.
+// testArrivals lists events whose order of creation differs from their order of
+// occurrence.
 func testArrivals(t *testing.T, s event.Store) {
 	var all []event.Event
 	for i := range 30 {

@@ -1,4 +1,4 @@
-// Package storetest is the suite that every event.Store passes.
+// Package storetest is the conformance suite of event.Store.
 package storetest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is where tests that need only one keep their events.
+// workspace is the workspace of tests that need only one.
 const workspace = storetest.Workspace
 
-// The ends of what a record.Time can be, and an instant between them.
+// The first and the last record.Time, and a time between them.
 var (
 	first = storetest.At("0000-01-01T00:00:00Z")
 	noon  = storetest.At("2026-01-02T12:00:00Z")
 	last  = storetest.At("9999-12-31T23:59:59.999Z")
 )
 
-// later returns the instant d after noon.
+// later returns the time d after noon.
 func later(d time.Duration) record.Time { return record.TimeOf(noon.Time().Add(d)) }
 
 var kind = storetest.Kind[event.Event, event.Store]{
@@ -31,8 +31,8 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	ID:         func(e event.Event) string { return e.ID },
 	Attributes: func(e event.Event) record.Attributes { return e.Attributes },
 	Plain:      func(id string) event.Event { return plain(id, noon) },
-	// Each variant has a time of its own, so that a store that keeps more than one
-	// lists them all.
+	// Each variant has a different time, so that a store that wrongly keeps several
+	// variants of an id lists all of them.
 	Variant: func(id string, n int) event.Event {
 		e := plain(id, later(time.Duration(1+n)*time.Second))
 		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
@@ -64,16 +64,16 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	},
 }
 
-// Run checks that the stores that open returns keep the contract of
-// event.Store. Each call of open must return a store without events, whose
-// lists show an event as soon as it is created.
+// Run tests that the stores returned by open fulfill the contract of event.Store. Each
+// call of open must return a store without events, whose lists contain an event as soon
+// as it is created.
 func Run(t *testing.T, open func(t *testing.T) event.Store) {
 	kind.Run(t, open)
 	storetest.RunAll(t, open, []storetest.Test[event.Store]{
 		{Name: "a list is in order of time, then of id by bytes", Run: testOrder},
-		{Name: "a page starts after a position where no event is", Run: testAfterAbsentPosition},
+		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
 		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
-		{Name: "a list holds to an entity and to a range of times", Run: testFilters},
+		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
 		{Name: "pages of one entity are in order and hold every event once", Run: testEntityPages},
 		{Name: "a count has the events of a filter that are old enough", Run: testCount},
 		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
@@ -82,7 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 	})
 }
 
-// plain returns an event of that id and time about which nothing is special.
+// plain returns a simple event with an id and a time.
 func plain(id string, occurred record.Time) event.Event {
 	return event.Event{ID: id, Name: "login", EntityID: "u-1", OccurredAt: occurred, Attributes: record.Attributes(`{"a":1}`), CreatedAt: storetest.At("2026-01-02T15:04:05.678Z")}
 }
@@ -116,8 +116,8 @@ func ids(events []event.Event) (ids []string) {
 	return ids
 }
 
-// testOrder has every character of ids at one time, and times in an order that
-// is not that of the ids.
+// testOrder uses ids of one character with the same time, and other ids whose order
+// differs from the order of their times.
 func testOrder(t *testing.T, s event.Store) {
 	var events []event.Event
 	for c := range byte(128) {
@@ -183,7 +183,7 @@ func testCreatesBetweenPages(t *testing.T, s event.Store) {
 	kind.Fill(t, s, workspace,
 		plain("newest", last),
 		plain("new-beside", later(4*time.Second)),
-		plain("a-late", after.OccurredAt), // stands just beyond the cursor
+		plain("a-late", after.OccurredAt), // sorts just after the cursor
 		plain("late", later(1500*time.Millisecond)),
 		plain("oldest", first),
 	)
@@ -193,8 +193,8 @@ func testCreatesBetweenPages(t *testing.T, s event.Store) {
 	}
 }
 
-// testFilters holds every combination of filters against the plain meaning of
-// each.
+// testFilters compares the list for every combination of filters with the events that
+// match each of the filters.
 func testFilters(t *testing.T, s event.Store) {
 	times := []record.Time{first, later(-time.Millisecond), noon, later(time.Millisecond), last}
 	var events []event.Event

@@ -12,13 +12,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// WalkCount is how many events Walk puts into a store.
+// WalkCount is the number of events that Walk creates.
 const WalkCount = 10_000
 
-// Walk fills a store that has no events with WalkCount of them and reads lists
-// of all kinds to their end, by pages of 1, 7, 50 and 200: each must hold every
-// event that belongs to it once, in order. Where a page takes many calls, few
-// leaves out the walks of many pages.
+// Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
+// end, in pages of 1, 7, 50 and 200. Each list must contain every event that belongs to
+// it once, in order. Set few for a store that makes many calls per page: Walk then leaves
+// out the lists with many pages.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
 	kind.Fill(t, s, workspace, events...)
@@ -57,8 +57,8 @@ func Walk(t *testing.T, s event.Store, few bool) {
 	}
 }
 
-// manyEvents returns WalkCount events within an hour, some at the same time, of a
-// few entities, of different sizes, in no order.
+// manyEvents returns WalkCount events in random order. They occurred within an hour, some
+// at the same time, concern a few entities and have different sizes.
 func manyEvents() []event.Event {
 	events := make([]event.Event, WalkCount)
 	for i := range events {

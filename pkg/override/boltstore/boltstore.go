@@ -1,11 +1,11 @@
-// Package boltstore keeps the rows of limits in a bbolt file of their own, for a
-// server that needs no other program.
+// Package boltstore keeps the rows of limits in a separate bbolt file, so that a
+// local server needs no database.
 //
-// bbolt locks a file while it is open, so each operation opens the file and closes
-// it again. Rows can thus be managed while a server runs, which reads them about
-// once a minute.
+// bbolt locks a file while it is open, so each operation opens and closes the
+// file. Other processes can therefore change the rows while a server runs, which
+// reads them about once a minute.
 //
-// The bucket limits has the JSON of every row by its block.
+// The bucket "limits" maps each block to its row in JSON.
 package boltstore
 
 import (
@@ -21,17 +21,17 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// Store is an override.Manager. It is safe for concurrent use, also by several
+// Store is an override.Manager. It is safe for concurrent use, even by several
 // processes.
 //
-// If the context is done at the call, its methods do nothing and return an error.
-// They do not watch the context later.
+// If the context is already done when a method is called, the method does nothing
+// and returns an error. The methods do not check the context later.
 type Store struct {
 	file boltrecord.File
 }
 
-// New returns a Store in the file at path, whose directory must exist. The first
-// Put creates the file; until then there are no rows.
+// New returns a Store in the file at path. The directory must exist. The first
+// Put creates the file. Before that the Store is empty.
 func New(path string) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("override boltstore: a path is required")

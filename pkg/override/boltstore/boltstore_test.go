@@ -29,7 +29,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) override.Manager { return open(t, filepath.Join(t.TempDir(), "limits.db")) })
 }
 
-func TestNoFileIsCreatedWithoutARow(t *testing.T) {
+func TestListAndRemoveCreateNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s := open(t, path)
 	if rows, err := s.List(t.Context()); err != nil || len(rows) > 0 {
@@ -43,8 +43,8 @@ func TestNoFileIsCreatedWithoutARow(t *testing.T) {
 	}
 }
 
-// A command changes rows while a server runs, because the server's store keeps
-// the file closed.
+// A command can change rows while a server runs, because the server does not keep
+// the file open.
 func TestTwoStoresShareAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	server, command := open(t, path), open(t, path)
@@ -56,11 +56,11 @@ func TestTwoStoresShareAFile(t *testing.T) {
 		t.Errorf("%v, %v", rows, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read the file: %v, %v", info.Mode(), err)
+		t.Errorf("other users may read the file: %v, %v", info.Mode(), err)
 	}
 }
 
-func TestAFileThatIsHeldIsAnError(t *testing.T) {
+func TestALockedFileIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {

@@ -1,10 +1,18 @@
 // Package dynamostore keeps the rows of limits in a DynamoDB table.
 //
-// The table's partition key is cidr (S), such as 192.0.2.0/24. The other
-// attributes are action (S), updated_at (N, Unix seconds) and, where they are set,
-// records, imports and requests (N), note (S) and expires_at (N, Unix seconds), the
-// attribute for the table's time to live: DynamoDB removes a row some time after
-// it has expired.
+// The attributes of an item are:
+//
+//	cidr        S  partition key, such as 192.0.2.0/24
+//	action      S
+//	updated_at  N  Unix time in seconds
+//	records     N  absent for the default, like imports and requests
+//	imports     N
+//	requests    N
+//	note        S  absent if empty
+//	expires_at  N  Unix time in seconds; absent if the row does not expire
+//
+// expires_at is the table's time-to-live attribute: DynamoDB removes a row some
+// time after it has expired.
 package dynamostore
 
 import (
@@ -23,8 +31,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Functions use only
-// Scan.
+// Client is the part of *dynamodb.Client that a Store uses. Store.List calls only
+// Scan, which is all that the Lambda functions need.
 type Client interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
@@ -37,7 +45,8 @@ type Store struct {
 	table  string
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its rows in table. It returns an error if client
+// is nil or table is empty.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("override dynamostore: a client and a table name are required")
@@ -45,8 +54,8 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// List implements override.Store with a strongly consistent scan of the table,
-// which takes one read unit for each 4 KB of rows and at least one.
+// List implements override.Store with a strongly consistent Scan of the table. It
+// takes one read unit for each 4 KB of rows, and at least one read unit.
 func (s *Store) List(ctx context.Context) ([]override.Row, error) {
 	rows, err := dynamorecord.Scan(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, fromItem)
 	if err != nil {
@@ -71,8 +80,8 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 	return nil
 }
 
-// countOthers returns the number of rows of other blocks than r's that have not
-// expired at r.UpdatedAt.
+// countOthers returns the number of rows that have a block other than r.CIDR and
+// have not expired at r.UpdatedAt.
 func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
@@ -147,7 +156,7 @@ func fromItem(item dynamorecord.Item) (r override.Row, err error) {
 	return r, nil
 }
 
-// unixTime returns the time of Unix seconds, the zero Time for 0.
+// unixTime converts a Unix time in seconds. It returns the zero Time for 0.
 func unixTime(seconds int64) time.Time {
 	if seconds == 0 {
 		return time.Time{}

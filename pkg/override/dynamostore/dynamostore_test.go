@@ -35,7 +35,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// reader is a client that notes how it reads.
+// reader is a Client that records whether its reads are strongly consistent.
 type reader struct {
 	*dynamodb.Client
 	consistent bool
@@ -54,7 +54,7 @@ func TestRowsAreReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// docs/deploy.md has these figures in the bill.
+// docs/deploy.md uses these figures for the bill.
 func TestReadUnitsOfAList(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -66,7 +66,7 @@ func TestReadUnitsOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		rows  int
 		calls int
-		most  float64 // read units
+		most  float64 // maximum number of read units
 	}{{0, 1, 1}, {20, 1, 1}, {override.MaxRows, 1, 30}} {
 		for ; count < tt.rows; count++ {
 			item := dynamorecord.Item{
@@ -94,18 +94,18 @@ func TestReadUnitsOfAList(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsNoRowIsAnError(t *testing.T) {
+func TestAnInvalidItemIsAnError(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable")
 	text := dynamorecord.Text
 	for name, item := range map[string]dynamorecord.Item{
-		"no action":     {"cidr": text("192.0.2.0/24")},
-		"no block":      {"cidr": text("all"), "action": text("limit")},
-		"host bits":     {"cidr": text("192.0.2.1/24"), "action": text("limit")},
-		"other action":  {"cidr": text("192.0.2.0/24"), "action": text("allow")},
-		"text as limit": {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": text("5")},
-		"fraction":      {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": &types.AttributeValueMemberN{Value: "0.5"}},
-		"too many":      {"cidr": text("192.0.2.0/24"), "action": text("limit"), "imports": &types.AttributeValueMemberN{Value: "901"}},
+		"no action":    {"cidr": text("192.0.2.0/24")},
+		"no block":     {"cidr": text("all"), "action": text("limit")},
+		"host bits":    {"cidr": text("192.0.2.1/24"), "action": text("limit")},
+		"other action": {"cidr": text("192.0.2.0/24"), "action": text("allow")},
+		"string limit": {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": text("5")},
+		"fraction":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": &types.AttributeValueMemberN{Value: "0.5"}},
+		"too many":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "imports": &types.AttributeValueMemberN{Value: "901"}},
 	} {
 		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package storetest checks implementations of override.Manager.
+// Package storetest is the conformance suite of override.Manager.
 package storetest
 
 import (
@@ -15,12 +15,12 @@ import (
 	"sluice/pkg/override"
 )
 
-// start is not in the past: DynamoDB removes rows that have expired.
+// start is the current time, because DynamoDB removes rows that have expired.
 var start = time.Now().UTC().Truncate(time.Second)
 
 func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
 
-// limit returns a row of a block that was set at start.
+// limit returns a row for a block, updated at start.
 func limit(cidr string, records int64) override.Row {
 	return override.Row{CIDR: block(cidr), Action: "limit", Records: records, UpdatedAt: start}
 }
@@ -42,10 +42,10 @@ func checkRows(t *testing.T, s override.Store, want ...override.Row) {
 	}
 }
 
-// Run checks that the stores that open returns keep the contract of
+// Run tests that the stores returned by open fulfill the contract of
 // override.Manager. Each call of open must return a store without rows.
 func Run(t *testing.T, open func(t *testing.T) override.Manager) {
-	t.Run("rows come back as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
+	t.Run("a list returns the rows as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
 
 	t.Run("a put replaces the row of its block", func(t *testing.T) { putReplaces(t, open) })
 
@@ -53,9 +53,9 @@ func Run(t *testing.T, open func(t *testing.T) override.Manager) {
 
 	t.Run("there is room for 1,000 rows that have not expired", func(t *testing.T) { fillUp(t, open) })
 
-	t.Run("concurrent changes are all made", func(t *testing.T) { changeAtOnce(t, open) })
+	t.Run("concurrent changes are all applied", func(t *testing.T) { changeAtOnce(t, open) })
 
-	t.Run("a context that is done changes nothing", func(t *testing.T) { contextDone(t, open) })
+	t.Run("a canceled context is an error and changes nothing", func(t *testing.T) { contextDone(t, open) })
 }
 
 func comeBack(t *testing.T, open func(t *testing.T) override.Manager) {
@@ -90,7 +90,7 @@ func removeOne(t *testing.T, open func(t *testing.T) override.Manager) {
 	t.Parallel()
 	s := open(t)
 	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
-		t.Errorf("without rows: %v", err)
+		t.Errorf("remove from an empty store: %v", err)
 	}
 	put(t, s, limit("192.0.2.0/24", 1), limit("192.0.2.0/25", 2))
 	for _, absent := range []string{"192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
@@ -103,7 +103,7 @@ func removeOne(t *testing.T, open func(t *testing.T) override.Manager) {
 	}
 	checkRows(t, s, limit("192.0.2.0/25", 2))
 	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, override.ErrNotFound) {
-		t.Errorf("again: %v", err)
+		t.Errorf("second remove: %v", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func fillUp(t *testing.T, open func(t *testing.T) override.Manager) {
 	if err := s.Put(t.Context(), next); !errors.Is(err, override.ErrFull) {
 		t.Errorf("row 1,001: %v", err)
 	}
-	put(t, s, limit("10.0.0.0/24", 2)) // replaces
+	put(t, s, limit("10.0.0.0/24", 2)) // replaces a row
 	next.UpdatedAt = expiring.ExpiresAt
 	put(t, s, next)
 	next = limit("203.0.113.0/24", 1)

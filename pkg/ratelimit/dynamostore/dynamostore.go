@@ -1,5 +1,5 @@
-// Package dynamostore keeps rate limit counters in a DynamoDB table that any
-// number of processes share.
+// Package dynamostore keeps rate limit counters in a DynamoDB table, which any
+// number of processes can share.
 //
 // An item holds the counters of one ratelimit.Key:
 //
@@ -9,15 +9,16 @@
 //	            N  the counters
 //	expires_at  N  when the item may be deleted, as Unix time: the table's time to live
 //
-// The minute moves an address's writes to another partition from time to time,
-// and one Query reads a scope's whole minute. Nothing depends on the deletion of
-// items, since a key is not used after its window.
+// Because the minute is part of the partition key, the writes of an address move
+// to another partition every minute, and one Query reads a whole minute of a
+// scope. Correctness does not depend on the deletion of items, because a key is
+// not used after its window.
 //
 // A charge is one UpdateItem that adds all costs on the condition that all of
-// them fit. DynamoDB applies updates of an item one after the other, each
+// them fit. DynamoDB serializes the updates of an item and applies each one
 // completely or not at all, so concurrent processes cannot exceed a limit
-// together. A transaction would take twice the write units and fail on
-// conflicts, where an update waits. A read before the write would race.
+// together. A transaction would take twice the write units, and would fail on a
+// conflict where an update waits. A read before the write would be a race.
 package dynamostore
 
 import (
@@ -39,8 +40,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// retention is how long an item outlives its window. ratelimit.Usage needs one
-// minute.
+// retention is the time from the end of an item's window until the item may be
+// deleted. ratelimit.Usage needs one minute.
 const retention = 5 * time.Minute
 
 // Client is the part of *dynamodb.Client that a Store uses.
@@ -50,16 +51,17 @@ type Client interface {
 
 // Store is a ratelimit.Store. It is safe for concurrent use.
 type Store struct {
-	// Timeout bounds the time of a charge. New sets it to 2 seconds. It must
-	// not change once the Store is in use.
+	// Timeout is the maximum duration of a charge. New sets it to 2 seconds.
+	// Callers must not change it once the Store is in use.
 	Timeout time.Duration
 
 	client  Client
 	table   string
-	retryer aws.Retryer // of charges
+	retryer aws.Retryer // retryer of charges
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its counters in table. It returns an error if
+// client is nil or table is empty.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
@@ -67,9 +69,10 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
 }
 
-// options returns the options of a call. The SDK must not validate checksums: it
-// logs a warning after each refused charge on DynamoDB Local, which sends none
-// with errors. It only warns, so nothing is lost; TLS protects the responses.
+// options returns the options of a call. They turn off the SDK's validation of
+// response checksums. DynamoDB Local sends no checksum with an error response, so
+// the SDK would log a warning for every refused charge. The validation only logs
+// warnings, and TLS already protects the responses.
 func options(retryer aws.Retryer) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.Retryer = retryer
@@ -77,10 +80,10 @@ func options(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer repeats a charge once if it cannot have been applied: DynamoDB
-// throttled it, or no connection was made. Any other failure may hide a charge
-// that was applied, and a repeat would count it twice, as the SDK's own
-// retryer would.
+// newRetryer returns a retryer that repeats a charge once if it cannot have been
+// applied, because DynamoDB throttled it or no connection was opened. After any
+// other failure the charge may have been applied, and repeating it would count it
+// twice. The SDK's default retryer repeats such calls.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2
@@ -132,10 +135,11 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs, with an UpdateItem
-// on the condition that an item exists that does not. It changes nothing, takes
-// one write unit and needs only the permission of a charge. Its key is random,
-// so that many instances that start at once do not share a partition.
+// Connect opens the connection that the first charge needs. It sends an
+// UpdateItem whose condition always fails, because the item does not exist. The
+// call changes nothing, takes one write unit and needs no permission that a
+// charge does not need. Its partition key is random, so that instances that start
+// at the same time do not write to the same partition.
 func (s *Store) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
@@ -150,8 +154,8 @@ func (s *Store) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update returns the UpdateItem that charges costs. A cost of 0 always fits and
-// adds nothing, so it is left out; the response has its counter nevertheless.
+// update returns the UpdateItem that charges costs. It leaves out costs of 0,
+// which always fit and add nothing. The response contains their counters anyway.
 func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := map[string]types.AttributeValue{":expires_at": number(key.Window.Reset() + int64(retention/time.Second))}
@@ -203,7 +207,7 @@ func readCounters(item map[string]types.AttributeValue) (map[string]int64, error
 	return counters, nil
 }
 
-// readNumber returns the attribute of item with that name.
+// readNumber returns the value of the number attribute called name.
 func readNumber(item map[string]types.AttributeValue, name string) (int64, error) {
 	value, ok := item[name].(*types.AttributeValueMemberN)
 	if !ok {
@@ -224,8 +228,8 @@ func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
 	}
 }
 
-// partitionKey returns the partition key of a minute. Those of different
-// addresses, scopes and minutes differ.
+// partitionKey returns the partition key for a minute. It is unique for each
+// combination of address, scope and minute.
 func partitionKey(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", address, scope, minute)}
 }

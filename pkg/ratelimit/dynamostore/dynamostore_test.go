@@ -24,7 +24,7 @@ func open(t *testing.T) ratelimit.Store {
 	return s
 }
 
-// one returns the cost of 1 by a rule on the counter of that name.
+// one returns a cost of 1 by a rule on counter.
 func one(counter string, limit int64) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }
@@ -55,8 +55,8 @@ func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
-	// An address that calls more routes than there are: the item stays within the
-	// 1 KB that one write unit covers.
+	// Even with more routes than the service has, the item stays within the 1 KB
+	// that one write unit covers.
 	for i := range 20 {
 		costs := append(one("records", 200), one("r_create_export_job_"+string(rune('a'+i)), 200)...)
 		if result, err := s.Charge(t.Context(), key, costs); !result.Admitted || err != nil {
@@ -97,7 +97,7 @@ func TestARefusalLogsNoWarning(t *testing.T) {
 		}
 	}
 	if log.Len() > 0 {
-		t.Errorf("the SDK logs: %s", &log)
+		t.Errorf("the SDK logged: %s", &log)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Different keys have different items.
+// FuzzItemKey checks that different keys have different items.
 func FuzzItemKey(f *testing.F) {
 	f.Add("192.0.2.1", byte(0), int64(1_800_000_000), "192.0.2.1", byte(1), int64(1_800_000_000))
 	f.Add("192.0.2.1", byte(0), int64(1), "192.0.2.11", byte(0), int64(1))
@@ -29,20 +29,20 @@ func FuzzItemKey(f *testing.F) {
 			k1 := ratelimit.Key{Address: a1, Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
 			k2 := ratelimit.Key{Address: a2, Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
 			if i1, i2 := itemKey(k1), itemKey(k2); (k1 == k2) != reflect.DeepEqual(i1, i2) {
-				t.Errorf("%+v is %v, %+v is %v", k1, i1, k2, i2)
+				t.Errorf("the item of %+v is %v, that of %+v is %v", k1, i1, k2, i2)
 			}
 		}
 	})
 }
 
-// Windows of one minute share a partition key, others do not.
+// The windows of a minute share a partition key, which no other window has.
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
 		return itemKey(ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: w})["pk"]
 	}
 	for _, begin := range []ratelimit.Window{1_800_000_000, 0, -60} {
 		if !reflect.DeepEqual(key(begin), key(begin+59)) || reflect.DeepEqual(key(begin), key(begin-1)) || reflect.DeepEqual(key(begin), key(begin+60)) {
-			t.Errorf("the minute at %d: %v to %v, before it %v, after it %v", begin, key(begin), key(begin+59), key(begin-1), key(begin+60))
+			t.Errorf("the minute at %d: first key %v, last key %v, key before %v, key after %v", begin, key(begin), key(begin+59), key(begin-1), key(begin+60))
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// response is how a script responds to a call.
+// response writes the response to one call, or breaks the connection.
 type response func(w http.ResponseWriter, r *http.Request)
 
 func admits(w http.ResponseWriter, _ *http.Request) {
@@ -41,21 +41,21 @@ func reply(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body) //nolint:errcheck // the client would fail the test
 }
 
-// drops closes the connection of a call that it has read.
+// drops reads the call and closes its connection.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
-// resets breaks the connection of a call that it has read, which the client
-// sees as a failure of the network.
+// resets reads the call and resets its connection, which the client sees as a
+// network failure.
 func resets(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // then it is a dropped response
-	conn.Close()                     //nolint:errcheck // that is the fault
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // if it fails, the response is dropped
+	conn.Close()                     //nolint:errcheck // the test wants the connection to fail
 }
 
-// cutsShort closes the connection in the middle of its response.
+// cutsShort closes the connection in the middle of the response.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	reply(w, http.StatusOK, `{"Attributes":`)
@@ -65,12 +65,11 @@ func cutsShort(w http.ResponseWriter, _ *http.Request) {
 // isSilent does not respond until the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// script is a DynamoDB that responds to each call as the script says, behind a
-// dialer that first fails as often as refuse says.
+// script is a fake DynamoDB that sends a list of responses, and its dialer.
 type script struct {
 	mu        sync.Mutex
-	responses []response
-	refuse    int
+	responses []response // to the first calls; later calls are admitted
+	refuse    int        // number of connections that the dialer still refuses
 	calls     int
 	dials     int
 }
@@ -122,18 +121,18 @@ func charge(ctx context.Context, s *dynamostore.Store) (ratelimit.Result, error)
 	return s.Charge(ctx, ratelimit.Key{Address: "192.0.2.1", Scope: "import", Window: 1_800_000_000}, one("imports", 200))
 }
 
-// A charge is repeated, once, only if it cannot have been applied.
+// A charge is repeated at most once, and only if it cannot have been applied.
 func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
 		name      string
-		responses []response // then it admits
-		refuse    int        // connections, first
+		responses []response // to the first calls; later calls are admitted
+		refuse    int        // number of connections that are refused at first
 		calls     int
-		dials     int // 0: as many as the transport likes
+		dials     int // 0: not checked
 		fails     bool
 	}{
-		{"a response at once", nil, 0, 1, 0, false},
+		{"success at the first call", nil, 0, 1, 0, false},
 		{"throttled once", []response{throttled}, 0, 2, 0, false},
 		{"throttled by the account's limit", []response{failsWith(http.StatusBadRequest, "RequestLimitExceeded")}, 0, 2, 0, false},
 		{"throttled on demand", []response{failsWith(http.StatusBadRequest, "ThrottlingException")}, 0, 2, 0, false},
@@ -150,7 +149,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 		{"a reset connection", []response{resets}, 0, 1, 0, true},
 		{"a response cut short", []response{cutsShort}, 0, 1, 0, true},
 		{"a missing table", []response{failsWith(http.StatusBadRequest, "ResourceNotFoundException")}, 0, 1, 0, true},
-		{"an item that another transaction holds", []response{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
+		{"an item in a transaction", []response{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,8 +168,8 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	}
 }
 
-// An idle connection may be gone when it is used again. It is unknown whether
-// the server read the charge from it, so the charge is not repeated.
+// An idle connection may break when it is used again. The server may have read the
+// charge by then, so the charge is not repeated.
 func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := &script{responses: []response{admits, drops}}
@@ -188,8 +187,8 @@ func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A server that does not respond is given up when the caller's time or the
-// store's own is over, after one call.
+// Charge gives up on a server that does not respond at the caller's deadline or
+// after the store's timeout, whichever is earlier, and makes only one call.
 func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 	for name, limits := range map[string]struct{ caller, store time.Duration }{
 		"by the caller": {100 * time.Millisecond, time.Minute},
@@ -208,7 +207,7 @@ func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.calls > 1 { // 0 where the machine was too slow to send it
+			if s.calls > 1 { // 0 if the machine was too slow to send the call
 				t.Errorf("%d calls", s.calls)
 			}
 		})
@@ -237,7 +236,7 @@ func TestAChargeTakesAtMostTwoSeconds(t *testing.T) {
 	})
 }
 
-// A refusal returns the counters as they are, in one call.
+// A refusal takes one call, whose response contains the counters.
 func TestARefusalShowsTheCounters(t *testing.T) {
 	t.Parallel()
 	s := &script{responses: []response{func(w http.ResponseWriter, r *http.Request) {

@@ -20,19 +20,19 @@ type QueryClient interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// UsageReaders is the number of calls that UsageStore.Used makes at the same
-// time.
+// UsageReaders is the maximum number of concurrent calls of UsageStore.Used.
 const UsageReaders = 4
 
-// UsageStore is a ratelimit.UsageStore over the table of a Store. It reads with
-// eventual consistency: charges of less than about a second ago may be missing.
-// It is safe for concurrent use.
+// UsageStore is a ratelimit.UsageStore that reads the table of a Store. Its reads
+// are eventually consistent, so charges of the last second may be missing. It is
+// safe for concurrent use.
 type UsageStore struct {
 	client QueryClient
 	table  string
 }
 
-// NewUsage returns a UsageStore over the table of that name.
+// NewUsage returns a UsageStore that reads table. It returns an error if client is
+// nil or table is empty.
 func NewUsage(client QueryClient, table string) (*UsageStore, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("ratelimit dynamostore: a client and a table name are required")
@@ -40,9 +40,9 @@ func NewUsage(client QueryClient, table string) (*UsageStore, error) {
 	return &UsageStore{client: client, table: table}, nil
 }
 
-// Used implements ratelimit.UsageStore with one Query for each scope and each
-// minute that contains one of the windows: one or two. A Query takes half a read
-// unit for each 4 KB that it finds, and at least half a unit.
+// Used implements ratelimit.UsageStore with one Query for each scope and minute.
+// The windows lie in one or two minutes. A Query takes half a read unit for each
+// 4 KB that it finds, and at least half a read unit.
 func (s *UsageStore) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
@@ -74,8 +74,8 @@ func (s *UsageStore) Used(ctx context.Context, address string, scopes []ratelimi
 	return used, nil
 }
 
-// query returns the counters in the items of a partition key, by window. They
-// fit into one page: 60 items of less than 1 KB.
+// query returns the counters in the items of a partition key, by window. The
+// items fit into one page, because there are at most 60 of less than 1 KB each.
 func (s *UsageStore) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
 	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
 		TableName:                &s.table,

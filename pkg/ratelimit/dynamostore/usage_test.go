@@ -53,19 +53,19 @@ func TestUsageGivesUpAtItsDeadline(t *testing.T) {
 	})
 }
 
-// brokenQuery is a QueryClient that returns an item that cannot be read.
+// brokenQuery is a QueryClient that returns one invalid item.
 type brokenQuery map[string]types.AttributeValue
 
 func (item brokenQuery) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return &dynamodb.QueryOutput{Items: []map[string]types.AttributeValue{item}}, nil
 }
 
-func TestAnItemThatCannotBeReadIsAnError(t *testing.T) {
+func TestAnInvalidItemIsAnError(t *testing.T) {
 	second := &types.AttributeValueMemberN{Value: "1800000000"}
 	for name, item := range map[string]brokenQuery{
 		"no sort key":          {},
-		"a sort key of text":   {"second": &types.AttributeValueMemberS{Value: "1800000000"}},
-		"a counter of text":    {"second": second, "imports": &types.AttributeValueMemberS{Value: "1"}},
+		"a string sort key":    {"second": &types.AttributeValueMemberS{Value: "1800000000"}},
+		"a string counter":     {"second": second, "imports": &types.AttributeValueMemberS{Value: "1"}},
 		"a fractional counter": {"second": second, "imports": &types.AttributeValueMemberN{Value: "1.5"}},
 	} {
 		u, err := dynamostore.NewUsage(item, "counters")

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // windows of this age are dropped
-	retained   = 3                                        // windows up to this age are kept, for charges that arrive late
-	maxHistory = 512                                      // keys that a shard keeps in windows of an age between those
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // age at which a window is dropped
+	retained   = 3                                        // age up to which a window is always kept, for late charges
+	maxHistory = 512                                      // maximum number of keys per shard in windows older than retained
 )
 
 // errDropped is the error of a charge in a window whose counters were dropped.
 var errDropped = errors.New("the counters of the window were dropped")
 
 // Store is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the
-// last four windows and up to 32,768 of the last minute, at about 350 bytes each.
-// Older windows are dropped when a charge begins a new one. Store is safe for
-// concurrent use.
+// last four windows, and up to 32,768 keys of the other windows of the last
+// minute. A key takes about 350 bytes. Older windows are dropped when a charge
+// begins a new window. A Store is safe for concurrent use.
 type Store struct {
 	seed   maphash.Seed
 	shards [64]shard
@@ -35,11 +35,11 @@ type Store struct {
 	advance sync.Mutex   // held while newest changes
 }
 
-// shard holds the counters of the addresses with one hash.
+// shard holds the counters of the addresses that hash to it.
 type shard struct {
 	mu      sync.Mutex
 	windows map[ratelimit.Window]map[ratelimit.Key]map[string]int64
-	dropped ratelimit.Window // the newest that was dropped because of maxHistory
+	dropped ratelimit.Window // newest window that was dropped because of maxHistory
 }
 
 // New returns an empty Store.
@@ -52,9 +52,10 @@ func New() *Store {
 	return s
 }
 
-// Charge implements ratelimit.Store. It fails if ctx is done or if the counters
-// of the window were dropped. A window that is a minute or more before the
-// newest one means that the clock was set back; it becomes the newest.
+// Charge implements ratelimit.Store. It returns an error, and charges nothing, if
+// ctx is done or if the counters of the window were dropped. A window that is at
+// least a minute older than the newest one means that the clock was set back:
+// Charge makes it the newest window.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -65,7 +66,7 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	return s.shard(key.Address).charge(key, costs)
 }
 
-// Used implements ratelimit.UsageStore. It fails only if ctx is done.
+// Used implements ratelimit.UsageStore. It returns an error only if ctx is done.
 func (s *Store) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Store) current(w ratelimit.Window) bool {
 	return age >= 0 && age < minute
 }
 
-// begin makes w the newest window, unless another goroutine has made it current.
+// begin makes w the newest window, unless another goroutine has already done so.
 func (s *Store) begin(w ratelimit.Window) {
 	s.advance.Lock()
 	defer s.advance.Unlock()
@@ -108,7 +109,7 @@ func (s *Store) begin(w ratelimit.Window) {
 	}
 }
 
-// drop drops the windows that need not be kept when newest begins.
+// drop deletes the windows that are no longer needed when newest begins.
 func (sh *shard) drop(newest ratelimit.Window) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -131,7 +132,7 @@ func (sh *shard) drop(newest ratelimit.Window) {
 	}
 }
 
-// charge is Store.Charge for a key of the shard.
+// charge implements Store.Charge for the keys of one shard.
 func (sh *shard) charge(key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

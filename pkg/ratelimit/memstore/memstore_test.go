@@ -21,12 +21,12 @@ func TestUsageStore(t *testing.T) {
 	})
 }
 
-// keyAt returns the key of an address by its number.
+// keyAt returns a key whose address is a number.
 func keyAt(address int, w ratelimit.Window) ratelimit.Key {
 	return ratelimit.Key{Address: fmt.Sprint(address), Scope: "import", Window: w}
 }
 
-// counting costs 1 of a counter with the limit 2.
+// counting returns a cost of 1 on a counter whose limit is 2.
 func counting(counter string) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: counter, Limit: 2}, Amount: 1}}
 }
@@ -60,13 +60,13 @@ func TestOldWindowsAreDropped(t *testing.T) {
 				}
 			}
 			if bound := min(int(minute)*perWindow, (retained+1)*perWindow+len(s.shards)*maxHistory); keys > bound {
-				t.Errorf("%d keys, the bound is %d", keys, bound)
+				t.Errorf("the store holds %d keys, want at most %d", keys, bound)
 			}
 		})
 	}
 }
 
-// A single client that is still active releases the memory of all others.
+// One active client is enough to release the memory of all idle ones.
 func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
 	s := New()
@@ -75,13 +75,13 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 		charge(t, s, keyAt(i, 0))
 	}
 	if grown := heap() - before; grown > boundOfActive {
-		t.Errorf("%d addresses take %d bytes, the bound is %d", addresses, grown, boundOfActive)
+		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
 	for w := range ratelimit.Window(retained + 2) { // they do not fit into maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
-		t.Errorf("%d idle addresses still take %d bytes, the bound is %d", addresses, grown, boundOfIdle)
+		t.Errorf("%d idle addresses still take %d bytes, want at most %d", addresses, grown, boundOfIdle)
 	}
 	runtime.KeepAlive(s)
 }
@@ -102,11 +102,11 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			charge(t, s, keyAt(-1, w))
 		}
 		switch w {
-		case 10: // a second of many addresses, which fit
+		case 10: // many addresses, which fit into maxHistory
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // one of more than fit: only its own usage is lost
+		case 30: // more addresses than fit: only the usage of this window is lost
 			for i := range len(s.shards) * maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
@@ -121,7 +121,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 		w := i + 10
 		if w == 30 {
 			if len(counters) != 0 {
-				t.Errorf("window %d holds %v although it has more keys than are kept", w, counters)
+				t.Errorf("window %d holds %v, want no counters, because it had too many keys", w, counters)
 			}
 			continue
 		}
@@ -145,8 +145,8 @@ func TestAWindowCountsForAMinute(t *testing.T) {
 	}
 }
 
-// Windows that hold too many keys are dropped early, but not the three before
-// the newest one. A charge in a dropped window must not count from zero.
+// Windows with too many keys are dropped early, except the three that precede the
+// newest. A charge in a dropped window must not start from zero.
 func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := New()
 	for w := ratelimit.Window(100); w < 104; w++ {
@@ -173,16 +173,16 @@ func TestAChargeInADroppedWindowFails(t *testing.T) {
 		}
 	}
 	if admitted, used := charge(t, s, keyAt(1, 104)); !admitted || used != 2 {
-		t.Errorf("a late charge changed the newest window: admitted %v, used %d", admitted, used)
+		t.Errorf("the newest window after a late charge: admitted %v, used %d", admitted, used)
 	}
 }
 
 // A clock that is set back by a minute or more must not stop the service.
-func TestAClockThatIsSetBackCountsAnew(t *testing.T) {
+func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
 	for _, back := range []ratelimit.Window{minute, 500} {
 		s := New()
 		for w := ratelimit.Window(10_000); w < 10_010; w++ {
-			for i := range len(s.shards) * maxHistory / 4 { // so that windows are dropped
+			for i := range len(s.shards) * maxHistory / 4 { // enough keys for windows to be dropped
 				charge(t, s, keyAt(i+2, w))
 			}
 			charge(t, s, keyAt(1, w))
@@ -197,9 +197,9 @@ func TestAClockThatIsSetBackCountsAnew(t *testing.T) {
 	}
 }
 
-// A charge that was held up for a minute looks like one after the clock was set
-// back. It must not affect the counters of the newest window.
-func TestAChargeOfAMinuteAgoLeavesTheNewestWindow(t *testing.T) {
+// A charge that is delayed by a minute looks like a charge after the clock was set
+// back. It must not change the counters of the newest window.
+func TestAChargeDelayedByAMinuteKeepsTheNewestWindow(t *testing.T) {
 	s := New()
 	for range 2 {
 		charge(t, s, keyAt(1, 10_000))

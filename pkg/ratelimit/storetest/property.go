@@ -12,21 +12,21 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The sequences are short, so that a store behind a network takes seconds for
-// the hundred that rapid tries: -rapid.checks changes how many.
+// The sequences are short, so that rapid can try a hundred of them within seconds
+// on a store behind a network. The flag -rapid.checks changes that number.
 const (
-	mostSteps  = 20 // charges of a sequence that runs one after the other
-	mostAtOnce = 12 // charges that run at once
+	mostSteps  = 20 // maximum number of charges in a sequence of charges
+	mostAtOnce = 12 // maximum number of concurrent charges
 )
 
-// runProperties checks the contract over random charges. The stores keep their
-// counters from one sequence to the next; each sequence has addresses of its
-// own instead, which are left out of messages so that rapid can compare them.
+// runProperties checks the contract with random charges. All sequences use the
+// same store, so each sequence uses its own addresses. Failure messages do not
+// contain the addresses, because rapid compares the messages of repeated runs.
 func runProperties(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	var sequences atomic.Int64
 
 	t.Run("random charges agree with plain arithmetic", func(t *testing.T) { chargeLikeArithmetic(t, open(t), &sequences) })
-	t.Run("random charges at once never exceed a limit, are never lost and leave no refused one room", func(t *testing.T) {
+	t.Run("concurrent random charges never exceed a limit, are never lost and are refused only if they do not fit", func(t *testing.T) {
 		chargeWithoutLoss(t, open(t), &sequences)
 	})
 }
@@ -52,7 +52,7 @@ func chargeLikeArithmetic(t *testing.T, s ratelimit.Store, sequences *atomic.Int
 				rt.Fatalf("step %d: admitted %v, want %v: %+v over %v", step, got.Admitted, want, costs, m[at])
 			}
 			if !got.Admitted && slices.ContainsFunc(costs, neverFits) {
-				continue // the store need not have read the counters
+				continue // the store may have refused without reading the counters
 			}
 			for i, c := range costs {
 				if name := c.Rule.Counter; got.Used[i] != m[at][name] {
@@ -96,12 +96,12 @@ func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64)
 				rt.Fatal(err)
 			}
 			if used := result.Used[0]; used != sum[name] || used > limit {
-				rt.Fatalf("%s holds %d after admitted charges of %d, its limit is %d", name, used, sum[name], limit)
+				rt.Fatalf("%s is %d, want the sum of the admitted charges, %d, and at most the limit, %d", name, used, sum[name], limit)
 			}
 		}
 		for i, costs := range charges {
 			if !results[i].Admitted && !slices.ContainsFunc(costs, func(c ratelimit.Cost) bool { return sum[c.Rule.Counter]+c.Amount > limit }) {
-				rt.Fatalf("charge %d, %+v, was refused but fits even the final counters, %v", i, costs, sum)
+				rt.Fatalf("charge %d, %+v, was refused although it fits even the final counters, %v", i, costs, sum)
 			}
 		}
 	})
@@ -109,8 +109,8 @@ func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64)
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCosts draws the costs of one charge: one or two, often at the edge of what
-// fits.
+// drawCosts draws the one or two costs of a charge. Many of them are just within
+// or just above the limit.
 func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
 	slices.Sort(names)
@@ -132,11 +132,11 @@ type place struct {
 	window  ratelimit.Window
 }
 
-// model is what the counters hold.
+// model holds the expected values of the counters.
 type model map[place]map[string]int64
 
-// charge is Store.Charge in plain arithmetic. An amount of 0 passes even if the
-// counter is above a lowered limit: it takes nothing of what is left.
+// charge does the arithmetic of Store.Charge. An amount of 0 fits even if the
+// counter is above a lowered limit.
 func (m model) charge(at place, costs []ratelimit.Cost) (admitted bool) {
 	for _, c := range costs {
 		if c.Amount > 0 && m[at][c.Rule.Counter]+c.Amount > c.Rule.Limit {

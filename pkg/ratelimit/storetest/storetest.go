@@ -1,4 +1,5 @@
-// Package storetest is the suite that every ratelimit.Store passes.
+// Package storetest is the conformance suite of ratelimit.Store and
+// ratelimit.UsageStore.
 package storetest
 
 import (
@@ -12,12 +13,12 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// cost is a cost of amount by a rule on the counter of that name.
+// cost returns a cost of amount by a rule on the counter called name.
 func cost(name string, limit, amount int64) ratelimit.Cost {
 	return ratelimit.Cost{Rule: ratelimit.Rule{Policy: name, Counter: name, Limit: limit}, Amount: amount}
 }
 
-// step is one charge and what it must lead to.
+// step is one charge and its expected result.
 type step struct {
 	key      ratelimit.Key
 	costs    []ratelimit.Cost
@@ -33,7 +34,7 @@ var (
 	nextWindow   = ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: 1_800_000_001}
 )
 
-// sequences are charges that are made one after the other.
+// sequences are charges that run one after the other on one store.
 var sequences = []struct {
 	name  string
 	steps []step
@@ -51,11 +52,11 @@ var sequences = []struct {
 		{here, []ratelimit.Cost{cost("a", 200, 201)}, false, nil},
 		{here, []ratelimit.Cost{cost("a", 200, 200)}, true, []int64{200}},
 	}},
-	{"a cost above the limit is refused beside one that fits", []step{
+	{"a cost above the limit is refused together with one that fits", []step{
 		{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 6)}, false, nil},
 		{here, []ratelimit.Cost{cost("a", 200, 1), cost("b", 5, 5)}, true, []int64{1, 5}},
 	}},
-	{"three sixties leave room for twenty, not for thirty", []step{
+	{"three costs of 60 leave room for 20 but not for 30", []step{
 		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{60}},
 		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{120}},
 		{here, []ratelimit.Cost{cost("a", 200, 60)}, true, []int64{180}},
@@ -76,7 +77,7 @@ var sequences = []struct {
 		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{5, 3}},
 		{here, []ratelimit.Cost{cost("a", 5, 0)}, true, []int64{5}},
 	}},
-	{"a limit that was lowered refuses what is already above it", []step{
+	{"a counter above a lowered limit refuses further costs", []step{
 		{here, []ratelimit.Cost{cost("a", 10, 8)}, true, []int64{8}},
 		{here, []ratelimit.Cost{cost("a", 5, 1)}, false, []int64{8}},
 	}},
@@ -84,14 +85,14 @@ var sequences = []struct {
 		{here, []ratelimit.Cost{cost("a", 10, 8), cost("b", 9, 1)}, true, []int64{8, 1}},
 		{here, []ratelimit.Cost{cost("a", 5, 0), cost("b", 9, 1)}, true, []int64{8, 2}},
 	}},
-	{"addresses, scopes and windows are counted apart", []step{
+	{"addresses, scopes and windows are counted separately", []step{
 		{here, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{otherAddress, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{otherScope, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{nextWindow, []ratelimit.Cost{cost("a", 1, 1)}, true, []int64{1}},
 		{here, []ratelimit.Cost{cost("a", 1, 1)}, false, []int64{1}},
 	}},
-	{"an earlier window still counts after a later one began", []step{
+	{"an earlier window still counts after a later one has begun", []step{
 		{nextWindow, []ratelimit.Cost{cost("a", 2, 1)}, true, []int64{1}},
 		{here, []ratelimit.Cost{cost("a", 2, 2)}, true, []int64{2}},
 		{here, []ratelimit.Cost{cost("a", 2, 1)}, false, []int64{2}},
@@ -103,7 +104,7 @@ var sequences = []struct {
 	}},
 }
 
-// Run tests that the stores that open returns keep the contract of
+// Run tests that the stores returned by open fulfill the contract of
 // ratelimit.Store. Each call of open must return a store without counters.
 func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	for _, tt := range sequences {
@@ -132,7 +133,7 @@ func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 		runProperties(t, open)
 	})
 
-	t.Run("a cancelled context is an error and charges nothing", func(t *testing.T) { chargeCanceled(t, open) })
+	t.Run("a canceled context is an error and charges nothing", func(t *testing.T) { chargeCanceled(t, open) })
 }
 
 func chargeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.Store) {

@@ -10,14 +10,14 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// RunUsage tests that a ratelimit.UsageStore returns the counters of what a
-// ratelimit.Store was charged. Each call of open must return a pair of stores
-// without counters.
+// RunUsage tests that a ratelimit.UsageStore returns the counters that charges of
+// a ratelimit.Store leave. Each call of open must return a new pair of stores
+// that share their counters, which are empty.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
-	t.Run("counters come back by window and name", func(t *testing.T) { usageByWindow(t, open) })
+	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
 	for _, offset := range []ratelimit.Window{0, 1, 59} {
-		t.Run(fmt.Sprintf("a minute of every scope is kept and read completely, from second %d", offset), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a whole minute of every scope is kept and returned, from second %d", offset), func(t *testing.T) {
 			t.Parallel()
 			s, u := open(t)
 			first := here.Window + offset
@@ -47,7 +47,7 @@ func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.
 
 	t.Run("an address that made no request has empty counters", func(t *testing.T) { usageOfNobody(t, open) })
 
-	t.Run("a cancelled context is an error", func(t *testing.T) { usageCanceled(t, open) })
+	t.Run("a canceled context is an error", func(t *testing.T) { usageCanceled(t, open) })
 }
 
 func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {

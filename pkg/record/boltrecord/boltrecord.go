@@ -1,5 +1,5 @@
-// Package boltrecord is shared by the stores that keep records in bbolt: buckets
-// of workspaces, records as values, and pages of them.
+// Package boltrecord implements the common parts of the stores that keep records in
+// bbolt: buckets of workspaces, encoding of records, and pages of records.
 package boltrecord
 
 import (
@@ -14,21 +14,21 @@ import (
 	"sluice/pkg/record"
 )
 
-// Workspaces is a bucket at the top of a database that holds one bucket for
-// each workspace. It is safe for concurrent use.
+// Workspaces is a top-level bucket of a database that holds one bucket for each
+// workspace. It is safe for concurrent use.
 //
-// If the context is done at the call, its methods do nothing and return an error
-// of kind Unavailable. They do not watch the context later: bbolt cannot be
-// interrupted.
+// If the context is already done when a method is called, the method does nothing and
+// returns an error of kind Unavailable. The methods do not check the context later,
+// because a bbolt transaction cannot be interrupted.
 type Workspaces struct {
 	db     *bbolt.DB
 	name   string
 	nested []string
 }
 
-// Open returns the Workspaces in the bucket called name, which it creates if
-// needed. With nested, records are in a bucket of that name within the bucket of each
-// workspace, and the methods use that one. The caller closes db.
+// Open returns the Workspaces in the bucket called name, which it creates if necessary.
+// If nested is given, it is the path of the bucket of records within the bucket of each
+// workspace. The caller closes db.
 func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
@@ -60,8 +60,8 @@ func Bucket(tx *bbolt.Tx, path ...string) *bbolt.Bucket {
 	return b
 }
 
-// CreateBucket returns the bucket at a path of names. It creates buckets that do
-// not exist.
+// CreateBucket returns the bucket at a path of names. It creates the buckets that do not
+// exist.
 func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	b, err := tx.CreateBucketIfNotExists([]byte(path[0]))
 	for _, name := range path[1:] {
@@ -73,8 +73,8 @@ func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// Index puts the id of a record at key into the bucket at a path of names, which it
-// creates if needed.
+// Index puts the id of a record under key into the bucket at a path of names. It creates
+// the bucket if necessary.
 func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	b, err := CreateBucket(tx, path...)
 	if err != nil {
@@ -83,11 +83,11 @@ func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	return b.Put([]byte(key), []byte(id))
 }
 
-// Update calls write with the bucket of a workspace, which it creates if needed,
-// and commits what write did unless write returned an error. Concurrent calls
-// share a transaction, and so its fsync; a call waits up to db's MaxBatchDelay
-// for others. write may be called more than once and only its last call counts:
-// a transaction that fails is repeated without the write that failed.
+// Update calls write with the bucket of a workspace, which it creates if necessary, and
+// commits the changes unless write returns an error. Concurrent calls share a
+// transaction and its fsync, and a call waits up to the MaxBatchDelay of db for others.
+// If a write in a shared transaction fails, the transaction is repeated without it.
+// write may therefore be called more than once, and only its last call takes effect.
 func (w *Workspaces) Update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -105,7 +105,8 @@ func (w *Workspaces) Update(ctx context.Context, op, workspace string, write fun
 	return nil
 }
 
-// View calls read with the bucket of a workspace, if it exists.
+// View calls read with the bucket of a workspace. If the bucket does not exist, View
+// returns nil without calling read.
 func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -123,8 +124,8 @@ func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*
 	return nil
 }
 
-// Get returns the record that the bucket of a workspace has at an id, or an error of
-// kind NotFound. noun is "entity" or "event".
+// Get returns the record with an id in a workspace, or an error of kind NotFound if it
+// does not exist. noun is "entity" or "event".
 func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) (r R, err error) {
 	found := false
 	err = w.View(ctx, "get "+noun, workspace, func(b *bbolt.Bucket) (err error) {
@@ -140,8 +141,8 @@ func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) 
 	return r, err
 }
 
-// Create puts the record r at key unless b has a record there. It returns the
-// record that b then has, and whether that is r.
+// Create puts the record r under key unless a record with this key exists. It returns
+// the stored record, and whether Create stored it.
 func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
 		stored, err = Decode[R](value)
@@ -153,7 +154,7 @@ func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, er
 	return r, true, nil
 }
 
-// Put puts the JSON of the record r at key, in place of what b has there. Strings of
+// Put puts the record r under key, in JSON, and replaces an existing record. Strings in
 // attributes keep their bytes.
 func Put(b *bbolt.Bucket, key string, r any) error {
 	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
@@ -163,11 +164,12 @@ func Put(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored accepts without a check what was checked before it was stored.
+// stored holds the options for decoding stored records, which skip checks that were made
+// before the records were stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Decode reads a record that Create or Put stored. The record shares no memory
-// with value, which is valid only during the transaction.
+// Decode decodes a record that Create or Put stored. The record does not share memory
+// with value, which is valid only during its transaction.
 func Decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
 		return r, fmt.Errorf("decode record: %w", err)
@@ -175,9 +177,9 @@ func Decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// Scan ranges over the keys and values of b from low to high, both included, in
-// ascending or descending order of the bytes of the key. "" is no bound; b may be
-// nil. Keys and values are valid only during the transaction.
+// Scan returns an iterator over the keys and values of b from low to high, inclusive, in
+// ascending or descending order of the bytes of the key. An empty bound means no bound.
+// b may be nil. Keys and values are valid only during the transaction.
 func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {
@@ -197,7 +199,7 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the first key of a scan, which is nil if there is none.
+// start moves c to the first key of a scan and returns it, or nil if the scan is empty.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))
@@ -210,8 +212,8 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
-// Lookup ranges over keys with the values that b has at the ids that keys has for
-// values.
+// Lookup returns an iterator over the entries of an index, whose values are ids. It
+// yields each key of the index with the value that b has for the id.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {
@@ -222,8 +224,8 @@ func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 	}
 }
 
-// Page decodes values until it has limit records or as many bytes as a page may
-// hold (record.PageFull). more reports whether any values are left.
+// Page decodes values until it has limit records or the page is full (record.PageFull).
+// more reports whether further values follow.
 func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
 	pageBytes := 0
 	for _, value := range values {
@@ -240,7 +242,7 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count returns the number of records that were created at until or before.
+// Count returns the number of records that were created at or before until.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
 		created, err := Decode[struct {

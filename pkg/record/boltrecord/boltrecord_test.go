@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// open opens the database at path until the test or close ends it.
+// open opens the database at path. It is closed by close or at the end of the test.
 func open(t *testing.T, path string) (w *boltrecord.Workspaces, close func()) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -52,7 +52,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestAScanHoldsToItsBoundsInEitherDirection(t *testing.T) {
+func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 	t.Parallel()
 	w, _ := open(t, newFile(t))
 	bounds := []string{"", "a", "b", "c", "d", "e", "f", "g"}
@@ -87,18 +87,18 @@ func TestAScanHoldsToItsBoundsInEitherDirection(t *testing.T) {
 						return nil
 					})
 					if err != nil || !slices.Equal(got, want) {
-						t.Errorf("keys %v from %q to %q, ascending %v: got %v, error %v, want %v", keys, low, high, ascending, got, err, want)
+						t.Errorf("scan of %v from %q to %q, ascending %v: got %v, error %v, want %v", keys, low, high, ascending, got, err, want)
 					}
 				}
 			}
 		}
 	}
 	for k := range boltrecord.Scan(nil, "", "", true) {
-		t.Errorf("no bucket has the key %q", k)
+		t.Errorf("a nil bucket has the key %q", k)
 	}
 }
 
-func TestAnUpdateThatFailsLeavesNothing(t *testing.T) {
+func TestAFailedUpdateIsRolledBack(t *testing.T) {
 	t.Parallel()
 	w, _ := open(t, newFile(t))
 	broken := errors.New("broken")
@@ -112,7 +112,7 @@ func TestAnUpdateThatFailsLeavesNothing(t *testing.T) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	err = w.View(t.Context(), "get record", "default", func(b *bbolt.Bucket) error {
-		t.Errorf("the workspace is there, with %q under a", b.Get([]byte("a")))
+		t.Errorf("the workspace exists, with %q under a", b.Get([]byte("a")))
 		return nil
 	})
 	if err != nil {
@@ -126,6 +126,6 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 		t.Error("no error")
 	}
 	if _, err := boltrecord.Decode[struct{ ID string }](nil); err == nil {
-		t.Error("no error for a value that is missing")
+		t.Error("no error for a nil value")
 	}
 }

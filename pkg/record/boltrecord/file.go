@@ -11,20 +11,20 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lockTimeout is the longest wait for another operation on a File.
+// lockTimeout is the maximum wait for another operation on a File.
 const lockTimeout = time.Second
 
-// File is a bbolt file with one bucket that is open only during an operation, so
-// that several processes can use it. It is safe for concurrent use.
+// File is a bbolt file with one bucket. It is open only during an operation, so several
+// processes can use it. It is safe for concurrent use.
 //
-// If the context is done at the call, its methods do nothing and return an error.
-// They do not watch the context later.
+// If the context is already done when a method is called, the method does nothing and
+// returns an error. The methods do not check the context later.
 type File struct {
-	Path   string // in a directory that exists
-	Bucket string
+	Path   string // path of the file, in an existing directory
+	Bucket string // name of the bucket
 }
 
-// View calls read with the bucket, which is nil if nothing was ever written.
+// View calls read with the bucket. The bucket is nil before the first Update.
 func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
 	if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 		return read(nil)
@@ -34,8 +34,8 @@ func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) erro
 	})
 }
 
-// Update calls write with the bucket in a transaction, which is undone if write
-// returns an error. It creates the file and the bucket if needed.
+// Update calls write with the bucket in a transaction, and rolls the transaction back if
+// write returns an error. It creates the file and the bucket if necessary.
 func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
 	return f.with(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {
@@ -48,7 +48,7 @@ func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) e
 	})
 }
 
-// with calls use with the open file.
+// with opens the file, calls use and closes the file.
 func (f File) with(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// built is the bucket that has for each index how far BuildIndex has come: the
-	// workspace, '#' and the id of the last record, or done.
+	// built is the name of the bucket that holds the progress of BuildIndex for each
+	// index: the workspace, '#' and the id of the last indexed record, or done.
 	built = "built_indexes"
 	done  = "done"
 
-	// buildBatch is how many records a transaction of BuildIndex indexes.
+	// buildBatch is the number of records that one transaction of BuildIndex indexes.
 	buildBatch = 10_000
 )
 
-// BuildIndex indexes the records of a database of an earlier build, which did not
-// have the index called name: it calls add with the bucket of a workspace and the
-// value of each record there. A build that was interrupted continues where it stopped.
-// BuildIndex does nothing once it has succeeded. It must be called before the first
-// write.
+// BuildIndex adds the existing records of a database to the index called name, which an
+// earlier build of the program did not have. It calls add once for each record, with the
+// bucket of the workspace and the value of the record. If BuildIndex is interrupted, the
+// next call continues where it stopped. After it has succeeded, further calls do nothing.
+// BuildIndex must be called before the first write.
 func (w *Workspaces) BuildIndex(name string, add func(b *bbolt.Bucket, workspace string, value []byte) error) error {
 	for complete := false; !complete; {
 		err := w.db.Update(func(tx *bbolt.Tx) error {
@@ -45,7 +45,8 @@ func (w *Workspaces) BuildIndex(name string, add func(b *bbolt.Bucket, workspace
 	return nil
 }
 
-// indexNext calls add for the record after last, and returns its place in turn.
+// indexNext calls add for the record after last, and returns the position of that
+// record, or done if last is the last one.
 func (w *Workspaces) indexNext(tx *bbolt.Tx, last string, add func(b *bbolt.Bucket, workspace string, value []byte) error) (string, error) {
 	workspaces := tx.Bucket([]byte(w.name)).Cursor()
 	workspace, id, _ := strings.Cut(last, "#")

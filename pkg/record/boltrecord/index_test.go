@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A build of an index continues where it was interrupted, and indexes every record
-// once.
+// If the build of an index is interrupted, the next one continues where it stopped. Each
+// record is indexed once.
 func TestAnInterruptedBuildOfAnIndexContinues(t *testing.T) {
 	t.Parallel()
 	const count = 25_000
@@ -48,15 +48,15 @@ func TestAnInterruptedBuildOfAnIndexContinues(t *testing.T) {
 		if !errors.Is(err, interrupted) {
 			t.Fatal(err)
 		}
-		committed = append(committed, pending[:len(pending)/10_000*10_000]...) // whole transactions
+		committed = append(committed, pending[:len(pending)/10_000*10_000]...) // only whole transactions are committed
 		close()
 		w, close = open(t, path)
 	}
 	if len(committed) != 3*count || !slices.IsSorted(committed) || len(slices.Compact(committed)) != 3*count {
-		t.Errorf("%d records were indexed, want %d once, in order", len(committed), 3*count)
+		t.Errorf("%d records were indexed, want each of %d once, in order", len(committed), 3*count)
 	}
 	err := w.BuildIndex("index", func(*bbolt.Bucket, string, []byte) error {
-		return errors.New("it is built")
+		return errors.New("the index is already built")
 	})
 	if err != nil {
 		t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// backfillWriters is how many items Backfill.Run updates at the same time.
+// backfillWriters is the number of items that Backfill.Run updates at the same time.
 const backfillWriters = 16
 
 // BackfillClient is the part of *dynamodb.Client that a Backfill uses.
@@ -23,25 +23,25 @@ type BackfillClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// Backfill adds the keys of an index to the items of a table that lack them, because
-// an earlier build wrote them.
+// Backfill adds the keys of an index to those items of a table that an earlier build
+// wrote without them.
 type Backfill struct {
 	Client  BackfillClient
 	Table   string
-	Key     []string // attributes of the table's key
-	SortKey string   // of the index; items that have it are left as they are
-	Time    string   // attribute by whose value an item is known to be unchanged
-	Read    []string // further attributes that Keys needs
+	Key     []string // names of the table's key attributes
+	SortKey string   // name of the index's sort key; items that have this attribute do not change
+	Time    string   // name of the attribute that every other change of the item changes
+	Read    []string // names of further attributes that Keys needs
 
-	// Keys returns the keys of the index for an item with the attributes Key, Time and
-	// Read.
+	// Keys returns the keys of the index for an item, of which it gets the attributes
+	// Key, Time and Read.
 	Keys func(Item) (Item, error)
 }
 
-// Run scans the table once and returns how many items it has updated. It may run
-// while the table is in use. If it was interrupted, or an older build may have
-// written meanwhile, run it again: it leaves finished items as they are. progress,
-// which may be nil, is called after each page of the scan.
+// Run scans the table once and returns the number of items that it updated. It may run
+// while the table is in use. It must be run again if it was interrupted, or if an
+// earlier build may have written items in the meantime. A further run does not change
+// finished items. Run calls progress, which may be nil, after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,
@@ -73,7 +73,7 @@ func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (update
 	}
 }
 
-// update adds the keys to items and returns to how many.
+// update adds the keys to items and returns the number of updated items.
 func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
 	var updated atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -86,7 +86,7 @@ func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
 			}
 			_, err = b.Client.UpdateItem(ctx, b.updateInput(item, keys))
 			if _, changed := errors.AsType[*types.ConditionalCheckFailedException](err); changed {
-				return nil // a request has changed or deleted it, and a change has the keys
+				return nil // a request has deleted the item, or changed it and added the keys
 			}
 			if err == nil {
 				updated.Add(1)

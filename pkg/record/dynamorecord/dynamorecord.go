@@ -1,6 +1,7 @@
-// Package dynamorecord is shared by the stores that keep records in DynamoDB:
-// conditional puts, pages of one query or of several merged, attributes of items,
-// and the meaning of the SDK's errors. Its functions return errors as Error does.
+// Package dynamorecord implements the common parts of the stores that keep records in
+// DynamoDB: conditional puts, pages merged from several queries, reading the attributes
+// of items, and classifying errors of the SDK. Its functions return errors in the form
+// that Error returns.
 package dynamorecord
 
 import (
@@ -66,8 +67,8 @@ func Create[R any](ctx context.Context, client Putter, table, hashKey string, r 
 	return stored, false, err
 }
 
-// Get returns the record with that key, and whether the table has it. The read is
-// strongly consistent: a client that has just created a record finds it.
+// Get returns the record with a key, and whether the table has it. The read is strongly
+// consistent, so a client finds a record that it has just created.
 func Get[R any](ctx context.Context, client Getter, table string, key Item, decode func(Item) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	switch {
@@ -80,7 +81,7 @@ func Get[R any](ctx context.Context, client Getter, table string, key Item, deco
 	return r, true, err
 }
 
-// Scan returns the records of all items that a scan finds, in no particular order.
+// Scan returns the records of all items in the result of a scan, in no particular order.
 func Scan[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamodb.ScanInput, decode func(Item) (R, error)) ([]R, error) {
 	var all []R
 	for pages := dynamodb.NewScanPaginator(client, in); pages.HasMorePages(); {
@@ -97,10 +98,10 @@ func Scan[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamod
 	return all, nil
 }
 
-// Error wraps the error of a call of the SDK as record stores return it: of kind
-// Unavailable, because the call may succeed later, unless DynamoDB says that the
-// call itself is wrong (no such table, not allowed, not valid), which is a fault
-// of the service.
+// Error wraps the error of an SDK call in the form that record stores return. The result
+// has kind Unavailable, because the call may succeed later. If DynamoDB rejects the call
+// itself, for example because the table does not exist or access is denied, the result
+// is not a *record.Error, because the service has a fault.
 func Error(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -108,9 +109,10 @@ func Error(op string, err error) error {
 	return record.UnavailableError(op, err)
 }
 
-// isRefusal reports whether err is a response of DynamoDB that a retry would get
-// again. It uses the HTTP status, because only errors for which the SDK has a type
-// say whose fault they are. Throttling has status 400 as well.
+// isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
+// so that a retry would fail too. It uses the HTTP status, because only the errors that
+// have a type in the SDK say whether the caller is at fault. Throttling has status 400,
+// but a retry may succeed.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
@@ -119,14 +121,13 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // of this request or of another
+	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // a conflict with another request
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
 }
 
-// Contended reports whether err says that a conditional write, or a transaction of
-// such, did not take place because an item is not as its condition says, or because
-// another request is changing it.
+// Contended reports whether a conditional write, or a transaction of conditional writes,
+// failed with err because a condition is false or another request is changing the item.
 func Contended(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	var conflict *types.TransactionConflictException

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// clientOf is a client of the SDK, which tries once, for a server at url.
+// clientOf returns a client of the SDK for a server at url. It makes no retries.
 func clientOf(url string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		BaseEndpoint: &url,
@@ -40,12 +40,12 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &failure) && failure.Kind == record.Unavailable
 }
 
-func TestWhatAnErrorOfDynamoDBMeans(t *testing.T) {
+func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 	t.Parallel()
 	const dynamodbError, coralError = "com.amazonaws.dynamodb.v20120810#", "com.amazon.coral.service#"
 	for _, tt := range []struct {
 		status      int
-		code        string // __type of the body
+		code        string // the __type in the body
 		unavailable bool
 	}{
 		{400, coralError + "ValidationException", false},
@@ -82,7 +82,7 @@ func TestWhatAnErrorOfDynamoDBMeans(t *testing.T) {
 func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The server sees that the client is gone once it has the whole body.
+		// The server notices that the client disconnected after it has read the body.
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}))
@@ -97,7 +97,7 @@ func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	if err := put(ctx, client); !isUnavailable(err) || !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	server.Close()
 	if err := put(t.Context(), client); !isUnavailable(err) {
@@ -105,7 +105,7 @@ func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAResponseThatIsNotDynamoDBsIsUnavailable(t *testing.T) {
+func TestAResponseOfAnotherServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "<html>captive portal</html>")

@@ -9,21 +9,22 @@ import (
 	"sluice/pkg/record"
 )
 
-// Item is an item of a table: attributes by name. Those of records are strings.
+// Item is an item of a table: attribute values by name. The attributes of records are
+// strings.
 type Item = map[string]types.AttributeValue
 
-// Text returns s as an attribute value.
+// Text returns s as a string attribute value (S).
 func Text(s string) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: s}
 }
 
-// Number returns n as an attribute value.
+// Number returns n as a number attribute value (N).
 func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// size returns about how many bytes the JSON of the record in item has. Like
-// DynamoDB it counts names and values.
+// size returns the approximate size in bytes of the record in item, in JSON. It counts
+// names and values, as DynamoDB does.
 func size(item Item) int {
 	n := 0
 	for name, value := range item {
@@ -35,8 +36,8 @@ func size(item Item) int {
 	return n
 }
 
-// Reader reads attributes of an Item and keeps the first error, after which what
-// it returns is of no use.
+// Reader reads attributes of an Item. It keeps the first error, which Err returns. After
+// an error, callers must not use the values that its methods return.
 type Reader struct {
 	item Item
 	err  error
@@ -45,7 +46,7 @@ type Reader struct {
 // Read returns a Reader of item.
 func Read(item Item) *Reader { return &Reader{item: item} }
 
-// Text returns the value of an attribute that must exist.
+// Text returns the value of a string attribute, which must exist.
 func (r *Reader) Text(name string) string {
 	if r.item[name] == nil {
 		r.fail(name, "is missing")
@@ -53,7 +54,7 @@ func (r *Reader) Text(name string) string {
 	return r.OptionalText(name)
 }
 
-// OptionalText returns the value of an attribute, "" if it does not exist.
+// OptionalText returns the value of a string attribute, or "" if it does not exist.
 func (r *Reader) OptionalText(name string) string {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -66,7 +67,7 @@ func (r *Reader) OptionalText(name string) string {
 	}
 }
 
-// OptionalInt returns the value of a number attribute, 0 if it does not exist.
+// OptionalInt returns the value of a number attribute, or 0 if it does not exist.
 func (r *Reader) OptionalInt(name string) int64 {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -83,8 +84,8 @@ func (r *Reader) OptionalInt(name string) int64 {
 	}
 }
 
-// Time returns the value of an attribute that must exist and be the text of a
-// record.Time.
+// Time returns the value of an attribute that contains the text of a record.Time. The
+// attribute must exist.
 func (r *Reader) Time(name string) record.Time {
 	t, err := record.ParseTime(r.Text(name))
 	if err != nil {
@@ -99,10 +100,10 @@ func (r *Reader) fail(name, detail string) {
 	}
 }
 
-// Err returns the first error: an attribute is missing or not what it must be.
+// Err returns the first error: an attribute is missing or has the wrong type or form.
 func (r *Reader) Err() error { return r.err }
 
-// Each returns the records that read returns for items, or its first error.
+// Each calls read for each item and returns the records, or the first error of read.
 func Each[R any](items []Item, read func(Item) (R, error)) ([]R, error) {
 	records := make([]R, len(items))
 	for i, item := range items {

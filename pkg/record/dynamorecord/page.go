@@ -16,28 +16,29 @@ import (
 )
 
 const (
-	readUnitBytes  = 4096 // DynamoDB bills what a query reads in steps of this size
-	fillFactor     = 0.9  // how much of read units to fill by the mean size of items, because sizes vary
-	maxConcurrency = 16   // queries of one page at the same time
+	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
+	fillFactor     = 0.9  // part of the billed read units to fill with items of mean size, because sizes vary
+	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// aheadBytes is about how much is read at once of items that may turn out not to
-	// be on the page: one of the largest.
+	// aheadBytes is the approximate size of the items that page reads at the same
+	// time although they may not be on the page. It is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// manyParts is the number of queries from which on a share of the page from each
-	// could be too much: before the size of any item is known, such a query asks for
-	// one. With fewer queries, that would often cost one more.
+	// manyParts is the number of queries from which on the first calls ask for only
+	// one item each, because the size of items is not known yet and a share of the
+	// page from every query could be too much. With fewer queries, asking for one
+	// item would often need another call.
 	manyParts = 48
 
-	// countItems bounds the items that one call counts. DynamoDB stops after a
-	// megabyte in any case; DynamoDB Local does so only after it has read all that
-	// the limit admits, without a limit to the end of the query.
+	// countItems is the maximum number of items that one call counts. DynamoDB itself
+	// stops after a megabyte. DynamoDB Local first reads all items that the limit
+	// allows, which would be all items of the query.
 	countItems = 1000
 )
 
-// Count returns the number of items that queries find whose text attribute is at
-// most value, in the order of bytes. DynamoDB bills it like a read of all items
-// that the queries find, but sends none of them.
+// Count returns the number of items in the results of queries whose string attribute is
+// at most value, in the order of bytes. DynamoDB bills it like a read of all items in
+// the results, but does not send them.
 func Count(ctx context.Context, client Querier, attribute, value string, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
@@ -57,19 +58,20 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 	return n, nil
 }
 
-// Page runs queries, as if they were one, until it has limit records or as many
-// bytes as a page may hold (record.PageFull, by the size of items). more reports
-// whether any are left. Several queries must return their items in the order of the
-// text attribute sortKey, all in the direction of the first, and no two the same
-// item. It sets the Limit and the ExclusiveStartKey of the queries, and makes a call
-// for each megabyte, after which DynamoDB ends a response.
+// Page merges the results of queries and returns the first limit records, or fewer if
+// the page is full before (record.PageFull, by the size of items). more reports whether
+// further records follow. If there are several queries, each must return its items in
+// the order of the string attribute sortKey, in the direction of the first query, and no
+// item may be in two results. Page sets the Limit and the ExclusiveStartKey of the
+// queries. It makes a call for each megabyte, because DynamoDB ends a response after
+// that.
 //
-// It reads little that it does not return. It asks one query first, for its share
-// of the page, because it does not know how large items are; then the others, at
-// once; then those that may have further items of the page, as many at once as have
-// about aheadBytes of them, until there are none. What it asks a query for depends
-// on the sizes of that query's items, and before it knows those, on the sizes of all
-// items read until then.
+// Page reads few items that it does not return. It first runs one query, to learn the
+// size of items, and asks it for its share of the page. Then it runs all other queries
+// concurrently. After that it continues the queries that may have further items of the
+// page, so many at a time that they read about aheadBytes, until the page is complete.
+// The limit of each query follows from the mean size of its items, or of all items that
+// were read if none of its own has been read yet.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
@@ -87,19 +89,19 @@ func Page[R any](ctx context.Context, client Querier, sortKey string, limit int,
 	return records, more, err
 }
 
-// merger is one call of Page.
+// merger is the state of one call of Page.
 type merger struct {
 	client     Querier
 	sortKey    string
 	descending bool
 	limit      int
 
-	mu    sync.Mutex // while queries run
+	mu    sync.Mutex // guards parts and sizes while queries run
 	parts []*part
-	sizes mean // of the items of all parts
+	sizes mean // mean size of the items of all parts
 }
 
-// page reads until it has the page.
+// page reads items until the page is complete, and returns it.
 func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) {
 	for _, parts := range [][]*part{m.parts[:1], m.parts[1:]} {
 		if err := m.read(ctx, parts, 0); err != nil {
@@ -115,7 +117,7 @@ func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // items of the page that have no unread ones before them
+		settled := 0 // number of items at the start of the page that no unread item can precede
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -126,12 +128,12 @@ func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) 
 	}
 }
 
-// part is what has been read of one query.
+// part is one query and the items that were read from it.
 type part struct {
 	in    *dynamodb.QueryInput
 	items []candidate
-	sizes mean
-	done  bool // there is nothing after items
+	sizes mean // mean size of items
+	done  bool // whether items contains all items of the query
 }
 
 // candidate is an item that may be on the page.
@@ -141,12 +143,12 @@ type candidate struct {
 	size int    // in bytes
 }
 
-// mean is a mean of numbers.
+// mean is the mean of a series of numbers.
 type mean struct{ sum, count int }
 
 func (m *mean) add(n int) { m.sum, m.count = m.sum+n, m.count+1 }
 
-// value returns 0 if there are no numbers.
+// value returns the mean, or 0 if no number was added.
 func (m mean) value() float64 { return float64(m.sum) / float64(max(m.count, 1)) }
 
 // compare orders keys in the direction of the page.
@@ -157,8 +159,8 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// merge returns the items of the page among those that have been read, and the
-// item after the page, nil if that has not been read.
+// merge returns the items of the page, as far as they have been read, and the first
+// item after the page, or nil if that has not been read.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -175,8 +177,8 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page,
-// in the order in which these may come.
+// missing returns the parts that may have unread items before the end of the page, in
+// the order of the earliest positions of these items.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
@@ -192,13 +194,13 @@ func (m *merger) missing(end *candidate) (missing []*part) {
 	return missing
 }
 
-// reached reports whether p, which is not done, has no unread items before key.
+// reached reports whether all items of p before key have been read. p must not be done.
 func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads on in parts, at once, to find the items of the page that are not
-// settled.
+// read reads further items from parts concurrently. settled is the number of items of
+// the page that are already known.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
@@ -208,9 +210,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns how many items to ask p for: as many of those that the page lacks
-// as each part has on average, and those that most likely fit into the same read
-// units. The latter cost nothing, and may save a call.
+// share returns the number of items to request from p: the number that the page lacks,
+// divided by the number of unfinished parts. It adds as many items as probably fit into
+// the same read units, because they cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {
@@ -222,7 +224,7 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.limit + 1 - settled // with the one that shows that there are more
+	lacking := m.limit + 1 - settled // including one item after the page, which shows that more follow
 	if mean := m.sizes.value(); mean > 0 {
 		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
 	}

@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// responses is a Querier that returns one response after the other and notes what it
-// was asked for.
+// responses is a Querier that returns one response after another and records the limits
+// and the start keys of its calls.
 type responses struct {
 	outputs []dynamodb.QueryOutput
 	limits  []int32
@@ -31,7 +31,7 @@ func (r *responses) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(
 	r.limits = append(r.limits, *in.Limit)
 	r.starts = append(r.starts, in.ExclusiveStartKey)
 	if len(r.outputs) == 0 {
-		return nil, errors.New("no response left")
+		return nil, errors.New("unexpected call")
 	}
 	out := r.outputs[0]
 	r.outputs = r.outputs[1:]
@@ -40,14 +40,14 @@ func (r *responses) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(
 
 func item(id string) dynamorecord.Item { return dynamorecord.Item{"id": dynamorecord.Text(id)} }
 
-// same decodes an item as itself.
+// same is a decode function that returns the item itself.
 func same(item dynamorecord.Item) (dynamorecord.Item, error) { return item, nil }
 
-func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
+func TestAPageContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{
 		{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")},
-		{LastEvaluatedKey: item("x")}, // DynamoDB may cut off before the first item
+		{LastEvaluatedKey: item("x")}, // DynamoDB may end a response before the first item
 		{Items: []dynamorecord.Item{item("y"), item("z")}, LastEvaluatedKey: item("z")},
 		{},
 	}}
@@ -63,7 +63,7 @@ func TestAPageGoesOnWhereAResponseWasCutOff(t *testing.T) {
 	}
 }
 
-func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
+func TestAnErrorOfALaterCallFailsThePage(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{{Items: []dynamorecord.Item{item("a")}, LastEvaluatedKey: item("a")}}}
 	if items, _, err := dynamorecord.Page(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{}); err == nil {
@@ -73,12 +73,13 @@ func TestAPageOfWhichAPartFailsIsAnError(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// partitions is a Querier over sorted keys by partition that counts queries.
+// partitions is a Querier over the sorted keys of several partitions. It counts its
+// queries.
 type partitions struct {
 	keys map[string][]string
 	mu   sync.Mutex
-	read map[string]int // items, by partition
-	asks map[string]int // queries, by partition
+	read map[string]int // number of items read, by partition
+	asks map[string]int // number of queries, by partition
 }
 
 func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
@@ -95,7 +96,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 	for _, key := range keys[:n] {
 		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key)})
 	}
-	if n == int(*in.Limit) { // like DynamoDB, also when nothing is left
+	if n == int(*in.Limit) { // like DynamoDB, even if no items follow
 		out.LastEvaluatedKey = out.Items[n-1]
 	}
 	p.asks[name]++
@@ -144,15 +145,15 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// What a shard holds beyond its share is asked for only where the page needs it.
-func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
+// Page reads more of a shard than its share only if the page needs it.
+func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
 	var ins []*dynamodb.QueryInput
 	for p := range 8 {
 		name := strconv.Itoa(p)
 		for i := range 100 {
-			// Too long for two to share a read unit.
+			// So long that two items do not fit into one read unit.
 			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
@@ -170,14 +171,15 @@ func TestAMergeReadsLittleThatItDoesNotReturn(t *testing.T) {
 	}
 }
 
-// sized is a Querier over parts that have as many items of given sizes, in a
-// random order. Like DynamoDB it returns about a megabyte at most.
+// sized is a Querier over parts. The items of a part have the same size. The order of
+// the items of all parts is random. Like DynamoDB, it returns at most about a megabyte
+// per call.
 type sized struct {
-	sizes []int      // of the items of a part, by part
+	sizes []int      // size of the items of each part, in bytes
 	keys  [][]string // sorted, by part
 
 	mu           sync.Mutex
-	items, bytes int // that were read
+	items, bytes int // number and size of the items that were read
 }
 
 func newSized(seed uint64, sizes ...int) *sized {
@@ -243,15 +245,16 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newSized(seed, slices.Repeat([]int{large}, 64)...)
 		if seed == 0 {
-			s.keys[0] = nil // so that the first query says nothing about sizes
+			s.keys[0] = nil // so that the first query does not show the size of items
 		}
 		if page := s.merge(t); len(page) != 9 || s.items > len(s.sizes)+len(page) {
-			t.Errorf("seed %d: %d items were read for a page of %d from %d parts", seed, s.items, len(page), len(s.sizes))
+			t.Errorf("seed %d: %d items were read from %d parts for a page of %d", seed, s.items, len(s.sizes), len(page))
 		}
 	}
 }
 
-// The items of the parts that are read first are small, those of the others large.
+// A merge reads few bytes too many even if the parts that it reads first have small items
+// and the others have large items.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20
@@ -259,12 +262,12 @@ func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 		sizes := slices.Concat(slices.Repeat([]int{300}, small), slices.Repeat([]int{large}, parts-small))
 		s := newSized(0, sizes...)
 		if s.merge(t); s.bytes > bound {
-			t.Errorf("%d parts with small items: %d bytes were read, want %d at most", small, s.bytes, bound)
+			t.Errorf("%d parts with small items: %d bytes were read, want at most %d", small, s.bytes, bound)
 		}
 	}
 }
 
-func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
+func TestAnErrorOfOneQueryFailsTheMerge(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: map[string][]string{"a": {"1"}, "b": {"2"}}, read: make(map[string]int), asks: make(map[string]int)}
 	for _, names := range [][]string{{"broken", "a", "b"}, {"a", "b", "broken"}} {
@@ -278,13 +281,13 @@ func TestAMergeOfWhichAPartFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestACountGoesOnWhereAResponseWasCutOff(t *testing.T) {
+func TestACountContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{
 		{Count: 3, LastEvaluatedKey: item("c")},
 		{LastEvaluatedKey: item("x")},
 		{Count: 2},
-		{Count: 10}, // of the second query
+		{Count: 10}, // response to the second query
 	}}
 	in := func() *dynamodb.QueryInput {
 		return &dynamodb.QueryInput{ExpressionAttributeNames: map[string]string{}, ExpressionAttributeValues: dynamorecord.Item{}}
@@ -298,7 +301,7 @@ func TestACountGoesOnWhereAResponseWasCutOff(t *testing.T) {
 	}
 	for _, limit := range client.limits {
 		if limit != 1000 {
-			t.Errorf("a call was to count %d items", limit)
+			t.Errorf("a call has the limit %d", limit)
 		}
 	}
 }

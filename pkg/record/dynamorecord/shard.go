@@ -14,16 +14,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxShards is the largest number of Shards.
+// MaxShards is the maximum number of Shards.
 const MaxShards = 64
 
-// Shards is the number of partition keys of an index in order of time over which the
-// records of a workspace are spread, 1 to MaxShards. Each takes 1,000 write units a
-// second, and each is read for a list. It may be raised at any time but never
-// lowered: records in a shard that is no longer read are missing from lists.
+// Shards is the number of partition keys over which an index in order of time spreads
+// the records of a workspace, 1 to MaxShards. Each shard accepts 1,000 write units per
+// second, and a list reads every shard. The number may be raised at any time but must
+// never be lowered, because lists would not read the records in the removed shards.
 type Shards int
 
-// NewShards returns n shards, 1 if n is 0.
+// NewShards returns n shards, or 1 shard if n is 0. It returns an error if n is out of
+// range.
 func NewShards(n int) (Shards, error) {
 	n = cmp.Or(n, 1)
 	if n < 1 || n > MaxShards {
@@ -32,8 +33,9 @@ func NewShards(n int) (Shards, error) {
 	return Shards(n), nil
 }
 
-// LoadShards reads the number of shards from the environment variable EVENT_SHARDS,
-// whose default is 1. The error for another value names the variable.
+// LoadShards returns the number of shards in the environment variable EVENT_SHARDS. The
+// default is 1. If the value is not a number from 1 to MaxShards, LoadShards returns an
+// error that names the variable.
 func LoadShards(getenv func(string) string) (int, error) {
 	const name = "EVENT_SHARDS"
 	text := cmp.Or(getenv(name), "1")
@@ -44,21 +46,21 @@ func LoadShards(getenv func(string) string) (int, error) {
 	return n, nil
 }
 
-// Key returns the partition key of the shard of a record. The hash spreads all kinds
-// of ids evenly, also those that count up.
+// Key returns the partition key of the shard of a record. A hash of the id spreads the
+// records evenly, even if the ids are consecutive.
 func (s Shards) Key(workspace, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s)))
 }
 
-// shardKey returns the partition key of the n-th shard of a workspace. It is unique,
-// because a workspace's name has no '#'.
+// shardKey returns the partition key of the n-th shard of a workspace. It is unique
+// because the name of a workspace cannot contain '#'.
 func shardKey(workspace string, n int) string { return workspace + "#" + strconv.Itoa(n) }
 
-// Queries returns a query for each shard of a workspace in an index, between two
-// positions. The index has the partition key shard (S). Its sort key (S) begins with
-// the text of a record.Time; low and high may be "" for no bound. Queries returns none
-// if the bounds cross.
+// Queries returns one query for each shard of a workspace in an index, for the items
+// whose sort keys are between low and high, inclusive. The partition key of the index is
+// shard (S). Its sort key (S) begins with the text of a record.Time. An empty low or high
+// means no bound. Queries returns nil if low is greater than high.
 func (s Shards) Queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range int(s) {
 		in := Between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
@@ -70,11 +72,11 @@ func (s Shards) Queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// Between returns a query for the items of an index with the value key of its
-// partition key, between two positions as in Queries; nil if the bounds cross, which
-// DynamoDB rejects.
+// Between returns a query for the items of an index whose partition key is key and whose
+// sort keys are between low and high, as in Queries. It returns nil if low is greater
+// than high, because DynamoDB rejects such a query.
 func Between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
-	// Times begin with a digit, so they are between these texts.
+	// Times begin with a digit, so "0" and ":" are below and above all of them.
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
 	if low > high {
 		return nil
@@ -91,15 +93,15 @@ func Between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// SyncQueries returns Queries for what q asks for.
+// SyncQueries returns the Queries for q.
 func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }
 
-// RestorePosition adds the attributes that an index in order of record.SyncPosition
-// need not project to an item, by the index's sort key: the time, which has the name
-// at, and id.
+// RestorePosition derives attributes of an item from sortKey, the sort key of an index
+// in order of record.SyncPosition: the time, as attribute at, and the id. The index
+// therefore does not have to project them.
 func RestorePosition(item Item, sortKey, at string) {
 	position := Read(item).Text(sortKey)
 	time, id, _ := strings.Cut(position, "#")

@@ -1,5 +1,5 @@
-// Package storetest is the suite that stores of entities and stores of events share.
-// The packages entity/storetest and event/storetest add what each has of its own.
+// Package storetest is the common part of the conformance suites of entity stores and
+// event stores. The packages entity/storetest and event/storetest add further tests.
 package storetest
 
 import (
@@ -16,37 +16,37 @@ import (
 	"sluice/pkg/record"
 )
 
-// Workspace is where tests that need only one keep their records.
+// Workspace is the workspace of tests that need only one.
 const Workspace = "default"
 
-// Store is what stores of records R have in common.
+// Store holds the common methods of stores of records R.
 type Store[R any] interface {
 	Create(ctx context.Context, workspace string, r R) (stored R, created bool, err error)
 	Get(ctx context.Context, workspace, id string) (R, error)
 }
 
-// Kind is a kind of records R and of their stores S.
+// Kind describes a kind of records R and of their stores S to the suite.
 type Kind[R any, S Store[R]] struct {
 	Noun       string // "entity" or "event"
 	ID         func(R) string
 	Attributes func(R) record.Attributes
-	Plain      func(id string) R                                          // a record about which nothing is special
-	Variant    func(id string, n int) R                                   // a record that differs from Plain(id) and other variants in all but the id
-	With       func(r R, label string, attributes record.Attributes) R    // r with another type or name, and attributes
-	Extra      []R                                                        // records with further content that must be read back
-	Lists      func(ctx context.Context, s S, workspace string) []List[R] // lists of all records, one for each direction
-	Others     func(ctx context.Context, s S) map[string]error            // calls the other methods for the record Plain("a")
+	Plain      func(id string) R                                          // returns a simple record
+	Variant    func(id string, n int) R                                   // returns a record that differs from Plain(id) and other variants in every field except the id
+	With       func(r R, label string, attributes record.Attributes) R    // returns r with another type or name and other attributes
+	Extra      []R                                                        // further records for the test that reads records back
+	Lists      func(ctx context.Context, s S, workspace string) []List[R] // returns lists of all records, one for each direction
+	Others     func(ctx context.Context, s S) map[string]error            // calls the other methods with the record Plain("a") and returns their errors by name
 }
 
 // List is a list of records.
 type List[R any] struct {
-	Compare func(a, b R) int // its order
+	Compare func(a, b R) int // order of the list
 	Page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// Read returns a page of the list, after a record or from the start. It checks that
-// the page is in order, starts after that record, and has records if it promises
-// more.
+// Read returns a page of the list. The page starts after a record, or at the start of
+// the list if after is nil. Read checks that the page is in order, that it starts after
+// that record, and that it is not empty if more is true.
 func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.Page(after, limit)
@@ -54,9 +54,9 @@ func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	case err != nil:
 		t.Fatal(err)
 	case len(page) > limit:
-		t.Fatalf("a page of %d has %d records", limit, len(page))
+		t.Fatalf("a page with limit %d has %d records", limit, len(page))
 	case more && len(page) == 0:
-		t.Fatal("there are more, yet the page is empty")
+		t.Fatal("more is true, but the page is empty")
 	}
 	for i := range page {
 		if after != nil && l.Compare(*after, page[i]) >= 0 {
@@ -67,14 +67,14 @@ func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	return page, more
 }
 
-// Walk returns the pages of the list, after a record or from the start, up to the one
-// that says that it is the last. It checks that no page promises too much.
+// Walk returns all pages of the list, after a record or from the start. It checks that
+// more is false on the last page that has records.
 func (l List[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
 		page, more := l.Read(t, after, limit)
 		if len(pages) > 0 && len(page) == 0 {
-			t.Fatal("the page before promised more")
+			t.Fatal("the page is empty although more was true on the previous page")
 		}
 		pages = append(pages, page)
 		if !more {
@@ -84,8 +84,8 @@ func (l List[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// Check walks the list by pages of each limit: together they must have the records
-// of want once, in order, on as few pages as possible.
+// Check reads the list in pages of each limit. The pages must have each record of want
+// once, in order, on as few pages as possible.
 func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.Compare)
@@ -103,19 +103,19 @@ func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// Run checks that the stores that open returns keep what the contracts of both kinds
-// of stores say. Each call of open must return a store without records, whose lists
-// show a record as soon as it is created.
+// Run tests that the stores returned by open fulfill the common contract of both kinds
+// of stores. Each call of open must return a store without records, whose lists contain
+// a record as soon as it is created.
 func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
-		{"a repeated create changes nothing and returns what is stored", k.testRepeat},
-		{"of concurrent creates of one id one wins and all return it", k.testOneWinner},
-		{"workspaces are apart", k.testWorkspaces},
-		{"what is not there is not found", k.testNotFound},
+		{"a repeated create changes nothing and returns the stored " + k.Noun, k.testRepeat},
+		{"one of several concurrent creates with the same id succeeds and all return its record", k.testOneWinner},
+		{"workspaces are separate", k.testWorkspaces},
+		{"a record that does not exist is not found", k.testNotFound},
 		{"pages of any length hold every " + k.Noun + " once", k.testPages},
 		{"a page ends before it holds too many bytes", k.testPageBytes},
-		{"a cancelled context is an error and changes nothing", k.testCancelled},
+		{"a canceled context is an error and changes nothing", k.testCancelled},
 	})
 }
 
@@ -125,7 +125,7 @@ type Test[S any] struct {
 	Run  func(t *testing.T, s S)
 }
 
-// RunAll runs tests in parallel, each with a store of its own.
+// RunAll runs tests in parallel, each with its own store.
 func RunAll[S any](t *testing.T, open func(t *testing.T) S, tests []Test[S]) {
 	for _, tt := range tests {
 		t.Run(tt.Name, func(t *testing.T) {
@@ -135,8 +135,7 @@ func RunAll[S any](t *testing.T, open func(t *testing.T) S, tests []Test[S]) {
 	}
 }
 
-// Fill creates records, many at once: concurrent creates of different ids must not
-// lose any.
+// Fill creates records concurrently, which must not lose any of them.
 func (k Kind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R) {
 	t.Helper()
 	slots := make(chan struct{}, 32)
@@ -156,7 +155,7 @@ func (k Kind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R) {
 	}
 }
 
-// FillPlain creates a plain record of each id.
+// FillPlain creates a plain record for each id.
 func (k Kind[R, S]) FillPlain(t *testing.T, s S, workspace string, ids ...string) {
 	t.Helper()
 	var records []R
@@ -166,8 +165,8 @@ func (k Kind[R, S]) FillPlain(t *testing.T, s S, workspace string, ids ...string
 	k.Fill(t, s, workspace, records...)
 }
 
-// Want checks that a workspace has exactly the records of want, and that all lists of
-// it do.
+// Want checks that a workspace has the records of want, and that each of its lists has
+// exactly these records.
 func (k Kind[R, S]) Want(t *testing.T, s S, workspace string, want ...R) {
 	t.Helper()
 	for _, r := range want {
@@ -184,7 +183,7 @@ func (k Kind[R, S]) Want(t *testing.T, s S, workspace string, want ...R) {
 	}
 }
 
-// WantNotFound checks that a workspace has no record of an id.
+// WantNotFound checks that a workspace has no record with an id.
 func (k Kind[R, S]) WantNotFound(t *testing.T, s S, workspace, id string) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), workspace, id); !IsKind(err, record.NotFound) {
@@ -192,13 +191,13 @@ func (k Kind[R, S]) WantNotFound(t *testing.T, s S, workspace, id string) {
 	}
 }
 
-// IsKind reports whether err is a *record.Error of that kind.
+// IsKind reports whether err is a *record.Error of kind.
 func IsKind(err error, kind record.Kind) bool {
 	var failure *record.Error
 	return errors.As(err, &failure) && failure.Kind == kind
 }
 
-// At returns the instant of an RFC 3339 text.
+// At returns the time for an RFC 3339 text.
 func At(text string) record.Time {
 	t, err := record.ParseTime(text)
 	if err != nil {
@@ -207,7 +206,7 @@ func At(text string) record.Time {
 	return t
 }
 
-// Samples returns records of all kinds of content, each with an id of its own.
+// Samples returns records with many kinds of content, each with a different id.
 func (k Kind[R, S]) Samples() []R {
 	samples := append([]R{k.Plain("plain"), k.Plain(strings.Repeat("x", record.MaxIDLength))}, k.Extra...)
 	for i, attributes := range []string{
@@ -276,7 +275,7 @@ func (k Kind[R, S]) testOneWinner(t *testing.T, s S) {
 	close(start)
 	wg.Wait()
 	if winners.Load() != 1 {
-		t.Fatalf("%d creates say that they created the record", winners.Load())
+		t.Fatalf("%d creates returned created, want 1", winners.Load())
 	}
 	want := k.Variant("a", int(winner.Load()))
 	for i, got := range stored {
@@ -312,7 +311,7 @@ func (k Kind[R, S]) testNotFound(t *testing.T, s S) {
 func (k Kind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Three are of one variant, so that pages end between those.
+		// Three records have the same variant, so that some pages end between them.
 		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.Fill(t, s, Workspace, records...)
@@ -335,7 +334,7 @@ func (k Kind[R, S]) testPageBytes(t *testing.T, s S) {
 		for _, limit := range []int{4, 5, 10, 15, 200} {
 			pages := l.Walk(t, nil, limit)
 			if got := slices.Concat(pages...); !slices.EqualFunc(got, want, func(a, b R) bool { return k.ID(a) == k.ID(b) }) {
-				t.Errorf("limit %d: %d records, or in another order", limit, len(got))
+				t.Errorf("limit %d: %d records, which are too few or in the wrong order", limit, len(got))
 			}
 			for i, page := range pages {
 				size := 0
