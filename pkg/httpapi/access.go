@@ -8,16 +8,16 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie holds an API key for the dashboard's page, instead of an
-// Authorization header.
+// sessionCookie is the name of the cookie in which the dashboard's page sends an API
+// key instead of an Authorization header.
 const sessionCookie = "sluice_session"
 
-// secureSessionCookie is the session cookie where the connection is HTTPS. With
-// its prefix browsers accept it only from this very host (RFC 6265bis, section
-// 4.1.3.2), so that no neighboring domain can set it.
+// secureSessionCookie is the name of the session cookie over HTTPS. Browsers accept a
+// cookie with the prefix __Host- only from the host itself, so a neighboring domain
+// cannot set it (RFC 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// Reasons for a rejection in the log, in addition to those of package access.
+// Reasons for a rejection that the log shows, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -27,7 +27,8 @@ const (
 )
 
 // authenticate checks the caller's API key and sets r.workspace. Its error is an
-// *apiError, the same for every invalid key, whatever is wrong with it.
+// *apiError. The error is the same for every invalid key, so it does not reveal why
+// the key is invalid.
 func (e *endpoint) authenticate(r *request) error {
 	switch {
 	case e.route.Scope == access.Public:
@@ -43,7 +44,8 @@ func (e *endpoint) authenticate(r *request) error {
 	return e.admit(r, key, e.route.Scope)
 }
 
-// admit sets r.workspace by the text of an API key, if the key has the scope.
+// admit checks an API key and sets r.workspace. It returns an *apiError if the key is
+// invalid or lacks the scope, or if the key cannot be checked.
 func (s *service) admit(r *request, key string, scope access.Scope) error {
 	d, err := s.Access.Authenticate(r.Context(), key)
 	r.log.keyID = d.KeyID
@@ -71,12 +73,13 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 	return nil
 }
 
-// credentials returns the API key in r: from the header Authorization or,
-// without one, from the session cookie. The key is "", which is never valid, if
-// the header has another scheme than Bearer.
+// credentials returns the API key in the Authorization header of r or, if r has no
+// such header, in the session cookie. It returns "", which is never a valid key, if
+// the scheme of the header is not Bearer.
 //
-// A browser sends the cookie by itself, so a request with it that may change
-// something must come from a page of the same origin.
+// A browser sends the cookie by itself. So credentials rejects a request with the
+// cookie that comes from another origin, unless its method is safe (GET, HEAD or
+// OPTIONS).
 func credentials(r *request) (string, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")
@@ -96,8 +99,8 @@ func credentials(r *request) (string, error) {
 	return cookie.Value, checkOrigin(r)
 }
 
-// checkOrigin rejects requests of pages of another origin, unless they only
-// read.
+// checkOrigin rejects a request from a page of another origin, unless its method is
+// safe.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

@@ -12,21 +12,48 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Config is what an operator sets for every route alike.
+// Config is the configuration that all routes share. Each field comes from the
+// environment variable that its comment names.
 type Config struct {
-	Limits         ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
-	IPv6Prefix     int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
-	ClientIPHeader string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
-	OriginSecrets  []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen       bool             // FAILURE_MODE: "closed", the default, or "open"
-	Service        string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
-	AccessOff      bool             // AUTH_MODE: "api-key", the default, or "none"
-	ExportJobs     int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
-	LimitsMaxAge   time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
+	// Limits are the default limits, per second. LIMIT_RECORDS is 1 to 1,000,000;
+	// LIMIT_IMPORTS and LIMIT_REQUESTS are 1 to 900. The default of each is 200.
+	Limits ratelimit.Limits
+
+	// IPv6Prefix is CLIENT_IPV6_PREFIX: the number of bits of an IPv6 address that
+	// identify a client, 1 to 128. The default is 64.
+	IPv6Prefix int
+
+	// ClientIPHeader is CLIENT_IP_HEADER: the header in which a trusted proxy sends
+	// the client's address. The default is none.
+	ClientIPHeader string
+
+	// OriginSecrets are ORIGIN_SECRET: one or more secrets of the trusted proxy,
+	// separated by commas. The default is none.
+	OriginSecrets []string
+
+	// FailOpen is true if FAILURE_MODE is "open" and false if it is "closed", the
+	// default.
+	FailOpen bool
+
+	// Service is SERVICE_NAME: the dimension Service of the metrics. If empty, no
+	// metrics are reported.
+	Service string
+
+	// AccessOff is true if AUTH_MODE is "none" and false if it is "api-key", the
+	// default.
+	AccessOff bool
+
+	// ExportJobs is EXPORT_JOBS_PER_WORKSPACE: the maximum number of unfinished export
+	// jobs per workspace, 1 to 100. The default is exportjob.DefaultQuota.
+	ExportJobs int
+
+	// LimitsMaxAge is LIMITS_MAX_AGE: the age at which an instance reads the table of
+	// limits again, 1s to 60s. The default is 60s.
+	LimitsMaxAge time.Duration
 }
 
-// LoadConfig reads a Config from environment variables. A variable that is
-// empty takes its default; one out of its range is an error that names it.
+// LoadConfig reads a Config from environment variables. An empty variable has its
+// default. LoadConfig returns an error that names the variable if a value is invalid.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
@@ -82,7 +109,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-// limitsMaxAge returns the duration in text.
+// limitsMaxAge parses the value of LIMITS_MAX_AGE.
 func limitsMaxAge(text string) (time.Duration, error) {
 	if text == "" {
 		return override.MaxAge, nil
@@ -94,10 +121,10 @@ func limitsMaxAge(text string) (time.Duration, error) {
 	return age, nil
 }
 
-// minOriginSecret is the fewest characters of an origin secret.
+// minOriginSecret is the minimum length of an origin secret, in bytes.
 const minOriginSecret = 16
 
-// originSecrets returns the secrets in text, which are separated by commas.
+// originSecrets parses the value of ORIGIN_SECRET: secrets separated by commas.
 func originSecrets(text, clientIPHeader string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -114,9 +141,9 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter returns the limiter of an instance over store, with the limits that
-// rows set. fallback holds the instance's own counters, which decide when store
-// fails if FailOpen is set.
+// Limiter returns a rate limiter that counts in store and applies the rows to single
+// addresses. If FailOpen is set, the limiter counts in fallback while store fails.
+// fallback counts only for this instance.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

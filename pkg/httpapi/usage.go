@@ -11,9 +11,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage returns what an address has used in the last minute: the caller's
-// own, or the one in the parameter address, which may have the form that the
-// response shows.
+// getUsage responds with what an address has used in the last 60 seconds. The
+// parameter address is an IP address, with or without the prefix length that the
+// response shows; the default is the caller's address.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
 	text := r.log.address
@@ -45,7 +45,7 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// scopes returns the scopes of the counters of all routes.
+// scopes returns the counter scopes of all routes, each once.
 func scopes() (scopes []ratelimit.Scope) {
 	for _, r := range Routes() {
 		if s := r.limited().Scope(); !slices.Contains(scopes, s) {
