@@ -292,7 +292,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 // Every function answers as openapi.yaml describes, makes no connection for its
 // first request that the init phase has not made, and does nothing that its
 // policy does not allow, but all that it allows.
-func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
+func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
 		t.Fatal(err)

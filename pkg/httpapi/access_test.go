@@ -134,7 +134,7 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 // Every route lets in the right key alone; whatever else it is sent, it reads
 // and writes nothing, charges the request, and says no more of a key than that
 // it is not valid.
-func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
+func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
 		others := slices.DeleteFunc(access.Scopes(), func(s access.Scope) bool { return s == route.Scope })

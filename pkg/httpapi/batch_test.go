@@ -69,7 +69,7 @@ func (a api) list(t *testing.T) map[string]string {
 	return names
 }
 
-func TestABatchAnswersForEachEvent(t *testing.T) {
+func TestABatchHasAResultForEachEvent(t *testing.T) {
 	large := `{"id":"large","name":"n","attributes":{"a":"` + strings.Repeat("x", 256<<10) + `"}}`
 	for _, tt := range []struct {
 		name, body string

@@ -116,7 +116,7 @@ func TestAFileThatTheBrowserHasIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileOfTheDashboardIs404(t *testing.T) {
+func TestAMissingFileOfTheDashboardIs404(t *testing.T) {
 	a := newAPI(t)
 	for _, name := range []string{"nothing.js", "app", "APP.JS", "app.js/", "./app.js", "../page/app.js", "..%2fpage%2fapp.js", "/app.js", "dashboard.go", "a%00.js", "%25zz.js"} {
 		if resp := a.file(t, name); resp.StatusCode != http.StatusNotFound || !strings.Contains(resp.Body, `"code":"no_such_route"`) {

@@ -377,7 +377,7 @@ func TestFilters(t *testing.T) {
 
 // A cursor is good for the list that it came from, in the same order and with
 // the same filters, however those are spelled.
-func TestACursorIsGoodForItsListAlone(t *testing.T) {
+func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))

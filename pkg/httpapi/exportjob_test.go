@@ -22,7 +22,7 @@ func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	return ev
 }
 
-func TestExportJobsThatCannotBe(t *testing.T) {
+func TestInvalidExportJobs(t *testing.T) {
 	a := newAPI(t)
 	for body, says := range map[string]string{
 		`{}`:                                   "resource must be entity or event; format must be ndjson or csv",
@@ -138,7 +138,7 @@ func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
 }
 
 // Every state of a job, as a worker leaves it.
-func TestExportJobsAreShownAsTheyStand(t *testing.T) {
+func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))
 	n, reason := int64(7), "The file was too large."

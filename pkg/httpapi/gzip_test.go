@@ -152,7 +152,7 @@ func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
 }
 
 // What a request allocates bounds what it adds to the heap.
-func TestABombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
+func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)
 	allocated := func(expanded int) uint64 {

@@ -219,7 +219,7 @@ func (s failingStore) Get(context.Context, string, string) (entity.Entity, error
 	return entity.Entity{}, s.err
 }
 
-func TestFaultsOfTheServiceTellNoCause(t *testing.T) {
+func TestServerErrorsDoNotRevealTheirCause(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct {
 		err    error

@@ -34,7 +34,7 @@ func (s *countingStore) Get(ctx context.Context, workspace, id string) (entity.E
 	return s.Store.Get(ctx, workspace, id)
 }
 
-func TestWhatIsKnownToBeRefusedIsNotRead(t *testing.T) {
+func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{"a", "b", "c"} {
 		ev := sample(t, "create-entity")

@@ -146,7 +146,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 	}
 }
 
-func TestAStoreThatDoesNotAnswerIs503(t *testing.T) {
+func TestAnUnavailableStoreIs503(t *testing.T) {
 	a := newAPI(t)
 	a.stores.Entities, a.stores.Events = unavailableEntities{}, unavailableEvents{}
 	for _, route := range []string{"create-entity", "create-event", "create-events"} {
@@ -156,7 +156,7 @@ func TestAStoreThatDoesNotAnswerIs503(t *testing.T) {
 	}
 }
 
-func TestIDsThatCannotBe(t *testing.T) {
+func TestInvalidIDs(t *testing.T) {
 	a := newAPI(t)
 	for _, route := range []string{"get-entity", "get-event"} {
 		ev := sample(t, route)

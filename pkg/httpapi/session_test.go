@@ -99,7 +99,7 @@ func TestSigningInIsRefusedWithoutACookie(t *testing.T) {
 	}
 }
 
-func TestThereIsNothingToSignInToWhereKeysAreOff(t *testing.T) {
+func TestSigningInWithoutKeysIsAnError(t *testing.T) {
 	a := newAPI(t)
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", `{"key":"x"}`)
 	if resp := a.invoke(t, "dashboard", ev); resp.StatusCode != 204 || len(resp.Cookies) > 0 {

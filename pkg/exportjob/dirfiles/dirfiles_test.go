@@ -59,7 +59,7 @@ func ask(s *dirfiles.Store, method, target string, header ...string) *httptest.R
 	return w
 }
 
-func TestALinkGivesOutItsFile(t *testing.T) {
+func TestALinkServesItsFile(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), &now)
 	j := storetest.File(t, s, "a workspace/../é", "a:b", "0123456789")

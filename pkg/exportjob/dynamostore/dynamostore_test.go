@@ -54,7 +54,7 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 }
 
 // The SDK repeats a call whose response was lost.
-func TestChangesWhoseResponsesWereLostAreMadeOnce(t *testing.T) {
+func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	network := &loses{}
 	options := dynamolocal.Client(t).Options()

@@ -47,7 +47,7 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
+func TestALinkServesOnlyItsFile(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
 	bucket := server.Bucket(t)
@@ -181,7 +181,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsNotALostUpload(t *testing.T) {
+func TestAnUnreachableServerIsNotALostUpload(t *testing.T) {
 	t.Parallel()
 	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:9"), Retryer: aws.NopRetryer{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {

@@ -36,7 +36,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 
 // Whatever becomes of one call of a run, the job ends well, and by the next
 // delivery.
-func TestAnyCallMayGoWrong(t *testing.T) {
+func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		for _, what := range []fate{refused, lost, killed, killedAfter} {
@@ -137,7 +137,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 
 // Deliveries come twice or at the same time, workers are killed, their calls
 // fail or seem to, records are created and the job is cancelled, in any order.
-func TestNothingBringsAFileOutOfOrder(t *testing.T) {
+func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		resource := rapid.SampledFrom([]exportjob.Resource{exportjob.Entity, exportjob.Event}).Draw(t, "resource")
@@ -195,7 +195,7 @@ func TestNothingBringsAFileOutOfOrder(t *testing.T) {
 	})
 }
 
-func TestAJobThatGetsNowhereFails(t *testing.T) {
+func TestAJobWhoseRunsAllFailFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -230,7 +230,7 @@ func TestAJobThatGetsNowhereFails(t *testing.T) {
 	}
 }
 
-func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
+func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 60, worker.Config{PartBytes: 700, MaxTries: 2})
@@ -310,7 +310,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 }
 
 // Runs that save, but never look at further records, are no progress.
-func TestAJobThatGetsNoFurtherFails(t *testing.T) {
+func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 0, worker.Config{MaxTries: 3, SaveEvery: time.Nanosecond})
@@ -437,7 +437,7 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsNotThereIsDoneWith(t *testing.T) {
+func TestRunOfAMissingJobSucceeds(t *testing.T) {
 	t.Parallel()
 	l := &life{world: newWorld(t, exportjob.Event, exportjob.NDJSON, 1, small)}
 	if err := l.worker().Run(t.Context(), workspace, "other"); err != nil {
@@ -448,7 +448,7 @@ func TestAJobThatIsNotThereIsDoneWith(t *testing.T) {
 	}
 }
 
-func TestAJobIsLeftToSettle(t *testing.T) {
+func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct{ age, wait time.Duration }{

@@ -17,7 +17,7 @@ import (
 // The database's answers are lost too, after it has written: the function
 // repeats some writes by itself, and the client whole batches until it has seen
 // each of their events stored.
-func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
+func TestBatchesRepeatedAfterLostResponsesStoreEachEventOnce(t *testing.T) {
 	const batches, batch = 6, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
