@@ -31,12 +31,12 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// keyStore is a store of keys that counts its reads.
+// keyStore is an access.Store that counts reads.
 type keyStore struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads int
-	err   error // of every read
+	err   error // returned by every read
 }
 
 func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
@@ -50,7 +50,7 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return k, s.err
 }
 
-// guarded is a service with access keys, and what its log says.
+// guarded is an API that requires API keys, and its log.
 type guarded struct {
 	api
 	keys *keyStore
@@ -72,7 +72,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// key adds a key and returns what its owner would send.
+// key stores a new API key and returns its token.
 func (g *guarded) key(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return g.keyLike(t, access.Key{Workspace: workspace, Scopes: scopes}, func(*access.Key) {})
@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong changes the last character of a key's secret.
+// wrong returns a token whose last character is changed.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -95,7 +95,8 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is api.invoke with an Authorization header, unless that is empty.
+// invoke is api.invoke with an Authorization header. If authorization is empty, the
+// request has no such header.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	delete(ev.Headers, "authorization")
@@ -107,12 +108,10 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable are stores that panic when anything is read or written, which
-// would be a 500.
+// untouchable are stores whose methods panic. A panic would result in a 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: struct{ fs.FS }{}, OpenAPI: sluice.OpenAPI}
 
-// state is what RateLimit says after one request that was charged and found no
-// record.
+// state is the value of the header RateLimit after one request that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -131,9 +130,8 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route lets in the right key alone; whatever else it is sent, it reads
-// and writes nothing, charges the request, and says no more of a key than that
-// it is not valid.
+// Every route accepts only a key with its scope. A rejected request reads and writes
+// nothing and is charged, and the response says only that the key is not valid.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
@@ -199,7 +197,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				if l.Level != "WARN" || l.Refused != tt.logged || l.Workspace != "" || l.AccessRefusals != 1 || (l.KeyID != "") != wantID || wantID && !strings.Contains(key, "_"+l.KeyID+"_") {
 					t.Errorf("the log says %s", g.log)
 				}
-				// What is wrong with a key makes no difference that shows.
+				// The response must not reveal why the key is invalid.
 				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
 					t.Errorf("answers differ:\n%v\n%v", resp, same)
 				}
@@ -219,8 +217,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	}
 }
 
-// What belongs to one workspace is out of the reach of another's keys, by every
-// route.
+// No route shows or changes the data of another workspace.
 func TestWorkspacesAreApart(t *testing.T) {
 	g := newGuarded(t)
 	var err error
@@ -271,7 +268,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 	want(get(bob, "list-event", "/event?entity_id=1"), 200, `"data":[]`)
 	want(post(bob, "update-entity", `{"id":"1","attributes":{"of":"bob"}}`), 404, "not_found")
 	want(post(bob, "delete-entity", `{"id":"1"}`), 200, "deleted")
-	// An id is taken only in its own workspace: neither a repeat nor a conflict.
+	// The same id may exist in several workspaces.
 	want(post(bob, "create-entity", `{"id":"1","type":"u","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-event", `{"id":"1","name":"m","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-events", `{"events":[{"id":"2","name":"m","attributes":{"of":"bob"}}]}`), 201, "bob")
@@ -288,14 +285,14 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A browser sends the cookie by itself, so with it a page of another origin must
-// not change anything.
+// A browser sends the cookie by itself. So a request with the cookie from a page of
+// another origin must not change anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
 		cookie      string // "key", "bad" or ""
-		bearer      string // likewise
+		bearer      string // "key", "bad" or ""
 		status      int
 		code        string
 	}{
@@ -343,8 +340,8 @@ func TestTheSessionCookie(t *testing.T) {
 	}
 }
 
-// What is known to be exhausted is refused before the key is looked at; before
-// that, a key that is not good is charged like any other request.
+// A request with an invalid key is charged. Once the limit is known to be exhausted,
+// requests are refused before the key is read.
 func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		if route.Scope == access.Public {
@@ -358,11 +355,11 @@ func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 6 {
-				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // known to nobody
+				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // a token whose key is not stored
 				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
 				want, reads := 401, n+1
 				if n >= 3 {
-					want, reads = 429, 3 // the third showed that nothing is left
+					want, reads = 429, 3 // the third request showed that nothing is left
 				}
 				if resp.StatusCode != want || g.keys.reads != reads {
 					t.Errorf("attempt %d: %d after %d reads of keys, want %d after %d", n, resp.StatusCode, g.keys.reads, want, reads)
@@ -432,7 +429,7 @@ func TestAccessIsOnUnlessItIsTurnedOff(t *testing.T) {
 	}
 }
 
-// openapi.yaml names the scope of every route.
+// openapi.yaml describes the scope of every route.
 func TestScopesAreDescribed(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]struct {

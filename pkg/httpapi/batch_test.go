@@ -15,9 +15,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// outcome is what a call of create_events answers.
+// outcome is the body of a response of create_events.
 type outcome struct {
-	Status  int    `json:"status"` // of a problem
+	Status  int    `json:"status"` // status of the problem
 	Code    string `json:"code"`
 	Results []struct {
 		Index   int `json:"index"`
@@ -32,7 +32,7 @@ type outcome struct {
 	} `json:"results"`
 }
 
-// statuses are those of the results, in order.
+// statuses returns the statuses of the results, in order.
 func (o outcome) statuses() string {
 	var all []string
 	for i, r := range o.Results {
@@ -55,7 +55,7 @@ func (a api) batch(t *testing.T, body string) (events.APIGatewayV2HTTPResponse, 
 	return resp, o
 }
 
-// list is the names of the events of a list, by id.
+// list returns the names of all events by id.
 func (a api) list(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Events.List(t.Context(), "default", event.Query{Limit: 200})
@@ -94,11 +94,11 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 			a.post(t, "create-event", `{"id":"old","name":"n"}`)
 			for try := range 2 {
 				if try > 0 && tt.name == "without ids" {
-					break // these would be new ones
+					break // a repeat of these would create new events
 				}
 				resp, got := a.batch(t, `{"events":[`+tt.body+`]}`)
 				want, status := tt.statuses, tt.status
-				if try > 0 && tt.stored > 0 { // a repeat finds what the first call stored
+				if try > 0 && tt.stored > 0 { // a repeat finds the events that the first call stored
 					want, status = strings.ReplaceAll(want, "201", "200"), resp.StatusCode
 				}
 				if resp.StatusCode != status || got.statuses() != want {
@@ -147,7 +147,7 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky fails the creates that fail names.
+// flaky is a store whose create fails for the events for which fail returns an error.
 type flaky struct {
 	event.Store
 	fail func(id string) error
@@ -205,7 +205,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowded counts how many creates run at once.
+// crowded is a store that counts concurrent creates.
 type crowded struct {
 	event.Store
 	mu       sync.Mutex

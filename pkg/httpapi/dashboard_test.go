@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// file asks for a file of the dashboard; "" is the page.
+// file requests a file of the dashboard; name "" is the page.
 func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
@@ -26,8 +26,8 @@ func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2
 	return a.invoke(t, "dashboard", ev)
 }
 
-// rowSample is the sample event of a row's function, made one of that row: the
-// dashboard's function has several.
+// rowSample returns the sample event of the row's function, changed to match the row,
+// because the dashboard's function has several rows.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route.Name)

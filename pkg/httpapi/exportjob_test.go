@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// post is the sample event of a route with another body.
+// post returns the sample event of a route with another body.
 func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route)
@@ -137,7 +137,7 @@ func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
 	}
 }
 
-// Every state of a job, as a worker leaves it.
+// The response for each status of a job, as a worker leaves it.
 func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))

@@ -111,7 +111,7 @@ type environment map[string]string
 
 func (e environment) get(name string) string { return e[name] }
 
-// sdk is the configuration for the server.
+// sdk returns the configuration of a client of the server.
 func sdk(server *s3local.Server) aws.Config {
 	return aws.Config{
 		Region: s3local.Region, BaseEndpoint: &server.Endpoint,
@@ -140,7 +140,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// Keys of any workspace and id are signed as S3 reads them.
+// The signature of a link must be valid for the keys of any workspace and id.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)

@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported is the text of a file of events with these attributes, as the worker
-// writes it. They have the id "e0" and so on.
+// exported returns the content of the file that the worker writes for events with
+// these attributes. The events have the ids "e0", "e1", and so on.
 func exported(t tester, j exportjob.Job, attributes ...string) string {
 	t.Helper()
 	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 0, worker.Config{PartBytes: 1 << 16})
@@ -49,7 +49,7 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 	}
 }
 
-// Package recordfile tests the cells.
+// Package recordfile tests the format of cells.
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	const fields = "id,name,entity_id,occurred_at,created_at"
