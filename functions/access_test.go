@@ -24,13 +24,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
-// keyring is the table of keys of a deployment.
+// keyring is the table of API keys of a deployment.
 type keyring struct {
 	*dynamostore.Store
 	table string
 }
 
-// guard has the deployment's functions ask for keys.
+// guard makes the deployment's functions require API keys.
 func (d *deployment) guard(t *testing.T) keyring {
 	t.Helper()
 	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
@@ -38,11 +38,11 @@ func (d *deployment) guard(t *testing.T) keyring {
 	if k.Store, err = dynamostore.New(dynamolocal.Client(t), k.table); err != nil {
 		t.Fatal(err)
 	}
-	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last one holds
+	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last value of a variable applies
 	return k
 }
 
-// create adds a key and returns its text.
+// create creates an API key and returns its token.
 func (k keyring) create(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return k.createLike(t, access.Key{Workspace: workspace, Scopes: scopes})
@@ -58,12 +58,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is how many reads of records a public function makes.
+// publicReads is the number of reads of records that a public function makes.
 var publicReads = map[string]int{"health": 2}
 
-// refused sends ev to an instance of a function with every kind of key that
-// must not be let in, and sees that nothing else is touched than keys and
-// counters. Public routes do not even look at keys.
+// refused sends ev to an instance of a function with each kind of invalid API key. It
+// checks that the function reads and writes only keys and counters. The functions of
+// public routes do not even read keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -93,7 +93,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		name, key string
 		status    int
 		code      string
-		reads     int // of the table of keys
+		reads     int // number of reads of the table of keys
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -106,7 +106,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // all alike
+		ev.RequestContext.RequestID = function // the same for all functions
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 	}
 }
 
-// apart sees that a key of another workspace finds nothing of what is there.
+// apart checks that a key of another workspace finds none of the records.
 func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
@@ -163,9 +163,9 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 	}
 }
 
-// The table of keys is read once for each key and instance, and a key that has
-// been revoked is refused at once where it was not known. That what is known is
-// read again after a minute is shown, on a fake clock, by package access.
+// Each instance reads a key once. A revoked key is rejected at once by an instance
+// that has not read it. Package access tests with a fake clock that an instance reads
+// a key again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
@@ -194,12 +194,12 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 	invoke(t, instances[2], event(key), http.StatusUnauthorized)
 	if time.Since(start) < access.MaxAge {
-		invoke(t, instances[0], event(key), http.StatusOK) // what it has read is not old enough
+		invoke(t, instances[0], event(key), http.StatusOK) // the cached key is still valid
 	}
 }
 
-// Attempts with keys that nobody has count against the address like any
-// request: exactly 200 in each window that refused something.
+// Requests with unknown keys are charged to the address like any request: exactly 200
+// in each window that refused a request.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -261,8 +261,8 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// A function that was told nothing about access is closed: it does not start
-// without a table of keys, unless its route is public.
+// If AUTH_MODE is not set, a function requires API keys. It does not start without a
+// table of keys, unless its route is public.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE=")

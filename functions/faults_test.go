@@ -22,7 +22,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: 4 seconds, or FAULT_SECONDS.
+// faultSeconds returns the duration of each fault: the environment variable
+// FAULT_SECONDS in seconds, or 4 seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	text := os.Getenv("FAULT_SECONDS")
 	if text == "" {
@@ -35,11 +36,11 @@ func faultSeconds(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// scenario is something that goes wrong between the functions and the engine.
+// scenario is a fault between the functions and the engine.
 type scenario struct {
 	name  string
 	begin func()
-	end   func() // returns when calls pass again
+	end   func() // ends the fault
 }
 
 func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engine) []scenario {
@@ -73,8 +74,7 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 }
 
-// storm is demand from one address on instances of two functions, and what
-// came of it.
+// storm is the load from one address on instances of two functions, and its results.
 type storm struct {
 	t       *testing.T
 	address string
@@ -82,9 +82,9 @@ type storm struct {
 	mu           sync.Mutex
 	statuses     map[int]int
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost
-	acknowledged []string                                       // ids of events that were answered 201
+	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
 	longest      time.Duration
-	firstPass    time.Time // of a request that passed, since it was last reset
+	firstPass    time.Time // time of the first admitted request since it was last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
@@ -95,7 +95,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	start := time.Now()
 	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
 	if err != nil {
-		s.t.Error(err) // above all: no answer within the function's timeout
+		s.t.Error(err) // in particular, there was no response within the function's timeout
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
@@ -113,7 +113,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // the SDK repeated a put
+			s.acknowledged = append(s.acknowledged, id) // the SDK repeated the put
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost
@@ -208,7 +208,7 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	}
 }
 
-// eventIDs counts the events of a table by id.
+// eventIDs returns how many events of a table have each id.
 func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
 	t.Helper()
 	ids := make(map[string]int)
@@ -227,15 +227,15 @@ func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string
 	return ids
 }
 
-// An address at full speed costs the table at most what its limit admits and
-// one call for each instance and window.
+// An address at full speed causes at most as many calls as its limit admits, plus one
+// call per instance and window.
 func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	const processes, fullWindows, address = 8, 5, "198.51.100.7"
 	for _, tt := range []struct {
 		function string
 		event    func(worker, n int) events.APIGatewayV2HTTPRequest
 		cost     int64
-		reads    bool // records are read before the charge
+		reads    bool // the function reads records before the charge
 	}{
 		{"create-event", func(worker, n int) events.APIGatewayV2HTTPRequest {
 			return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
@@ -248,7 +248,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 			proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 			d := deploy(t, dynamolocal.Endpoint(t))
 			seedEntities(t, d, 50)
-			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
 			instances := d.start(t, tt.function, processes)
 			var mu sync.Mutex
 			charges, reads := make(map[ratelimit.Window]int), 0
@@ -277,7 +277,8 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 					mostReads += got.admitted + processes
 				}
 			}
-			// An instance reads in vain once in a window; then it knows.
+			// An instance reads once per window before it knows that the limit is
+			// exhausted.
 			if reads > mostReads {
 				t.Errorf("%d reads, want at most %d", reads, mostReads)
 			}
@@ -285,7 +286,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	}
 }
 
-// windowOf is the window in the sort key of a counter's item.
+// windowOf returns the window in the sort key of a counter item.
 func windowOf(t *testing.T, second string) ratelimit.Window {
 	n, err := strconv.ParseInt(second, 10, 64)
 	if err != nil {

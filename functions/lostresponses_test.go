@@ -14,9 +14,8 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// The database's answers are lost too, after it has written: the function
-// repeats some writes by itself, and the client whole batches until it has seen
-// each of their events stored.
+// Responses of the database are lost after it has written. The function repeats some
+// writes itself. The client repeats whole batches until every event is stored.
 func TestBatchesRepeatedAfterLostResponsesStoreEachEventOnce(t *testing.T) {
 	const batches, batch = 6, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// oldest is a Backlog with one answer.
+// oldest is a Backlog with fixed results.
 type oldest struct {
 	created record.Time
 	queued  bool
