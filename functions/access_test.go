@@ -115,7 +115,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		maps.DeleteFunc(after, func(call dynamoproxy.Call, u dynamoproxy.Usage) bool { return u.Calls == before[call].Calls })
 		if route.Scope == access.Public {
 			if resp.StatusCode == 401 || resp.StatusCode == 403 || len(after) != 1+publicReads[function] {
-				t.Errorf("%s is public, and answers to %s: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
+				t.Errorf("%s is public, and responds to %s with: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
 			}
 			continue
 		}
@@ -213,7 +213,7 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 		},
 		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
 	for w, got := range windows {
-		t.Logf("window %d: %d attempts answered 401, %d answered 429", w, got.admitted, got.refused)
+		t.Logf("window %d: %d attempts with status 401, %d with 429", w, got.admitted, got.refused)
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d attempts with %d refused, want 200", w, got.admitted, got.refused)
 		}
@@ -235,10 +235,10 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	ev := lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`)
 	ev.Headers["authorization"] = "Bearer " + keys.create(t, "mine", access.Import)
 	for name, fault := range map[string]dynamoproxy.Fault{
-		"500":       {Error: dynamoproxy.InternalServerError, Skip: true},
-		"throttled": {Error: dynamoproxy.Throttled, Skip: true},
-		"dropped":   {Drop: true, Skip: true},
-		"no answer": {Delay: 3 * time.Second},
+		"500":         {Error: dynamoproxy.InternalServerError, Skip: true},
+		"throttled":   {Error: dynamoproxy.Throttled, Skip: true},
+		"dropped":     {Drop: true, Skip: true},
+		"no response": {Delay: 3 * time.Second},
 	} {
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == keys.table {
@@ -255,7 +255,7 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 		t.Errorf("%d events were written", n)
 	}
 	if log := instance.Log(); strings.Count(log, "read API key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
-		t.Errorf("the log does not tell the cause of each: %s", log)
+		t.Errorf("the log does not contain the cause of each: %s", log)
 	}
 	proxy.SetFault(nil)
 	invoke(t, instance, ev, http.StatusCreated)

@@ -108,7 +108,7 @@ func (b *batches) write(ctx context.Context) error {
 				return err
 			}
 			if len(out.UnprocessedItems) > 0 {
-				return errors.New("the engine did not take all")
+				return errors.New("the engine did not accept all items")
 			}
 			puts = nil
 		}
@@ -239,7 +239,7 @@ func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjo
 	}
 	instance.Kill()
 	if err := <-ended; !errors.Is(err, child.ErrExited) {
-		t.Fatalf("the worker was to be killed: %v", err)
+		t.Fatalf("killing the worker: %v", err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestLargeExports(t *testing.T) {
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
 
-	t.Run("a first run that hands over", func(t *testing.T) {
+	t.Run("a first run that hands the job over", func(t *testing.T) {
 		const id = "two-lanes"
 		ev := x.order(t, id, `"resource":"event","format":"csv"`)
 		began := time.Now()

@@ -56,9 +56,9 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 	pass := func() { proxy.SetFault(nil) }
 	return []scenario{
-		{"5 % of answers dropped", share(5, dynamoproxy.Fault{Drop: true}), pass},
-		{"5 % answered 500, applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError}), pass},
-		{"5 % answered 500, not applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError, Skip: true}), pass},
+		{"5 % of responses dropped", share(5, dynamoproxy.Fault{Drop: true}), pass},
+		{"5 % with status 500, applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError}), pass},
+		{"5 % with status 500, not applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError, Skip: true}), pass},
 		{"throttling bursts", func() {
 			proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
 				if time.Now().UnixMilli()%1000 < 300 {
@@ -290,7 +290,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 func windowOf(t *testing.T, second string) ratelimit.Window {
 	n, err := strconv.ParseInt(second, 10, 64)
 	if err != nil {
-		t.Errorf("the sort key %q is no window", second)
+		t.Errorf("the sort key %q is not a window", second)
 	}
 	return ratelimit.Window(n)
 }
@@ -310,6 +310,6 @@ func TestFailureModeOpenCountsPerInstance(t *testing.T) {
 		}
 	}
 	if log := instance.Log(); !strings.Contains(log, `"failure_mode":"open"`) || !strings.Contains(log, `"FailedOpen":1`) {
-		t.Errorf("the log does not tell of the failure mode: %s", log)
+		t.Errorf("the log does not contain the failure mode: %s", log)
 	}
 }

@@ -404,7 +404,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	}
 	for _, r := range httpapi.Routes() {
 		if instances[r.Name] == nil {
-			t.Errorf("%s was not asked", r.Name)
+			t.Errorf("%s was not tested", r.Name)
 			continue
 		}
 		checkGrants(t, r.Name, proxies[r.Name])
@@ -468,7 +468,7 @@ func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
 			t.Errorf("%s: headers %v", function, resp.Headers)
 		}
 		if strings.Contains(resp.Body, "127.0.0.1") {
-			t.Errorf("%s: the body tells the cause: %s", function, resp.Body)
+			t.Errorf("%s: the body reveals the cause: %s", function, resp.Body)
 		}
 	}
 	if n := count(t, d.events); n != 0 {

@@ -319,7 +319,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 			refused += members.Refused
 		}
 	}
-	t.Logf("%d requests, of which %d were beyond the limit", len(done), want)
+	t.Logf("%d requests, %d of them above the limit", len(done), want)
 	if observed != want || want == 0 || refused != 0 {
 		t.Errorf("Observed is %d, Refused %d; a limiter in force would have refused %d of %d", observed, refused, want, len(done))
 	}

@@ -84,7 +84,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}{
 		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
-		"counters out of reach":    {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
+		"unreachable counters":     {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		// The instance counts in its own memory, and the records cannot be read.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {

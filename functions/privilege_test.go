@@ -35,7 +35,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	for _, g := range granted {
 		if !slices.Contains(needed, g) {
-			t.Errorf("template.yaml allows %s %s on %s, which it has not done", function, g.Action, g.Resource)
+			t.Errorf("template.yaml allows %s %s on %s, which it has not used", function, g.Action, g.Resource)
 		}
 	}
 }

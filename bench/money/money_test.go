@@ -58,7 +58,7 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 		fmt.Sprintf("%.2f a million traces", millionTraces),
 	} {
 		if !strings.Contains(string(doc), want) {
-			t.Errorf("docs/deploy.md does not say %q", want)
+			t.Errorf("docs/deploy.md does not contain %q", want)
 		}
 	}
 }

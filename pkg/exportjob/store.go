@@ -78,7 +78,7 @@ type Files interface {
 }
 
 // ErrUpload means that an upload no longer exists or differs from the job's Progress.
-var ErrUpload = errors.New("the upload is gone or has other parts")
+var ErrUpload = errors.New("the upload does not exist or has other parts")
 
 // Links creates download links.
 type Links interface {

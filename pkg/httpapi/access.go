@@ -106,7 +106,7 @@ func checkOrigin(r *request) error {
 		r.log.refused = refusedCrossOrigin
 		return &apiError{
 			status: http.StatusForbidden, code: "cross_origin_request",
-			detail: "a session is good only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
+			detail: "a session is valid only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
 		}
 	}
 	return nil

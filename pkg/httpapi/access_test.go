@@ -174,7 +174,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				if route.Scope == access.Public {
 					with, without := g.invoke(t, route.Name, key, sample(t, route.Name)), newGuarded(t).invoke(t, route.Name, "", sample(t, route.Name))
 					if with.StatusCode == 401 || with.StatusCode != without.StatusCode || with.Body != without.Body || g.keys.reads != 0 {
-						t.Errorf("a public route answers %d %s, without a key %d %s, and read %d keys", with.StatusCode, with.Body, without.StatusCode, without.Body, g.keys.reads)
+						t.Errorf("a public route responds with %d %s, without a key %d %s, and read %d keys", with.StatusCode, with.Body, without.StatusCode, without.Body, g.keys.reads)
 					}
 					return
 				}
@@ -199,7 +199,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				}
 				// The response must not reveal why the key is invalid.
 				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
-					t.Errorf("answers differ:\n%v\n%v", resp, same)
+					t.Errorf("responses differ:\n%v\n%v", resp, same)
 				}
 			})
 		}
@@ -297,21 +297,21 @@ func TestTheSessionCookie(t *testing.T) {
 		code        string
 	}{
 		{"a cookie", "list-entity", nil, "key", "", 200, ""},
-		{"a cookie of a page elsewhere that reads", "list-entity", map[string]string{"sec-fetch-site": "cross-site"}, "key", "", 200, ""},
-		{"a bad cookie", "list-entity", nil, "bad", "", 401, "invalid_key"},
+		{"a read from another site", "list-entity", map[string]string{"sec-fetch-site": "cross-site"}, "key", "", 200, ""},
+		{"an invalid cookie", "list-entity", nil, "bad", "", 401, "invalid_key"},
 		{"an empty cookie", "list-entity", nil, "empty", "", 401, "missing_key"},
-		{"a bad header before a good cookie", "list-entity", nil, "key", "bad", 401, "invalid_key"},
-		{"a good header before a bad cookie", "list-entity", nil, "bad", "key", 200, ""},
-		{"a write by no browser", "create-entity", nil, "key", "", 201, ""},
-		{"a write of the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
-		{"a write that the user typed", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
-		{"a write of another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
-		{"a write of a neighbor", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
-		{"a write of an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
-		{"a write of an old browser, elsewhere", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
-		{"a write of a sandbox", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
-		{"a write elsewhere with a bad cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
-		{"a write elsewhere with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
+		{"an invalid header and a valid cookie", "list-entity", nil, "key", "bad", 401, "invalid_key"},
+		{"a valid header and an invalid cookie", "list-entity", nil, "bad", "key", 200, ""},
+		{"a write without a browser's headers", "create-entity", nil, "key", "", 201, ""},
+		{"a write from the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write that the user started directly", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
+		{"a write from another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write from a neighboring domain", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
+		{"a write from an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write from an old browser, another origin", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write from a sandboxed page", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
+		{"a write from another site with an invalid cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
+		{"a write from another site with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGuarded(t)

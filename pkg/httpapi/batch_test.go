@@ -85,9 +85,9 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 		{"all invalid", `{"id":"a"},{"nmae":"n"},null`, 422, "422 422 422", 0},
 		{"all conflicting", `{"id":"old","name":"m"}`, 409, "409", 0},
 		{"all too large", large, 413, "413", 0},
-		{"of the same id and content", `{"id":"a","name":"n"},{"id":"a","name":"n"}`, 207, "201 200", 1},
-		{"of the same id, the first one holds", `{"id":"a","name":"n"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "201 409 200", 1},
-		{"of the same id, the first valid one holds", `{"id":"a"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "422 201 409", 1},
+		{"the same id and content", `{"id":"a","name":"n"},{"id":"a","name":"n"}`, 207, "201 200", 1},
+		{"the same id, the first event is stored", `{"id":"a","name":"n"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "201 409 200", 1},
+		{"the same id, the first valid event is stored", `{"id":"a"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "422 201 409", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newRoomyAPI(t)
@@ -170,8 +170,8 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 		status   int
 		statuses string
 	}{
-		{"the store answers for none", func(string) error { return record.UnavailableError("create", errors.New("secret")) }, 207, "503 503 503 503 422"},
-		{"the store answers for some", func(id string) error {
+		{"the store is unavailable", func(string) error { return record.UnavailableError("create", errors.New("secret")) }, 207, "503 503 503 503 422"},
+		{"the store is unavailable for some events", func(id string) error {
 			if id == "b" {
 				return record.UnavailableError("create", errors.New("secret"))
 			}
@@ -186,7 +186,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 			}
 			return nil
 		}, 207, "200 500 500 500 422"},
-		{"the store answers", func(string) error { return nil }, 207, "200 201 409 200 422"},
+		{"the store is available", func(string) error { return nil }, 207, "200 201 409 200 422"},
 		{"once more", func(string) error { return nil }, 207, "200 200 409 200 422"},
 	} {
 		a.stores.Events = flaky{store, step.fail}

@@ -53,7 +53,7 @@ func unreadable(err error, limit int64) error {
 			detail: "the body did not arrive in time, so nothing was done; send it again without pauses"}
 	}
 	return &apiError{status: http.StatusBadRequest, code: "incomplete_body", cause: err,
-		detail: "the body ended early or its chunks are malformed, so nothing was done; send it again, whole"}
+		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
 // payloadTooLarge returns the response for something larger than limit bytes. what

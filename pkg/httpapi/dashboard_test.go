@@ -74,7 +74,7 @@ func TestEveryFileOfTheDashboardIsServed(t *testing.T) {
 			}
 		}
 		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, ":") {
-			t.Errorf("%s: the policy %q lets in more than the page's own files", name, policy)
+			t.Errorf("%s: the policy %q allows more than the page's own files", name, policy)
 		}
 		etag := resp.Headers["Etag"]
 		if other, taken := etags[etag]; taken || len(etag) < 10 {

@@ -191,7 +191,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: %d %.300s, want %d with %q", tt.route, tt.body, resp.StatusCode, resp.Body, tt.status, tt.says)
 		}
 		if len(resp.Body) > 20_000 {
-			t.Errorf("%s %.100s: the answer has %d bytes", tt.route, tt.body, len(resp.Body))
+			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
 	// API Gateway encodes a body that is not UTF-8 as base64.

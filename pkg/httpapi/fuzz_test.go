@@ -115,7 +115,7 @@ func FuzzBody(f *testing.F) {
 				Attributes json.RawMessage `json:"attributes"`
 			}
 			if err := json.Unmarshal(body, &sent); err != nil {
-				t.Fatalf("%s accepted what is not JSON: %v: %q", route, err, body)
+				t.Fatalf("%s accepted invalid JSON: %v: %q", route, err, body)
 			}
 			if err := json.Unmarshal([]byte(resp.Body), &got); err != nil {
 				t.Fatal(err)

@@ -189,7 +189,7 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 	}{
 		{"allowed", ratelimit.Config{}, memstore.New(), 0, 201, "INFO", "", []string{"Allowed"}, true},
 		{"refused by a call", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1}}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports"}, true},
-		{"refused by what is known", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
+		{"refused by known exhaustion", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
 		{"failed closed", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
 		{"failed open", ratelimit.Config{Fallback: memstore.New()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
 		{"failed open, refused", ratelimit.Config{Fallback: memstore.New(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},

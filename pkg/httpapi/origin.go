@@ -66,7 +66,7 @@ func (s *service) checkWay(r *request) error {
 	if s.LoopbackOnly && !isLoopback(r.Host) {
 		r.log.refused = refusedHost
 		return &apiError{status: http.StatusForbidden, code: "unknown_host",
-			detail: "the service has no host of this name while API keys are off; use localhost or 127.0.0.1, or turn API keys on"}
+			detail: "while API keys are off, the service accepts only loopback host names; use localhost or 127.0.0.1, or turn API keys on"}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestRequestsAroundTheProxyAreRejected(t *testing.T) {
 		"IPv6":                      {secret, "2001:db8:1:2:3:4:5:6:46532", 200, "2001:db8:1:2::/64"},
 		"IPv6 with a short port":    {secret, "2001:db8::1:443", 200, "2001:db8::/64"},
 		"IPv6 in brackets":          {secret, "[2001:db8::1]:443", 200, "2001:db8::/64"},
-		"a value that is appended":  {secret, "192.0.2.99:1, 198.51.100.10:46532", 200, "198.51.100.10"},
+		"an appended value":         {secret, "192.0.2.99:1, 198.51.100.10:46532", 200, "198.51.100.10"},
 		"no secret":                 {"", "198.51.100.10:46532", 403, "192.0.2.1"},
 		"a wrong secret":            {"the-wrong-secret", "198.51.100.10:46532", 403, "192.0.2.1"},
 		"both secrets":              {secret + "," + nextSecret, "198.51.100.10:46532", 403, "192.0.2.1"},

@@ -167,7 +167,7 @@ func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	c, ok := decodeCursor(text)
 	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() ||
 		(c.At != nil) != timed || (c.SyncedUntil != nil) != synced {
-		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or leave it out to start over")
+		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or omit it to start over")
 		return cursor{}
 	}
 	return c

@@ -107,7 +107,7 @@ func TestSigningInSetsNoCookieWithoutKeys(t *testing.T) {
 	}
 	resp := serve(t, newFunction(t, "dashboard", a, httpapi.Options{Now: now, Logger: options.Logger}), ev)
 	if resp.StatusCode != 500 || len(resp.Cookies) > 0 {
-		t.Errorf("with keys on and no table of them: %d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
+		t.Errorf("with keys on and without a store of keys: %d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
 	}
 	checkDescribed(t, ev, resp)
 }

@@ -74,5 +74,5 @@ func syncResponse[R interface{ SyncPosition() record.SyncPosition }](r *request,
 }
 
 func unfitParameters(fields record.Fields) error {
-	return &apiError{status: http.StatusUnprocessableEntity, code: "invalid_combination", detail: "the query parameters do not go together: " + sentence(fields), fields: fields}
+	return &apiError{status: http.StatusUnprocessableEntity, code: "invalid_combination", detail: "the query parameters cannot be combined: " + sentence(fields), fields: fields}
 }

@@ -60,7 +60,7 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) events.APIGatewayV2HTTPResponse {
 	body, err := json.Marshal(api.Problem{
 		Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
-		Code: "internal_error", Detail: "the response is too large to be sent; ask for fewer records", Instance: requestID,
+		Code: "internal_error", Detail: "the response is too large; request fewer records", Instance: requestID,
 	})
 	if err != nil {
 		panic(err) // a Problem holds only strings and numbers

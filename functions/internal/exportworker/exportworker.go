@@ -102,7 +102,7 @@ func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) er
 	for _, r := range ev.Records {
 		keys := r.Change.Keys
 		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {
-			return fmt.Errorf("record %s is not of the export jobs' table", r.EventID)
+			return fmt.Errorf("record %s does not come from the export jobs table", r.EventID)
 		}
 		if err := f.worker.Run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
 			return err

@@ -134,7 +134,7 @@ func TestStopAndRestart(t *testing.T) {
 	e.Stop()
 	e.Stop() // stopping it again has no effect
 	if err := put(t, once, before); err == nil {
-		t.Error("a stopped engine answers")
+		t.Error("a stopped engine responds")
 	}
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(e.Endpoint, "http://")); err == nil {
 		conn.Close() //nolint:errcheck // unused
@@ -144,7 +144,7 @@ func TestStopAndRestart(t *testing.T) {
 	e.Restart(t)
 	gone := new(types.ResourceNotFoundException)
 	if err := put(t, once, before); !errors.As(err, &gone) {
-		t.Errorf("got %v, want the table gone", err)
+		t.Errorf("got %v, want an error: the table no longer exists", err)
 	}
 	if err := put(t, once, e.Table(t, "CountersTable")); err != nil {
 		t.Error(err)

@@ -62,7 +62,7 @@ type Instance struct {
 	*child.Process
 	mu      sync.Mutex // held while an event is processed
 	events  chan invocation
-	answers chan answer
+	results chan result
 	freezes chan chan error // used by Freeze
 	polled  chan struct{}   // closed when the process first asks for an event
 	api     *httptest.Server
@@ -73,7 +73,7 @@ type invocation struct {
 	timeout time.Duration
 }
 
-type answer struct {
+type result struct {
 	body   []byte
 	failed bool // the function reported an error instead of a response
 }
@@ -92,7 +92,7 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 // Run starts a binary as an instance. Its environment consists of env ("NAME=value"),
 // the variables of the Runtime API and fake credentials.
 func Run(binary string, env ...string) (*Instance, error) {
-	i := &Instance{events: make(chan invocation), answers: make(chan answer), freezes: make(chan chan error), polled: make(chan struct{})}
+	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
@@ -156,7 +156,7 @@ func (i *Instance) runtimeAPI() http.Handler {
 			}
 			w.WriteHeader(http.StatusAccepted)
 			select {
-			case i.answers <- answer{body: body, failed: failed}:
+			case i.results <- result{body: body, failed: failed}:
 			case <-r.Context().Done():
 			}
 		}
@@ -213,7 +213,7 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 		return nil, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
 	}
 	select {
-	case a := <-i.answers:
+	case a := <-i.results:
 		if a.failed {
 			return nil, fmt.Errorf("%w: %s", ErrFailed, a.body)
 		}
@@ -221,7 +221,7 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	case <-i.Exited():
 		return nil, fmt.Errorf("%w: %s", child.ErrExited, i.Log())
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
+		return nil, fmt.Errorf("the function does not respond: %w: %s", ctx.Err(), i.Log())
 	}
 }
 

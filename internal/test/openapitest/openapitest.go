@@ -144,7 +144,7 @@ func (s *Spec) note(operation map[string]any, r Response) error {
 }
 
 func statusKey(operation map[string]any, status string) string {
-	return fmt.Sprintf("%v answers %s", operation["operationId"], status)
+	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
 // noteValue records the members and enumerated values in a value that named schemas

@@ -73,12 +73,12 @@ func TestALinkServesOnlyItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "900" {
-		t.Errorf("the link is good for %s s", lifetime)
+		t.Errorf("the link is valid for %s s", lifetime)
 	}
 	for name, forged := range map[string]string{
-		"another file":  strings.Replace(link, "event-", "entity-", 1),
-		"a longer life": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
-		"no signature":  strings.Split(link, "?")[0],
+		"another file":   strings.Replace(link, "event-", "entity-", 1),
+		"a later expiry": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
+		"no signature":   strings.Split(link, "?")[0],
 	} {
 		if resp, _ := get(t, forged); forged == link || resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: status %d", name, resp.StatusCode)

@@ -37,12 +37,12 @@ func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 		name string
 		run  func(t *testing.T, f FileStore)
 	}{
-		{"a file is its parts in order, and there only when it is complete", testParts},
-		{"a part is what was put last", testPartAgain},
-		{"an empty file and a small one are files too", testSmall},
-		{"an upload that is not as the job remembers it is refused", testOtherParts},
-		{"an aborted upload is gone", testAbort},
-		{"a deleted file is gone, also after a later upload", testDelete},
+		{"a file consists of its parts in order and exists only once it is complete", testParts},
+		{"a part has the content that was put last", testPartAgain},
+		{"empty and small files are possible", testSmall},
+		{"an upload that differs from the job is rejected", testOtherParts},
+		{"an aborted upload no longer exists", testAbort},
+		{"a deleted file no longer exists, even after a later upload", testDelete},
 		{"a new upload replaces the file", testReplace},
 	}
 	for _, tt := range tests {

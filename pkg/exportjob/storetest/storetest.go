@@ -40,17 +40,17 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		name string
 		run  func(t *testing.T, s Store)
 	}{
-		{"a job is read back as it was created and as it was replaced", testReadBack},
-		{"a repeated create changes nothing and returns what is stored", testRepeat},
-		{"of concurrent replacements of one revision one wins", testOneWinner},
+		{"Get returns a job as it was created or replaced", testReadBack},
+		{"a repeated create changes nothing and returns the stored job", testRepeat},
+		{"one of several concurrent replacements succeeds", testOneWinner},
 		{"only the next revision replaces a job", testRevisions},
-		{"workspaces are apart", testWorkspaces},
-		{"what is not there is not found", testNotFound},
-		{"pages of any length hold every job once, the newest first", testPages},
-		{"of concurrent creates as many are accepted as the quota has room for", testQuota},
-		{"a job counts until it ends, and once", testQuotaOfEachStatus},
+		{"workspaces are separate", testWorkspaces},
+		{"missing jobs are not found", testNotFound},
+		{"pages of any length contain every job once, newest first", testPages},
+		{"the quota is exact for concurrent creates", testQuota},
+		{"a job counts once, until it ends", testQuotaOfEachStatus},
 		{"the largest job can be stored", testLargest},
-		{"unfinished are the queued and the running of all workspaces", testUnfinished},
+		{"Unfinished returns the queued and running jobs of all workspaces", testUnfinished},
 		{"a cancelled context is an error and changes nothing", testCancelled},
 	}
 	for _, tt := range tests {
@@ -318,7 +318,7 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 		}
 	}
 	if tooMany("c", 2) {
-		t.Error("a quota that was raised has no room")
+		t.Error("an increased quota has no room")
 	}
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)

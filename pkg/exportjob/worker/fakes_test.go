@@ -227,10 +227,10 @@ func (w *world) check(j exportjob.Job) {
 		wrong("the job has %d records", n)
 	}
 	if len(j.Progress.Parts) > 0 && j.SizeBytes == nil || j.RecordsWritten < j.Progress.Records {
-		wrong("there is more than is told")
+		wrong("the job is larger than it reports")
 	}
 	if j.Status == exportjob.Succeeded && j.RecordsWritten != int64(len(w.want)) {
-		wrong("not all was written")
+		wrong("not all records were written")
 	}
 	if left := (exportjob.Progress{Upload: j.Progress.Upload}); j.Status.Final() && !reflect.DeepEqual(j.Progress, left) || j.Status == exportjob.Succeeded && left.Upload != "" {
 		wrong("a job that has ended has progress")

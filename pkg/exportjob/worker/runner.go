@@ -51,7 +51,7 @@ type lane struct {
 // fast lane and up to most jobs in the slow lane.
 func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, error) {
 	if store == nil || most < 1 {
-		return nil, errors.New("worker: a runner needs a store and room for one job")
+		return nil, errors.New("worker: a store and room for at least one job are required")
 	}
 	return &Runner{Store: store, logger: logger, lanes: map[exportjob.Lane]*lane{
 		exportjob.Fast: {most: 1, turn: firstTurn, latest: make(map[string]int)},
@@ -135,7 +135,7 @@ func (r *Runner) run(l *lane, key exportjob.Key) {
 		defer cancel()
 	}
 	if err := r.worker.Run(ctx, key.Workspace, key.ID); err != nil {
-		r.logger.Error("export job failed for now", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", retryAfter)
+		r.logger.Error("run of an export job failed", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", retryAfter)
 		time.AfterFunc(retryAfter, func() { r.enqueue(exportjob.Slow, key) })
 	}
 }

@@ -204,8 +204,8 @@ func TestAJobWhoseRunsAllFailFails(t *testing.T) {
 		runs   int // number of runs until the job fails; only the first run makes progress
 		reason string
 	}{
-		{"its worker is killed", killed, 5, "was started 3 times in a row and broke off"},
-		{"its worker is killed with something done that it does not know of", killedAfter, 5, "was started 3 times in a row and broke off"},
+		{"its worker is killed", killed, 5, "was started 3 times in a row and stopped"},
+		{"its worker is killed after an upload that is not saved", killedAfter, 5, "was started 3 times in a row and stopped"},
 		{"a call fails", refused, 4, "failed 3 times in a row at the same place"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -382,12 +382,12 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 		other   string // name of one more attribute
 		reason  string
 	}{
-		{"as many columns as may be", 2000, "", ""},
-		{"one column more", 2001, "", "more than 2000 different attributes"},
-		{"names as long as may be", 0, strings.Repeat("x", 64000), ""},
-		{"names one byte longer", 0, strings.Repeat("x", 64001), "64000 bytes of names"},
-		{"escaped names as long as may be", 0, strings.Repeat("\x01", 64000/6), ""},
-		{"escaped names one character longer", 0, strings.Repeat("\x01", 64000/6+1), "64000 bytes of names"},
+		{"the maximum number of columns", 2000, "", ""},
+		{"one column too many", 2001, "", "more than 2000 different attributes"},
+		{"names of maximum length", 0, strings.Repeat("x", 64000), ""},
+		{"names one byte too long", 0, strings.Repeat("x", 64001), "64000 bytes of names"},
+		{"escaped names of maximum length", 0, strings.Repeat("\x01", 64000/6), ""},
+		{"escaped names one character too long", 0, strings.Repeat("\x01", 64000/6+1), "64000 bytes of names"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

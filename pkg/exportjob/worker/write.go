@@ -17,7 +17,7 @@ import (
 // export executes the remaining work of the job.
 func (r *run) export(ctx context.Context) error {
 	if r.job.Progress.Tries > r.MaxTries {
-		return failure(fmt.Sprintf("The export was started %d times in a row and broke off each time without getting further.", r.MaxTries))
+		return failure(fmt.Sprintf("The export was started %d times in a row and stopped each time without progress.", r.MaxTries))
 	}
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 		if err == nil {
 			r.counted.Store(&n)
 		} else if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "the records of an export job were not counted", "error", err)
+			r.log.WarnContext(ctx, "counting the records of an export job failed", "error", err)
 		}
 	})
 	return func() { cancel(); counting.Wait() }
@@ -189,7 +189,7 @@ func (r *run) put(part *member, cursor string, last bool) error {
 	n := len(next.Progress.Parts) + 1
 	if part.records > 0 || last && n == 1 {
 		if n > r.MaxParts {
-			return failure(fmt.Sprintf("The file would be larger than %d MB. Export less at once, by a filter.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
+			return failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
 		}
 		least := r.PartBytes
 		if last {
