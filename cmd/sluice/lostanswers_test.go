@@ -17,7 +17,7 @@ import (
 )
 
 // loseAThird stands before a server, hands on every request, and closes the
-// connection in place of a third of the answers.
+// connection in place of a third of the responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -41,7 +41,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	return proxy.URL, lost
 }
 
-// insist sends an import again until its answer arrives, and returns it. Only
+// insist sends an import again until its response arrives, and returns it. Only
 // what the service says not to repeat ends it early.
 func insist(ctx context.Context, base, target, body string) (status int, answer string, err error) {
 	for range 50 {

@@ -34,7 +34,7 @@ type batch[N, T any] struct {
 
 // sendBatch sends records, each with an id, in the body's array member to a route.
 // stored returns the record of a result, or nil if a result lacks it. There is a
-// result for each record, in order, also if there is an error. Only records that
+// result for each record, in order, even if there is an error. Only records that
 // failed for a passing reason are sent again.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {

@@ -20,7 +20,7 @@ import (
 type Error struct {
 	Route      string              // such as create-event
 	Tries      int                 // requests that were sent
-	Status     int                 // HTTP status of the last response; 0 if there was none
+	Status     int                 // HTTP status of the last response; 0 without a response
 	Code       string              // of the problem: stable, for programs; "" if the response was not a problem
 	Detail     string              // of the problem: what to change
 	Fields     []record.FieldError // of the problem: what is wrong with which field

@@ -75,7 +75,7 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 }
 
 // CreateEvents creates up to MaxBatch events of MaxBatchBytes in one import call.
-// There is a result for each event, in order, also if there is an error. Of a batch
+// There is a result for each event, in order, even if there is an error. Of a batch
 // in which some events failed for a passing reason, only those are sent again; the
 // tries of all count together.
 //

@@ -149,7 +149,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 // at which the windows have ended that it does not fit into.
 func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // what never fits goes alone; the service will say
+	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself; the service will reject it
 	at = r.until
 	for window, used := range r.used {
 		if used+cost > room {
@@ -159,7 +159,7 @@ func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	return cost <= room, at
 }
 
-// leave takes note of the response to a request; header is nil if there was none.
+// leave takes note of the response to a request; header is nil without a response.
 func (p *pacer) leave(charges []charge, sent time.Duration, status int, header http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

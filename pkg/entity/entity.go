@@ -228,7 +228,7 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 }
 
 // After returns e with the times of an entity that was created again after it was
-// deleted: at least a millisecond later, also if the clock that stamped e lags.
+// deleted: at least a millisecond later, even if the clock that stamped e lags.
 func (e Entity) After(deletedAt record.Time) Entity {
 	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
 	e.CreatedAt = e.UpdatedAt

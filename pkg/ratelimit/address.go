@@ -10,7 +10,7 @@ import (
 const DefaultIPv6Prefix = 64
 
 // ParseAddress turns the source IP address of a connection into the address
-// that its requests are counted under: an IPv4 address as it is, also when it
+// that its requests are counted under: an IPv4 address as it is, even if it
 // comes mapped into IPv6 (::ffff:192.0.2.1), an IPv6 address by its first
 // ipv6Prefix bits (1 to 128), written as 2001:db8::/64. Zones are dropped. It
 // fails for anything that is not an IP address.

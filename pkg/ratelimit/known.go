@@ -57,7 +57,7 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 
 // note remembers the counters of d if it is a refusal or exhausted one of them.
 // Otherwise it only updates what is known of them. It ignores a decision in
-// another window than the current one, which no request needs any more, so a
+// another window than the current one, which no further request needs, so a
 // clock that jumps loses only what was known of the window that it left.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0

@@ -69,7 +69,7 @@ func (f *Fields) Check(field string, err error) {
 	}
 }
 
-// Err returns an Invalid error that names the fields, or nil if there are none.
+// Err returns an Invalid error that names the fields, or nil if f is empty.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil

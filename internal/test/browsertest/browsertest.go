@@ -277,7 +277,7 @@ func (tab *Tab) draw(path string) {
 	}
 }
 
-// Answer is an answer of JSON in place of the server's.
+// Answer is a JSON response in place of the server's.
 type Answer struct {
 	Status int64
 	Body   any

@@ -3,7 +3,7 @@
 
 import { sentence } from './format.js';
 
-/** An answer that is no success, or none at all: then status is 0. */
+/** A response that is not a success, or no response: then status is 0. */
 export class ApiError extends Error {
   constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached. Check the connection.', errors = [], retryAfter = 0 } = {}) {
     super(sentence(detail));

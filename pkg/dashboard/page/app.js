@@ -6,7 +6,7 @@ import { Records } from './records.js';
 import { Usage } from './usage.js';
 
 // Whether somebody has signed in here. The cookie itself is out of reach, and
-// without keys there is none. Storage may be forbidden; then a page that is
+// without keys no cookie exists. Storage may be forbidden; then a page that is
 // loaded anew offers no way to sign out.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },

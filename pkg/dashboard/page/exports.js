@@ -73,7 +73,7 @@ export class Exports {
     const { resource, format, keep_formulas: keep, type, entity_id: entity, from, to } = this.#choice;
     const filters = resource === 'entity' ? { type } : { entity_id: entity, from: utc(from), to: utc(to) };
     for (const [name, value] of Object.entries(filters)) if (!value) delete filters[name];
-    // The id makes it harmless to send the request again after a lost answer.
+    // The id makes it harmless to send the request again after a lost response.
     this.#newID ||= randomID();
     const body = { id: this.#newID, resource, format, filters };
     if (format === 'csv' && keep) body.csv_formulas = 'keep';

@@ -197,7 +197,7 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the first key of a scan, which is nil if there is none.
+// start moves c to the first key of a scan, or nil if no key is in the range.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))

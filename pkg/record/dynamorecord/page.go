@@ -67,7 +67,7 @@ func Count(ctx context.Context, client Querier, attribute, value string, ins ...
 // It reads little that it does not return. It asks one query first, for its share
 // of the page, because it does not know how large items are; then the others, at
 // once; then those that may have further items of the page, as many at once as have
-// about aheadBytes of them, until there are none. What it asks a query for depends
+// about aheadBytes of them, until none are left. What it asks a query for depends
 // on the sizes of that query's items, and before it knows those, on the sizes of all
 // items read until then.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {

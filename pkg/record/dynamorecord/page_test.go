@@ -95,7 +95,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 	for _, key := range keys[:n] {
 		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key)})
 	}
-	if n == int(*in.Limit) { // like DynamoDB, also when nothing is left
+	if n == int(*in.Limit) { // like DynamoDB, even if nothing is left
 		out.LastEvaluatedKey = out.Items[n-1]
 	}
 	p.asks[name]++
