@@ -16,9 +16,9 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// calls is the number of calls that a function makes during init to open connections
-// to DynamoDB, if it is not one. A function that makes any also reads the rows of
-// limits before them.
+// calls is the number of calls with which a function opens connections to DynamoDB
+// during init. Functions that are not listed make one call. A function that makes such
+// calls also reads the limits before them.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "export-worker": "0", "export-monitor": "0"}
 
 // BenchmarkColdStart measures the start of each function. ns/start is the median

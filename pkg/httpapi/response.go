@@ -83,8 +83,8 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 }
 
 // listResponse returns the response with one page of a list. next is the position at
-// which the next page begins, used only if more is true. The page gets the
-// SyncedUntil of next in both cases.
+// which the next page begins, used only if more is true. The page's synced_until is
+// next.SyncedUntil, even if more is false.
 func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
 	out := response{status: http.StatusOK, records: len(records)}
 	body := page[T]{data: records, syncedUntil: next.SyncedUntil}
