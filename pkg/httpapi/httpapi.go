@@ -104,16 +104,16 @@ type service struct {
 	Options
 }
 
-// New returns an API with all routes. It returns an error if a store is missing,
-// or if opts has neither Access nor AccessOff.
+// New returns an API with all routes. It returns an error if limiter is nil, if a
+// store is missing, or if opts has neither Access nor AccessOff.
 func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	return newAPI(Routes(), limiter, stores, opts)
 }
 
 // NewFunction returns an API with the routes of one function, such as
 // "list-entity". Other requests get the response of the default route. It returns
-// an error if no route has that name, if a store that the routes need is missing,
-// or if they need an API key and opts has neither Access nor AccessOff.
+// an error if limiter is nil, if no route has that name, if a store that the routes
+// need is missing, or if they need an API key and opts has neither Access nor AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
 	if len(routes) == 0 {
