@@ -1,5 +1,6 @@
-# Tools that are not in go.mod, each at one version.
+# Versions of tools that are not in go.mod.
 GOLANGCI_LINT := v2.15.0
+VALE        := v3.21.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 SAM_CLI     := 1.170.0
 CFN_LINT    := 1.58.0
@@ -9,7 +10,7 @@ MOTO        := 5.2.5
 VERSITYGW   := v1.8.0
 AXE         := 4.14.1
 
-# What generates clients from openapi.yaml, and what looks for its faults.
+# Client generators and linters for openapi.yaml.
 OAPI_CODEGEN       := v2.8.2
 OPENAPI_PYTHON     := 0.29.1
 OPENAPI_TYPESCRIPT := 7.13.0
@@ -22,23 +23,23 @@ SPECTRAL           := 6.16.3
 REQUESTS    := 2.34.2
 KY          := 1.14.3
 
-# What runs the connectors; connectors/*/requirements.txt hold the versions.
+# Tools that run the connectors. connectors/*/requirements.txt contain the versions.
 CONNECTORS := connectors/airbyte/requirements.txt connectors/dlt/requirements.txt connectors/singer/requirements.txt
 
-# What the benchmarks compare with, the AWS SDK that it uses, and what compares.
+# The peer of the benchmarks, the AWS SDK that it uses, and the tool that compares results.
 RATE_LIMITER_FLEXIBLE := 11.4.0
 AWS_SDK_JS            := 3.1162.0
 BENCHSTAT             := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# Present when .cache/sam holds these versions, whole.
+# This file exists when the installation of these versions is complete.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
-# It wants a region to check against, and the make that it runs none of this one's flags.
+# SAM validates against a region. It runs make, which must not inherit the flags of this make.
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
 
-# Bytes that a function may take zipped, as it is deployed.
+# Maximum size of a function's zip file, in bytes.
 MOST_ZIPPED := 4500000
 
-# Says what is left out. That fails where CI is set.
+# Prints what is skipped. Fails if CI is set.
 without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
@@ -48,16 +49,16 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
-# With job control, Ctrl-C reaches only the server, and make ends well like it.
+# With job control (set -m), Ctrl-C reaches only the server, so make does not report an error.
 run: ## serve the API on this machine
 	@go build -o bin/sluice ./cmd/sluice
 	@[ ! -t 0 ] || set -m; bin/sluice serve
 
-# Lists the packages whose tests start no engine, browser or other process.
+# Lists the packages whose tests do not start an engine, a browser or another process.
 FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
 	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
 
-test-fast: ## run the Go tests that need no engine, no browser and no other process
+test-fast: ## run the Go tests that need no engine, browser or other process
 	@go test -short $$($(FAST))
 
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
@@ -79,35 +80,35 @@ test: ## run everything that must pass: check, template and the Go tests
 		run $$fast; run -parallel 4 $(LONGEST) $$slow; \
 		exit $${failed:-0}'
 
-# Builds the tests; what does not compile is reported by the tests' own run.
+# Fills the build cache. The test run reports compile errors.
 compile:
 	@go test $(RACE) -run NONE ./... >/dev/null || true
 
 RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)
 
-# What is left out without a tool, and what the tool needs.
+# For each tool: what is skipped without it, and what it needs.
 LOST_sam            := the checks of template.yaml; they need python3 with venv and its package index
-LOST_dynamodb-local := the fetch of DynamoDB Local; it needs Maven and Maven Central. Tests that use it are skipped
-LOST_versitygw      := the build of Versity S3 Gateway; it needs the Go proxy. Tests that use it are skipped
-LOST_schemathesis   := the fetch of Schemathesis; it needs python3 with venv and its package index. Its test is skipped
-LOST_moto           := the fetch of moto; it needs python3 with venv and its package index. Its test is skipped
-LOST_requests       := the fetch of requests; it needs python3 with venv and its package index. The README's example of it is not run
-LOST_ky             := the fetch of ky; it needs Node.js and npm with its registry. The README's example of it is not run
-LOST_openapi-tools  := the fetch of client generators and linters for openapi.yaml; it needs the Go proxy, python3 with venv and npm with its registry. Their tests are skipped
-LOST_connector-tools := the fetch of Airbyte's CDK, dlt and the Singer SDK; it needs python3 with venv and its package index. The test of the connectors is skipped
-LOST_axe            := the fetch of axe-core; it needs npm and its registry. The tests of the dashboard are skipped
+LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven and Maven Central
+LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
+LOST_schemathesis   := Schemathesis and its test; it needs python3 with venv and its package index
+LOST_moto           := moto and its test; it needs python3 with venv and its package index
+LOST_requests       := the Python example of the README; it needs python3 with venv and its package index
+LOST_ky             := the JavaScript example of the README; it needs Node.js and npm with its registry
+LOST_openapi-tools  := the client generators and linters for openapi.yaml and their tests; they need the Go proxy, python3 with venv and npm with its registry
+LOST_connector-tools := the test of the connectors; it needs python3 with venv and its package index
+LOST_axe            := axe-core and the tests of the dashboard; it needs npm and its registry
 
 fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
 
 fetch-%:
 	@$(MAKE) --no-print-directory $* || $(call without,$(LOST_$*))
 
-check: lint ## run the linters, gofmt among them, and look for what go mod tidy would change
+check: lint ## run lint and check that go.mod and go.sum are tidy
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
 
 LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
-lint: $(LINT) ## run the linters of .golangci.yml, vet and staticcheck among them
+lint: $(LINT) prose ## run prose and the linters of .golangci.yml, including gofmt, vet and staticcheck
 	$(LINT) run ./...
 	cd bench && $(CURDIR)/$(LINT) run -c ../.golangci.yml ./...
 
@@ -116,6 +117,18 @@ $(LINT):
 	@rm -rf .cache/golangci-lint
 	GOBIN=$(CURDIR)/.cache/golangci-lint GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	@mv .cache/golangci-lint/golangci-lint $@
+
+PROSE := .cache/vale/vale-$(VALE)
+prose: ## check the wording of comments and documents by the rules in .vale
+	@[ -x $(PROSE) ] || $(MAKE) --no-print-directory $(PROSE) || \
+		$(call without,the check of wording; it needs the Go proxy and a C compiler)
+	@[ ! -x $(PROSE) ] || $(PROSE) --config=.vale/config.ini --output=line '--glob=!{.aws-sam,.cache,.vale,bin}/**' .
+
+$(PROSE):
+	@echo "Building Vale $(VALE) into .cache/vale"
+	@rm -rf .cache/vale
+	GOBIN=$(CURDIR)/.cache/vale GOFLAGS= go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE)
+	@mv .cache/vale/vale $@
 
 sam: $(SAM_READY)
 
@@ -153,7 +166,7 @@ $(SAM_READY):
 	.cache/sam/bin/pip install --quiet --disable-pip-version-check aws-sam-cli==$(SAM_CLI) cfn-lint==$(CFN_LINT)
 	@touch $@
 
-schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, which tests the API by openapi.yaml
+schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, which tests the API against openapi.yaml
 
 .cache/schemathesis/ready-$(SCHEMATHESIS):
 	@echo "Installing Schemathesis $(SCHEMATHESIS) into .cache/schemathesis"
@@ -164,7 +177,7 @@ schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, w
 
 OPENAPI_READY := .cache/openapi-tools/ready-$(OAPI_CODEGEN)-$(OPENAPI_PYTHON)-$(OPENAPI_TYPESCRIPT)-$(OPENAPI_FETCH)-$(TYPESCRIPT)-$(REDOCLY)-$(SPECTRAL)
 
-openapi-tools: $(OPENAPI_READY) ## fetch what generates clients from openapi.yaml and looks for its faults
+openapi-tools: $(OPENAPI_READY) ## fetch client generators and linters for openapi.yaml
 
 $(OPENAPI_READY):
 	@echo "Installing the tools of openapi.yaml into .cache/openapi-tools"
@@ -179,7 +192,7 @@ $(OPENAPI_READY):
 	cp -r cmd/sluice/testdata/generated/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
 	@touch $@
 
-moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test creates the stack
+moto: .cache/moto/ready-$(MOTO) ## fetch moto, which simulates CloudFormation in a test
 
 .cache/moto/ready-$(MOTO):
 	@echo "Installing moto $(MOTO) into .cache/moto"
@@ -190,7 +203,7 @@ moto: .cache/moto/ready-$(MOTO) ## fetch moto, in whose CloudFormation a test cr
 
 CONNECTORS_READY := .cache/connectors/ready-$(firstword $(shell cat $(CONNECTORS) | cksum))
 
-connector-tools: $(CONNECTORS_READY) ## fetch the tools that connectors/ is for
+connector-tools: $(CONNECTORS_READY) ## fetch Airbyte, dlt and Singer, which run the connectors
 
 $(CONNECTORS_READY):
 	@echo "Installing the tools of the connectors into .cache/connectors"
@@ -199,10 +212,10 @@ $(CONNECTORS_READY):
 	.cache/connectors/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$(CONNECTORS))
 	@touch $@
 
-connectors: connector-tools ## sync 25,000 records with each connector, and report the throughput
+connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors
 
-requests: .cache/requests/ready-$(REQUESTS) ## fetch the Python client of the README's example
+requests: .cache/requests/ready-$(REQUESTS) ## fetch requests, for the README's Python example
 
 .cache/requests/ready-$(REQUESTS):
 	@echo "Installing requests $(REQUESTS) into .cache/requests"
@@ -211,7 +224,7 @@ requests: .cache/requests/ready-$(REQUESTS) ## fetch the Python client of the RE
 	.cache/requests/bin/pip install --quiet --disable-pip-version-check requests==$(REQUESTS)
 	@touch $@
 
-ky: .cache/ky/ready-$(KY) ## fetch the JavaScript client of the README's example
+ky: .cache/ky/ready-$(KY) ## fetch ky, for the README's JavaScript example
 
 .cache/ky/ready-$(KY):
 	@echo "Installing ky $(KY) into .cache/ky"
@@ -220,7 +233,7 @@ ky: .cache/ky/ready-$(KY) ## fetch the JavaScript client of the README's example
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
 	@touch $@
 
-rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the limiter that Sluice's is measured beside
+rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the rate limiter that the benchmarks compare with
 
 .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS):
 	@echo "Installing rate-limiter-flexible $(RATE_LIMITER_FLEXIBLE) into .cache/rate-limiter-flexible"
@@ -230,7 +243,7 @@ rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBL
 		rate-limiter-flexible@$(RATE_LIMITER_FLEXIBLE) @aws-sdk/client-dynamodb@$(AWS_SDK_JS)
 	@touch $@
 
-axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which looks for barriers in the dashboard
+axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which tests the dashboard's accessibility
 
 .cache/axe-core/ready-$(AXE):
 	@echo "Fetching axe-core $(AXE) into .cache/axe-core"
@@ -239,14 +252,14 @@ axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which looks for barriers in
 	cd .cache/axe-core && npm pack --silent axe-core@$(AXE) >/dev/null && tar -xzf axe-core-$(AXE).tgz --strip-components=1 package/axe.min.js package/LICENSE
 	@touch $@
 
-screenshots: axe ## draw the states of the dashboard into bin/screenshots, and the README's picture
+screenshots: axe ## take screenshots of the dashboard for bin/screenshots and the README
 	mkdir -p bin/screenshots
 	SCREENSHOTS=$(CURDIR)/bin/screenshots go test -count=1 -run 'Dashboard' ./cmd/sluice
 	cp bin/screenshots/overview-1440-light.png docs/dashboard.png
 
-dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engine that tests use
+dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the database of the tests
 
-# Fetched beside its place and then moved, so that nothing half is ever there.
+# Fetched into a temporary directory and then renamed, so the result is always complete.
 .cache/dynamodb-local/pom.xml: internal/test/dynamolocal/pom.xml
 	@echo "Fetching DynamoDB Local into .cache/dynamodb-local"
 	@rm -rf .cache/dynamodb-local.part
@@ -255,16 +268,16 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the engin
 	@rm -rf .cache/dynamodb-local
 	@mv .cache/dynamodb-local.part .cache/dynamodb-local
 
-bench: dynamodb-local rate-limiter-flexible ## measure beside the alternatives; writes bench/results. ONLY=memory runs one group
+bench: dynamodb-local rate-limiter-flexible ## run the benchmarks and write bench/results; ONLY=memory runs one group
 	@for group in $(or $(ONLY),dynamodb memory handler server records coldstart money); do \
 		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$group || exit 1; \
 	done
 
-bench-compare: ## measure the revision BASE beside the working tree
+bench-compare: ## compare the working tree with the revision BASE
 	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=<revision>"; exit 1; }
 	@BENCHSTAT=$(BENCHSTAT) bench/compare.sh $(BASE)
 
-versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server that tests use
+versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server of the tests
 
 .cache/versitygw/ready-$(VERSITYGW):
 	@echo "Building Versity S3 Gateway $(VERSITYGW) into .cache/versitygw"
@@ -272,9 +285,9 @@ versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the 
 	GOBIN=$(CURDIR)/.cache/versitygw GOFLAGS= go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
 	@touch $@
 
-# sam build calls these, one for each function of template.yaml:
-# build-ListEntityFunction builds functions/list-entity. It does not tell the
-# template's parameter Architecture; the variable of that name must agree.
+# sam build runs one of these targets for each function of template.yaml:
+# build-ListEntityFunction builds functions/list-entity. SAM does not pass the
+# template's parameter Architecture, so the variable ARCHITECTURE must have its value.
 ARCHITECTURE ?= arm64
 GOARCH_arm64 := arm64
 GOARCH_x86_64 := amd64
@@ -284,5 +297,5 @@ build-%Function:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')
 
-clean: ## remove what was built and fetched; the local server's data stays
+clean: ## remove everything built and fetched, but not the local server's data
 	rm -rf .aws-sam .cache bin

@@ -1,22 +1,22 @@
 #!/bin/sh
-# Measures another revision beside this working tree, in alternating rounds:
+# Compares another revision with this working tree, in alternating rounds:
 #
 #	bench/compare.sh REVISION
 #
-# It loads "sluice serve" of both. Where the other revision has the same
-# benchmarks of decisions in memory and of the handlers, it runs these too.
+# It measures "sluice serve" of both. It also runs the benchmarks of decisions in memory
+# and of the handlers, if the other revision has them.
 set -eu
 cd "$(dirname "$0")/.."
 out=$PWD/bin/compare
 base=$(mktemp -d)
 trap 'git worktree remove --force "$base"' EXIT
-trap 'exit 1' HUP INT TERM # or some shells leave without what EXIT does
+trap 'exit 1' HUP INT TERM # some shells do not run the EXIT trap on signals
 git worktree add --quiet --detach "$base" "$1"
 rm -rf "$out"
 mkdir -p "$out"
 (cd "$base" && go build -o "$out/sluice" ./cmd/sluice)
 
-# bench TREE PACKAGE BENCHMARK runs a benchmark of a tree, if the other has it too.
+# bench TREE PACKAGE BENCHMARK runs a benchmark of a tree, if both trees have it.
 bench() {
 	if grep -qs "func Benchmark$3(" "$base/bench/$2/"*_test.go; then
 		(cd "$1/bench" && go test -count=1 -bench "$3" -benchtime 0.3s "./$2")

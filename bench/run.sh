@@ -3,8 +3,8 @@
 #
 #	bench/run.sh memory
 #
-# Each round measures everything once, so that what slows the machine down for a
-# while slows down all that is compared.
+# Each round measures everything once, so other load on the machine affects all
+# compared programs.
 set -eu
 cd "$(dirname "$0")"
 case $1 in
@@ -13,15 +13,15 @@ memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=12 time=0.3s ;;
 records) package=server pattern=Records rounds=6 time=0.3s ;;
-coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # takes turns by itself
-money) package=money pattern=. rounds=1 time=10x ;;         # counts
+coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # its processes take turns
+money) package=money pattern=. rounds=1 time=10x ;;         # counts calls and bytes
 *)
 	echo "unknown group $1" >&2
 	exit 2
 	;;
 esac
 mkdir -p results ../bin
-part=../bin/bench-$1.txt # until it is complete
+part=../bin/bench-$1.txt # incomplete results
 {
 	echo "date: $(date -u +%Y-%m-%d)"
 	echo "commit: $(git rev-parse --short HEAD)"

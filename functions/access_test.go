@@ -24,13 +24,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
-// keyring is the table of keys of a deployment.
+// keyring is the table of API keys of a deployment.
 type keyring struct {
 	*dynamostore.Store
 	table string
 }
 
-// guard has the deployment's functions ask for keys.
+// guard makes the deployment's functions require API keys.
 func (d *deployment) guard(t *testing.T) keyring {
 	t.Helper()
 	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
@@ -38,11 +38,11 @@ func (d *deployment) guard(t *testing.T) keyring {
 	if k.Store, err = dynamostore.New(dynamolocal.Client(t), k.table); err != nil {
 		t.Fatal(err)
 	}
-	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last one holds
+	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last value of a variable applies
 	return k
 }
 
-// create adds a key and returns its text.
+// create creates an API key and returns its token.
 func (k keyring) create(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return k.createLike(t, access.Key{Workspace: workspace, Scopes: scopes})
@@ -58,12 +58,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is how many reads of records a public function makes.
+// publicReads is the number of reads of records that a public function makes.
 var publicReads = map[string]int{"health": 2}
 
-// refused sends ev to an instance of a function with every kind of key that
-// must not be let in, and sees that nothing else is touched than keys and
-// counters. Public routes do not even look at keys.
+// refused sends ev to an instance of a function with each kind of invalid API key. It
+// checks that the function reads and writes only keys and counters. The functions of
+// public routes do not even read keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -93,7 +93,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		name, key string
 		status    int
 		code      string
-		reads     int // of the table of keys
+		reads     int // number of reads of the table of keys
 	}{
 		{"no key", "", 401, "missing_key", 0},
 		{"malformed", "Bearer " + good[:len(good)-1], 401, "invalid_key", 0},
@@ -106,7 +106,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // all alike
+		ev.RequestContext.RequestID = function // the same for all functions
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		maps.DeleteFunc(after, func(call dynamoproxy.Call, u dynamoproxy.Usage) bool { return u.Calls == before[call].Calls })
 		if route.Scope == access.Public {
 			if resp.StatusCode == 401 || resp.StatusCode == 403 || len(after) != 1+publicReads[function] {
-				t.Errorf("%s is public, and answers to %s: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
+				t.Errorf("%s is public, and responds to %s with: %d %s after %v", function, tt.name, resp.StatusCode, resp.Body, after)
 			}
 			continue
 		}
@@ -143,7 +143,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 	}
 }
 
-// apart sees that a key of another workspace finds nothing of what is there.
+// apart checks that a key of another workspace finds none of the records.
 func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
@@ -163,9 +163,9 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 	}
 }
 
-// The table of keys is read once for each key and instance, and a key that has
-// been revoked is refused at once where it was not known. That what is known is
-// read again after a minute is shown, on a fake clock, by package access.
+// Each instance reads a key once. A revoked key is rejected at once by an instance
+// that has not read it. Package access tests with a fake clock that an instance reads
+// a key again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -195,12 +195,12 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 	invoke(t, instances[2], event(key), http.StatusUnauthorized)
 	if time.Since(start) < access.MaxAge {
-		invoke(t, instances[0], event(key), http.StatusOK) // what it has read is not old enough
+		invoke(t, instances[0], event(key), http.StatusOK) // the cached key is still valid
 	}
 }
 
-// Attempts with keys that nobody has count against the address like any
-// request: exactly 200 in each window that refused something.
+// Requests with unknown keys are charged to the address like any request: exactly 200
+// in each window that refused a request.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -214,7 +214,7 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 		},
 		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
 	for w, got := range windows {
-		t.Logf("window %d: %d attempts answered 401, %d answered 429", w, got.admitted, got.refused)
+		t.Logf("window %d: %d attempts with status 401, %d with 429", w, got.admitted, got.refused)
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d attempts with %d refused, want 200", w, got.admitted, got.refused)
 		}
@@ -237,10 +237,10 @@ func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
 	ev := lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`)
 	ev.Headers["authorization"] = "Bearer " + keys.create(t, "mine", access.Import)
 	for name, fault := range map[string]dynamoproxy.Fault{
-		"500":       {Error: dynamoproxy.InternalServerError, Skip: true},
-		"throttled": {Error: dynamoproxy.Throttled, Skip: true},
-		"dropped":   {Drop: true, Skip: true},
-		"no answer": {Delay: 3 * time.Second},
+		"500":         {Error: dynamoproxy.InternalServerError, Skip: true},
+		"throttled":   {Error: dynamoproxy.Throttled, Skip: true},
+		"dropped":     {Drop: true, Skip: true},
+		"no response": {Delay: 3 * time.Second},
 	} {
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == keys.table {
@@ -257,14 +257,14 @@ func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
 		t.Errorf("%d events were written", n)
 	}
 	if log := instance.Log(); strings.Count(log, "read API key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
-		t.Errorf("the log does not tell the cause of each: %s", log)
+		t.Errorf("the log does not contain the cause of each: %s", log)
 	}
 	proxy.SetFault(nil)
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// A function that was told nothing about access is closed: it does not start
-// without a table of keys, unless its route is public.
+// If AUTH_MODE is not set, a function requires API keys. It does not start without a
+// table of keys, unless its route is public.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))

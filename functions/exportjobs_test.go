@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Instances that know nothing of each other create 50 jobs at once. Then all that
-// were created are cancelled, and once more.
+// Independent instances create 50 jobs at the same time. Then the test cancels all
+// jobs that were created, and repeats this once.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -29,7 +29,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				// An address each, for the limits are not what is tested.
+				// one address per request, so that no rate limit is reached
 				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
 				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
 				switch {
@@ -56,7 +56,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda repeats a run that was killed; a job whose runs are all killed fails.
+// Lambda repeats a run that was killed. A job fails if all its runs are killed.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -81,8 +81,8 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// A cancelled job is in the fast lane, whoever has worked on it, and its run leaves
-// nothing of it.
+// A cancelled job goes to the fast lane, whichever function has run it. That run
+// removes its file and upload.
 func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -104,7 +104,7 @@ func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	}
 }
 
-// Both functions do everything that template.yaml allows them, and no more.
+// Each export function uses exactly the permissions that template.yaml grants.
 func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)

@@ -14,8 +14,8 @@ import (
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 )
 
-// The monitor measures the age of a job that no worker has taken, with the rights
-// that template.yaml gives it.
+// The monitor reports the age of a job that no worker has taken, with the permissions
+// in template.yaml.
 func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "ExportJobsTable")
@@ -37,7 +37,7 @@ func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	if _, err := monitor.Handle(t.Context(), json.RawMessage(event), lambdatest.Timeout); err != nil {
 		t.Fatal(err)
 	}
-	monitor.Kill() // and so wait for all that it has logged
+	monitor.Kill() // Kill also waits for the complete log
 	var line struct{ OldestQueuedSeconds float64 }
 	if err := json.Unmarshal([]byte(strings.TrimSpace(monitor.Log())), &line); err != nil {
 		t.Fatalf("%v\n%s", err, monitor.Log())

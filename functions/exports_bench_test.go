@@ -31,10 +31,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// BenchmarkExport compares, in turns, an export by the worker with bare loops
-// that page through the same table by Query, as many records a page, and write
-// the same lines: one into the same parts (gzip, uploaded to the same server),
-// the other, which does less, into a file on disk as they are.
+// BenchmarkExport compares an export by the worker with simple loops that read the
+// same table with Query, in pages of the same length, and write the same lines. One
+// loop uploads the same compressed parts to the same server. The other only writes
+// the lines to a file on disk. The three take turns.
 //
 //	go test -run NONE -bench Export -benchtime 5x ./functions
 func BenchmarkExport(b *testing.B) {
@@ -180,7 +180,7 @@ func (u *uploader) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// end uploads the part.
+// end uploads the last part.
 func (u *uploader) end() error {
 	if err := u.gzip.Close(); err != nil {
 		return err
@@ -191,11 +191,11 @@ func (u *uploader) end() error {
 	return err
 }
 
-// contentOf is the hash of what is in the file of a job.
+// contentOf returns a hash of the uncompressed file of a job.
 func contentOf(b *testing.B, server *s3local.Server, bucket string, j exportjob.Job) []byte {
 	b.Helper()
 	object := server.Object(b, bucket, j.FileKey())
-	defer object.Close() //nolint:errcheck // only read
+	defer object.Close() //nolint:errcheck // it was only read
 	unzip, err := gzip.NewReader(object)
 	if err != nil {
 		b.Fatal(err)

@@ -34,14 +34,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// The timeouts that template.yaml gives the functions that write export files.
+// The timeouts in template.yaml of the functions that write export files.
 const (
 	starterTimeout = 35 * time.Second
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords is how many events the tests of large exports export:
-// EXPORT_RECORDS, or 50,000.
+// exportRecords returns the number of events in the tests of large exports: the
+// environment variable EXPORT_RECORDS, or 50,000.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "50000"))
@@ -51,15 +51,16 @@ func exportRecords(t testing.TB) int {
 	return n
 }
 
-// imported is when the events of these tests began to occur, and were created.
+// imported is the creation time of the events of these tests, and the time at which
+// the first ones occurred.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// importedEvent is event number i in the order of an export. Its attributes
-// hardly compress, so that a file of many has several parts; three each occur at
-// once.
+// importedEvent returns the i-th event in the order of an export. Its attributes
+// hardly compress, so a file of many events has several parts. Three events each
+// occur at the same time.
 func importedEvent(i int) event.Event {
 	random := make([]byte, 420)
-	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // it never fails
+	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // it never returns an error
 	return event.Event{
 		ID: fmt.Sprintf("e%07d", i), Name: "measured",
 		OccurredAt: record.TimeOf(imported.Add(time.Duration(i/3) * time.Millisecond)), CreatedAt: record.TimeOf(imported),
@@ -67,7 +68,7 @@ func importedEvent(i int) event.Event {
 	}
 }
 
-// line is an event as a line of a file.
+// line returns an event as a line of a file.
 func line(t testing.TB, e event.Event) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -79,21 +80,21 @@ func line(t testing.TB, e event.Event) []byte {
 	return b.Bytes()
 }
 
-// batches is the client of a store that only creates events. It puts many in
-// one call.
+// batches is a client for a store that only creates events. It combines several puts
+// into one call.
 type batches struct {
 	*dynamodb.Client
 	table string
 	items chan map[string]types.AttributeValue
 }
 
-// PutItem takes the item of an event that is new.
+// PutItem queues the item of a new event.
 func (b *batches) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	b.items <- in.Item
 	return new(dynamodb.PutItemOutput), nil
 }
 
-// write writes items until there are no more.
+// write writes the queued items until the queue is closed.
 func (b *batches) write(ctx context.Context) error {
 	var puts []types.WriteRequest
 	for open := true; open; {
@@ -107,7 +108,7 @@ func (b *batches) write(ctx context.Context) error {
 				return err
 			}
 			if len(out.UnprocessedItems) > 0 {
-				return errors.New("the engine did not take all")
+				return errors.New("the engine did not accept all items")
 			}
 			puts = nil
 		}
@@ -115,7 +116,7 @@ func (b *batches) write(ctx context.Context) error {
 	return nil
 }
 
-// importEvents puts events into a table.
+// importEvents writes n events to a table.
 func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n int, nth func(int) event.Event) {
 	t.Helper()
 	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
@@ -128,7 +129,7 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 		writers.Go(func() {
 			if err := b.write(t.Context()); err != nil {
 				t.Error(err)
-				for range b.items { // so that nobody waits
+				for range b.items { // unblock the senders
 				}
 			}
 		})
@@ -146,17 +147,17 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	}
 }
 
-// exports is a deployment with a bucket, whose export jobs are run by the functions
-// as Lambda would.
+// exports is a deployment with a bucket. The test runs its export functions as Lambda
+// would.
 type exports struct {
 	deployment
 	client          *dynamodb.Client
-	starter, worker string // their binaries
+	starter, worker string // paths of the binaries
 	jobs            *jobdynamo.Store
-	fast, slow      *stream // of the starter and of the worker
+	fast, slow      *stream // streams of the starter and of the worker
 	create          *lambdatest.Instance
 	get             *lambdatest.Instance
-	files           func() int // counts what is in the bucket
+	files           func() int // returns the number of objects and uploads in the bucket
 }
 
 func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *exports {
@@ -189,14 +190,14 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	}
 }
 
-// order creates a job and returns the event with which the starter is started.
+// order creates a job and returns the stream event that starts the starter.
 func (x *exports) order(t *testing.T, id, rest string) any {
 	t.Helper()
 	invoke(t, x.create, lambdatest.Event("POST", "/create_export_job", "192.0.2.1", fmt.Sprintf(`{"id":"%s",%s}`, id, rest)), http.StatusCreated)
 	return x.fast.next(t)
 }
 
-// job is a job as it is stored.
+// job returns the stored job.
 func (x *exports) job(t *testing.T, id string) exportjob.Job {
 	t.Helper()
 	j, err := x.jobs.Get(t.Context(), "default", id)
@@ -206,7 +207,7 @@ func (x *exports) job(t *testing.T, id string) exportjob.Job {
 	return j
 }
 
-// run runs a function in a process of its own and waits for its end.
+// run runs a function in a new process and waits until it has processed the event.
 func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration) *lambdatest.Instance {
 	t.Helper()
 	instance := lambdatest.Start(t, binary, x.env...)
@@ -216,7 +217,8 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 	return instance
 }
 
-// runUntil runs the worker and kills it as soon as its job is as killed says.
+// runUntil runs the worker and kills it as soon as killed returns true for the stored
+// job.
 func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
 	t.Helper()
 	instance := lambdatest.Start(t, x.worker, x.env...)
@@ -237,11 +239,11 @@ func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjo
 	}
 	instance.Kill()
 	if err := <-ended; !errors.Is(err, child.ErrExited) {
-		t.Fatalf("the worker was to be killed: %v", err)
+		t.Fatalf("killing the worker: %v", err)
 	}
 }
 
-// file follows the link of a job that has succeeded.
+// file downloads the file of a succeeded job.
 func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/export_job/"+id, "192.0.2.1", "")
@@ -257,7 +259,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // only read
+	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // it was only read
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
 		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
 	}
@@ -268,8 +270,8 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	return unzip
 }
 
-// wantLines checks that a file has the first n imported events, each once, and
-// in order, and nothing else.
+// wantLines checks that a file contains exactly the first n imported events, each
+// once and in order.
 func wantLines(t *testing.T, file io.Reader, n int) {
 	t.Helper()
 	lines := bufio.NewReader(file)
@@ -287,18 +289,17 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 	}
 }
 
-// TestLargeExports exports EXPORT_RECORDS events by the real functions. It looks
-// also at the worker's memory, in comparison to an export of 50,000, or of fewer
-// where there are no more.
+// TestLargeExports exports EXPORT_RECORDS events with the real functions. It also
+// compares the worker's peak memory with that of an export of at most 50,000 events.
 func TestLargeExports(t *testing.T) {
 	const shards = 2
 	n := exportRecords(t)
-	x := deployExports(t, dynamolocal.Start(t), shards) // an engine of its own: to delete a large table takes longer than to end with it
+	x := deployExports(t, dynamolocal.Start(t), shards) // its own engine, because stopping an engine is faster than deleting a large table
 	began := time.Now()
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
 
-	t.Run("a first run that hands over", func(t *testing.T) {
+	t.Run("a first run that hands the job over", func(t *testing.T) {
 		const id = "two-lanes"
 		ev := x.order(t, id, `"resource":"event","format":"csv"`)
 		began := time.Now()
@@ -340,7 +341,7 @@ func TestLargeExports(t *testing.T) {
 		x.run(t, x.worker, ev, workerTimeout)
 		wantLines(t, x.file(t, id, n), n)
 		done := x.job(t, id)
-		x.run(t, x.worker, ev, workerTimeout) // a delivery too many
+		x.run(t, x.worker, ev, workerTimeout) // one more delivery than needed
 		if again := x.job(t, id); again.Revision != done.Revision {
 			t.Errorf("a job that was done is %+v", again)
 		}

@@ -35,11 +35,11 @@ func faultSeconds(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// scenario is something that goes wrong between the functions and the engine.
+// scenario is a fault between the functions and the engine.
 type scenario struct {
 	name  string
 	begin func()
-	end   func() // returns when calls pass again
+	end   func() // ends the fault
 }
 
 func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engine) []scenario {
@@ -55,9 +55,9 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 	pass := func() { proxy.SetFault(nil) }
 	return []scenario{
-		{"5 % of answers dropped", share(5, dynamoproxy.Fault{Drop: true}), pass},
-		{"5 % answered 500, applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError}), pass},
-		{"5 % answered 500, not applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError, Skip: true}), pass},
+		{"5 % of responses dropped", share(5, dynamoproxy.Fault{Drop: true}), pass},
+		{"5 % with status 500, applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError}), pass},
+		{"5 % with status 500, not applied", share(5, dynamoproxy.Fault{Error: dynamoproxy.InternalServerError, Skip: true}), pass},
 		{"throttling bursts", func() {
 			proxy.SetFault(func(dynamoproxy.Call) dynamoproxy.Fault {
 				if time.Now().UnixMilli()%1000 < 300 {
@@ -73,8 +73,7 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 }
 
-// storm is demand from one address on instances of two functions, and what
-// came of it.
+// storm is the load from one address on instances of two functions, and its results.
 type storm struct {
 	t       *testing.T
 	address string
@@ -82,9 +81,9 @@ type storm struct {
 	mu           sync.Mutex
 	statuses     map[int]int
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost
-	acknowledged []string                                       // ids of events that were answered 201
+	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
 	longest      time.Duration
-	firstPass    time.Time // of a request that passed, since it was last reset
+	firstPass    time.Time // time of the first admitted request since it was last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
@@ -95,7 +94,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	start := time.Now()
 	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
 	if err != nil {
-		s.t.Error(err) // above all: no answer within the function's timeout
+		s.t.Error(err) // in particular, there was no response within the function's timeout
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
@@ -114,7 +113,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // the SDK repeated a put
+			s.acknowledged = append(s.acknowledged, id) // the SDK repeated the put
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost
@@ -210,7 +209,7 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	}
 }
 
-// eventIDs counts the events of a table by id.
+// eventIDs returns how many events of a table have each id.
 func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
 	t.Helper()
 	ids := make(map[string]int)
@@ -229,15 +228,15 @@ func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string
 	return ids
 }
 
-// An address at full speed costs the table at most what its limit admits and
-// one call for each instance and window.
+// An address at full speed causes at most as many calls as its limit admits, plus one
+// call per instance and window.
 func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	const processes, fullWindows, address = 8, 5, "198.51.100.7"
 	for _, tt := range []struct {
 		function string
 		event    func(worker, n int) events.APIGatewayV2HTTPRequest
 		cost     int64
-		reads    bool // records are read before the charge
+		reads    bool // the function reads records before the charge
 	}{
 		{"create-event", func(worker, n int) events.APIGatewayV2HTTPRequest {
 			return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
@@ -250,7 +249,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 			proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 			d := deploy(t, dynamolocal.Endpoint(t))
 			seedEntities(t, d, 50)
-			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
 			instances := d.start(t, tt.function, processes)
 			var mu sync.Mutex
 			charges, reads := make(map[ratelimit.Window]int), 0
@@ -279,7 +278,8 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 					mostReads += got.admitted + processes
 				}
 			}
-			// An instance reads in vain once in a window; then it knows.
+			// An instance reads once per window before it knows that the limit is
+			// exhausted.
 			if reads > mostReads {
 				t.Errorf("%d reads, want at most %d", reads, mostReads)
 			}
@@ -287,11 +287,11 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	}
 }
 
-// windowOf is the window in the sort key of a counter's item.
+// windowOf returns the window in the sort key of a counter item.
 func windowOf(t *testing.T, second string) ratelimit.Window {
 	n, err := strconv.ParseInt(second, 10, 64)
 	if err != nil {
-		t.Errorf("the sort key %q is no window", second)
+		t.Errorf("the sort key %q is not a window", second)
 	}
 	return ratelimit.Window(n)
 }
@@ -312,6 +312,6 @@ func TestFailureModeOpenCountsPerInstance(t *testing.T) {
 		}
 	}
 	if log := instance.Log(); !strings.Contains(log, `"failure_mode":"open"`) || !strings.Contains(log, `"FailedOpen":1`) {
-		t.Errorf("the log does not tell of the failure mode: %s", log)
+		t.Errorf("the log does not contain the failure mode: %s", log)
 	}
 }

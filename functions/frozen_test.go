@@ -17,9 +17,9 @@ import (
 // frozenRoute is a route whose instances are frozen between requests.
 type frozenRoute struct {
 	function string
-	request  func(id string) events.APIGatewayV2HTTPRequest // id is unique
+	request  func(id string) events.APIGatewayV2HTTPRequest // id must be unique
 	status   int
-	creates  int // events
+	creates  int // number of events that a request creates
 }
 
 var frozenRoutes = []frozenRoute{
@@ -33,7 +33,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
 	}},
-	// Such instances have several connections, all of which end.
+	// These instances have several connections. All of them end.
 	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
 		var batch []string
 		for i := range frozenBatch {
@@ -55,12 +55,12 @@ var frozenRoutes = []frozenRoute{
 // frozenBatch is the number of events in a request to create-events.
 const frozenBatch = 10
 
-// frozenCase is what happens to the connections of all instances between two
+// frozenCase describes what happens to all connections of all instances between two
 // requests.
 type frozenCase struct {
 	freeze bool
 	cut    dynamoproxy.Cut
-	idle   time.Duration // at least, between the cut and the second request
+	idle   time.Duration // minimum time between the cut and the second request
 	rounds int
 }
 
@@ -69,13 +69,12 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 3},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 6},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 6},
-	// The client can only avoid such connections by their age, 10 s.
+	// The client can avoid such connections only by their age, 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 
-// Lambda freezes an instance between invocations. Meanwhile its connections to
-// DynamoDB end. The next request must not fail, and no request may be charged
-// twice.
+// Connections to DynamoDB end while Lambda has frozen an instance between
+// invocations. The next request must not fail, and no request may be charged twice.
 func TestFrozenInstances(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -101,7 +100,7 @@ func TestFrozenInstances(t *testing.T) {
 	}
 }
 
-// deployFrozen deploys behind a proxy that speaks http or https.
+// deployFrozen deploys functions behind a proxy with the scheme http or https.
 func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
 	t.Helper()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -115,22 +114,22 @@ func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) 
 	} else {
 		proxy = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	}
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last one holds
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
 	return d, proxy
 }
 
-// frozen sends requests to instances and counts what these have done.
+// frozen sends requests to instances and counts what they have done.
 type frozen struct {
 	t         *testing.T
 	proxy     *dynamoproxy.Proxy
 	instances map[string][]*lambdatest.Instance // by function
 	requests  int
-	created   int // events
+	created   int // number of events created
 }
 
-// run sends two requests in a row to every instance, in rounds. The first one
+// run sends two requests in a row to every instance, in rounds. The first request
 // opens connections, which are then cut. The log shows how many of the second
-// ones failed.
+// requests failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	sent, failed := 0, make(map[string]int)
@@ -169,8 +168,7 @@ func (f *frozen) each(do func(r frozenRoute, instance *lambdatest.Instance)) {
 	}
 }
 
-// send reports whether the response to a request has the status that it should
-// have.
+// send sends a request and reports whether the response has the expected status.
 func (f *frozen) send(r frozenRoute, instance *lambdatest.Instance) bool {
 	f.t.Helper()
 	f.requests++

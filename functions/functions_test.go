@@ -39,7 +39,7 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn is deploy on an engine of the test's own.
+// deployOn deploys on the given engine.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -82,14 +82,14 @@ func invoke(t *testing.T, i *lambdatest.Instance, ev events.APIGatewayV2HTTPRequ
 	return resp
 }
 
-// window is what became of the demand of one second.
+// window is the result of the requests of one second.
 type window struct {
 	outcome
 	cost     int64
 	byWorker map[int]outcome
 }
 
-// outcome is what became of requests.
+// outcome counts admitted and refused requests.
 type outcome struct{ admitted, refused int }
 
 // flood invokes all instances at once, each one event after the other, until
@@ -129,7 +129,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		}
 		w.byWorker[worker] = own
 		windows[ratelimit.Window(reset-1)] = w
-		// The first and the last window may be partial.
+		// The first and the last window may be incomplete.
 		if busy(windows) >= full+2 {
 			cancel()
 		}
@@ -138,7 +138,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 	for worker, instance := range instances {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				// An event under way when the flood ends is still counted.
+				// An invocation that is in progress at the end is still counted.
 				resp, err := instance.Invoke(context.WithoutCancel(ctx), event(worker, n))
 				if err != nil {
 					t.Error(err)
@@ -178,7 +178,7 @@ func busy(windows map[ratelimit.Window]window) (n int) {
 	return n
 }
 
-// counter reads a counter of an address from the table.
+// counter returns a counter of an address from the table.
 func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 {
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -202,7 +202,7 @@ func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 
 	return v
 }
 
-// count is the number of items in a table.
+// count returns the number of items in a table.
 func count(t *testing.T, table string) (n int) {
 	t.Helper()
 	pages := dynamodb.NewScanPaginator(dynamolocal.Client(t), &dynamodb.ScanInput{TableName: &table, Select: types.SelectCount, ConsistentRead: aws.Bool(true)})
@@ -216,9 +216,9 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// A window that refused anything has admitted all that fits, whatever the
-// machine's speed: a refusal shows that the limit was reached, and counters
-// never shrink.
+// A window that refused a request has admitted exactly the limit, no matter how fast
+// the machine is: the refusal shows that the limit was reached, and counters never
+// decrease.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -272,7 +272,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // costs no call per request
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // rows cost no call per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
@@ -301,10 +301,10 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
-// Every function answers as openapi.yaml describes, makes no connection for its
-// first request that the init phase has not made, and does nothing that its
-// policy does not allow, but all that it allows.
-func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
+// Each function responds as openapi.yaml describes. Its first request opens only
+// connections that the init phase has not opened. It uses exactly the permissions in
+// its policy.
+func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -325,7 +325,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// The first list is one of one partition: others make several calls at once.
+		// one partition, because a list of several makes concurrent calls
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -388,7 +388,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 		if instance == nil {
 			first = true
 			proxies[s.function] = dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // the last one holds
+			d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxies[s.function].URL) // the last value of a variable applies
 			instance = d.start(t, s.function, 1)[0]
 			instances[s.function] = instance
 			if n := proxies[s.function].Opened(); n != max(1, connections[s.function]) {
@@ -420,7 +420,7 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	}
 	for _, r := range httpapi.Routes() {
 		if instances[r.Name] == nil {
-			t.Errorf("%s was not asked", r.Name)
+			t.Errorf("%s was not tested", r.Name)
 			continue
 		}
 		checkGrants(t, r.Name, proxies[r.Name])
@@ -428,12 +428,10 @@ func TestEveryFunctionAnswersAsDescribed(t *testing.T) {
 	keys.apart(t, instances)
 }
 
-// A list of many partitions makes many calls at once; the connections of the
-// last one serve the next.
-// checkConnections fails if the first request to instances of a function opens
-// connections beyond those of the init phase. net/http drops a connection whose
-// response arrives before the request has been written completely, which happens
-// now and then on a busy machine, so one of three instances is enough.
+// checkConnections fails the test unless the first request to an instance of a function
+// uses only the connections of the init phase, want in number. On a busy machine,
+// net/http sometimes drops a connection because the response arrives before the request
+// is completely written. So it is enough if one of three instances succeeds.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -452,6 +450,8 @@ func (d deployment) checkConnections(t *testing.T, function string, ev events.AP
 	t.Errorf("%s opens %v connections until its first response, want %d", function, opened, want)
 }
 
+// A list of many shards makes many concurrent calls. The next list reuses their
+// connections.
 func TestConnectionsAreKept(t *testing.T) {
 	const lists, atOnce = 30, 16
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -461,8 +461,9 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// A call that finds none idle dials, and may be served by one that has come
-	// free meanwhile; so there may be some more than calls at once.
+	// If no connection is idle, a call dials a new one. It may still use another one
+	// that becomes idle in the meantime. So there may be more connections than
+	// concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {
@@ -473,7 +474,7 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
-	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last one holds
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last value of a variable applies
 	for function, ev := range map[string]events.APIGatewayV2HTTPRequest{
 		"create-event": lambdatest.Event("POST", "/create_event", "192.0.2.1", `{"name":"n"}`),
 		"list-entity":  lambdatest.Event("GET", "/entity", "192.0.2.1", ""),
@@ -484,7 +485,7 @@ func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
 			t.Errorf("%s: headers %v", function, resp.Headers)
 		}
 		if strings.Contains(resp.Body, "127.0.0.1") {
-			t.Errorf("%s: the body tells the cause: %s", function, resp.Body)
+			t.Errorf("%s: the body reveals the cause: %s", function, resp.Body)
 		}
 	}
 	if n := count(t, d.events); n != 0 {

@@ -28,8 +28,8 @@ func compressed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// codedEvent returns an event with a compressed body, which API Gateway sends as
-// base64.
+// codedEvent returns an event with a compressed body. API Gateway encodes such a body
+// as base64.
 func codedEvent(path, coding, body string) events.APIGatewayV2HTTPRequest {
 	ev := lambdatest.Event("POST", path, "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
 	ev.IsBase64Encoded = true

@@ -20,8 +20,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows returns the store of the rows in the deployment's table, as "sluice
-// limits" uses it.
+// rows returns the store of the deployment's limits, as "sluice limits" uses it.
 func (d deployment) rows(t *testing.T) *overridedynamo.Store {
 	t.Helper()
 	s, err := overridedynamo.New(dynamolocal.Client(t), d.limits)
@@ -31,7 +30,7 @@ func (d deployment) rows(t *testing.T) *overridedynamo.Store {
 	return s
 }
 
-// setRow stores a row of a block with the limits.
+// setRow stores a row with the limits of a block.
 func (d deployment) setRow(t *testing.T, cidr string, limits ratelimit.Limits) {
 	t.Helper()
 	r, err := override.New(override.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests}, time.Now())
@@ -43,7 +42,7 @@ func (d deployment) setRow(t *testing.T, cidr string, limits ratelimit.Limits) {
 	}
 }
 
-// exchange is a request under load, and its response.
+// exchange is a request and its response.
 type exchange struct {
 	begun     time.Time
 	window    ratelimit.Window
@@ -52,15 +51,15 @@ type exchange struct {
 	remaining string
 }
 
-// load is a load of requests from one address to GET /nowhere.
+// load is a series of requests from one address to GET /nowhere.
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
-	added chan struct{}     // receives when done has grown
-	stop  func() []exchange // ends the load and returns what was done
+	added chan struct{}     // receives a value when done has grown
+	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until a request has begun after a time.
+// until waits until a request has started after begun.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -79,8 +78,8 @@ func (l *load) until(t *testing.T, begun time.Time) {
 	}
 }
 
-// startLoad invokes each of the instances, of not-found, again and again with a
-// pause, until stop.
+// startLoad invokes each instance of not-found repeatedly, with pauses, until stop is
+// called.
 func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +103,7 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, p
 				l.mu.Unlock()
 				select {
 				case l.added <- struct{}{}:
-				default: // the waiting test will see this one too
+				default: // a value is already waiting
 				}
 				select {
 				case <-time.After(pause):
@@ -140,15 +139,15 @@ func outcomes(t *testing.T, done []exchange) map[ratelimit.Window]outcome {
 	return windows
 }
 
-// change is a change of the row of an address.
+// change is a change of an address's row.
 type change struct {
 	begun, ended time.Time
-	limit        int // of requests, from then on
+	limit        int // new limit of requests
 }
 
-// A row is added, changed and removed while eight processes flood an address.
-// Each window is exact for the limit in force, and windows in between admit at
-// most the larger limit.
+// A row is added, changed and removed while eight processes flood an address. Each
+// window admits exactly the current limit. Windows during a change admit at most the
+// larger limit.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, 2 * time.Second, 4 * time.Second
@@ -186,8 +185,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// checkInForce checks that each request that began maxAge after a change has met
-// the limit that it set.
+// checkInForce checks that each request that started maxAge or more after a change
+// was subject to the new limit.
 func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.Duration) {
 	t.Helper()
 	for i, c := range changes {
@@ -207,12 +206,12 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks what the windows admitted: those that refused something
-// while one limit was in force exactly that many, those during a change at most
-// the larger limit.
+// checkWindows checks what the windows admitted: exactly the limit if the window
+// refused a request while one limit applied, and at most the larger limit during a
+// change.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
-	const slow = time.Second // the most that a request is under way before its charge
+	const slow = time.Second // maximum time from the start of a request to its charge
 	full := make([]int, len(changes))
 	for w, got := range windows {
 		begin := time.Unix(int64(w), 0)
@@ -240,7 +239,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 }
 
-// Without LIMITS_MAX_AGE a row is in force within 60 seconds on every instance.
+// Without LIMITS_MAX_AGE, every instance applies a row within 60 seconds.
 func TestARowIsInForceWithinAMinute(t *testing.T) {
 	t.Parallel()
 	const address, processes = "198.51.100.7", 3
@@ -265,7 +264,7 @@ func TestARowIsInForceWithinAMinute(t *testing.T) {
 	}
 }
 
-// A blocked address gets 403 with the headers, and costs nothing.
+// A blocked address gets 403 with the rate limit headers, and no call is made.
 func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -289,8 +288,8 @@ func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
 }
 
-// Under observe every request passes, and the metric is what a limiter in force
-// would have refused: in each window all but as many as the limit.
+// With the action observe, every request is admitted. The metric counts what the
+// limit would have refused: in each window, all requests above the limit.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25
@@ -320,13 +319,13 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 			refused += members.Refused
 		}
 	}
-	t.Logf("%d requests, of which %d were beyond the limit", len(done), want)
+	t.Logf("%d requests, %d of them above the limit", len(done), want)
 	if observed != want || want == 0 || refused != 0 {
 		t.Errorf("Observed is %d, Refused %d; a limiter in force would have refused %d of %d", observed, refused, want, len(done))
 	}
 }
 
-// An instance that was frozen decides by the rows as they are after the thaw.
+// An instance that was frozen reads the rows before it decides the next request.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -340,7 +339,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
-		time.Sleep(maxAge) // the rows of the frozen instance become too old
+		time.Sleep(maxAge) // the frozen instance's rows expire
 		begin := time.Now()
 		resp := invoke(t, instance, ev, http.StatusNotFound)
 		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {
@@ -350,8 +349,8 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// While the rows cannot be read, the last ones hold, and the defaults before the
-// first. The log says so, and no request fails.
+// While the rows cannot be read, the last known ones apply, or the defaults if they
+// have never been read. The log reports this, and no request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -367,7 +366,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		return dynamoproxy.Fault{}
 	})
 	unknown := d.start(t, "not-found", 1)[0]
-	time.Sleep(maxAge) // the rows become too old
+	time.Sleep(maxAge) // the rows expire
 	for _, tt := range []struct {
 		instance      *lambdatest.Instance
 		limit, metric string

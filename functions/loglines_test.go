@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// metricFilters are those of template.yaml.
+// metricFilters returns the metric filters of template.yaml.
 func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 	t.Helper()
 	var doc struct {
@@ -44,8 +44,9 @@ func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 	return filters
 }
 
-// metrics are the names of those that the last line of a log moves: of the filters
-// that match it, and of the embedded ones that have only the dimension Service.
+// metrics returns the names of the metrics that the last line of a log changes: those
+// of the matching filters, and the embedded metrics that have only the dimension
+// Service.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -86,8 +87,8 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}{
 		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
-		"counters out of reach":    {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		// Then the instance counts, and the records are out of reach.
+		"unreachable counters":     {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
+		// The instance counts in its own memory, and the records cannot be read.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,14 +109,14 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// A refusal moves Refused, whether or not the counters were asked.
+// A refusal changes Refused, whether or not the counters were called.
 func TestLogLineOfARefusal(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
 	instance := d.start(t, "list-entity", 1)[0]
 	var resp events.APIGatewayV2HTTPResponse
-	for range 20 { // a second may end between two requests
+	for range 20 { // the second may change between two requests
 		var err error
 		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
 			t.Fatal(err)
@@ -131,12 +132,12 @@ func TestLogLineOfARefusal(t *testing.T) {
 	}
 }
 
-// A job that fails moves ExportJobFailures once.
+// A job that fails changes ExportJobFailures once.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // with more attributes than a CSV may have columns
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // more attributes than the columns of a CSV file
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

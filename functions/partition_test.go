@@ -16,19 +16,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The limits and the throughput of a partition in TestPartitionsCarryEveryScope
-// are those of the service and of DynamoDB, 200 and 1,000 a second, divided by 5
-// for the sake of small machines.
+// The limits of the service (200 per second) and of a DynamoDB partition (1,000 per
+// second), divided by 5 for small machines.
 const (
 	scaledLimit     = ratelimit.DefaultLimit / 5
 	scaledPartition = 1000 / 5
 )
 
-// An address that floods all routes of a scope gets exactly its limits, and the
-// partition key that counts the scope is never asked for more than a partition
-// of DynamoDB takes.
+// An address that floods all routes of a scope gets exactly its limits. Its counters'
+// partition key never receives more writes than a DynamoDB partition supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
-	// On a busy machine, not every route of a scope is flooded in every window.
+	// On a busy machine, some routes are not flooded in every window.
 	const processes, windows, fullWanted = 2, 9, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
@@ -61,7 +59,7 @@ func TestPartitionsCarryEveryScope(t *testing.T) {
 	}
 }
 
-// routesByScope returns the scopes, and one route of each function by scope.
+// routesByScope returns all scopes, and for each scope one route of each function.
 func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]httpapi.Route) {
 	routes = make(map[ratelimit.Scope][]httpapi.Route)
 	for _, r := range httpapi.Routes() {
@@ -76,7 +74,7 @@ func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]htt
 	return scopes, routes
 }
 
-// emptyEvent returns a request to a route that finds no record.
+// emptyEvent returns a request to a route that returns no records.
 func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest {
 	method, path, body := r.Method, r.Path, ""
 	switch {
@@ -94,9 +92,9 @@ func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest 
 	return ev
 }
 
-// checkFullWindow checks what passed in a window in which each rule refused
-// something, and returns 1 if it did so. Import routes share the limit of imports;
-// every other route has its own of requests.
+// checkFullWindow checks what a window admitted if every rule refused a request in
+// it, and returns 1 in that case. Import routes share the imports limit. Every other
+// route has a requests limit of its own.
 func checkFullWindow(t *testing.T, second ratelimit.Window, w window, routes []httpapi.Route, processes int) (full int) {
 	t.Helper()
 	if routes[0].Class == ratelimit.Import {
@@ -114,8 +112,8 @@ func checkFullWindow(t *testing.T, second ratelimit.Window, w window, routes []h
 	return full
 }
 
-// checkOutcome returns 1 if something was refused, and then checks that exactly
-// the limit passed.
+// checkOutcome returns 1 if a request was refused. In that case it checks that
+// exactly the limit was admitted.
 func checkOutcome(t *testing.T, second ratelimit.Window, name string, o outcome) (full int) {
 	t.Helper()
 	if o.refused > 0 {

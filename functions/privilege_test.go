@@ -9,8 +9,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// checkGrants sees that template.yaml allows a function the actions on tables
-// and indexes that it has taken through its proxy, and no other.
+// checkGrants checks that template.yaml grants a function exactly the actions on
+// tables and indexes that it has used through its proxy.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)
@@ -20,7 +20,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	var needed []templatetest.Grant
 	for _, a := range proxy.Accesses() {
-		// A test's table has its logical id and something random for a name.
+		// The name of a test's table is its logical id and a random suffix.
 		resource, _, _ := strings.Cut(a.Table, "-")
 		if a.Index != "" {
 			resource += "/index/" + a.Index
@@ -35,7 +35,7 @@ func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	}
 	for _, g := range granted {
 		if !slices.Contains(needed, g) {
-			t.Errorf("template.yaml allows %s %s on %s, which it has not done", function, g.Action, g.Resource)
+			t.Errorf("template.yaml allows %s %s on %s, which it has not used", function, g.Action, g.Resource)
 		}
 	}
 }

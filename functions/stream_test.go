@@ -15,14 +15,14 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table's items as Lambda does for a function: from
-// the first on, those that match the filter of the template, one in each event.
+// stream reads the changes of a table's items as Lambda does for a function: from the
+// first change, only changes that match the template's filter, one per event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
 	patterns []any
-	seen     map[string]bool // ids of the changes that have been read
-	waiting  []any           // those that have not been handed out
+	seen     map[string]bool // ids of the changes read so far
+	waiting  []any           // events that have not been returned yet
 }
 
 // openStream opens the stream of a table for a function.
@@ -56,8 +56,8 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 	return s
 }
 
-// read takes in what has come since. It begins at the beginning each time: a
-// place in a stream is good for a few minutes only.
+// read reads new changes. It starts from the beginning each time, because a position
+// in a stream expires after a few minutes.
 func (s *stream) read(t testing.TB) {
 	t.Helper()
 	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
@@ -86,7 +86,7 @@ func (s *stream) read(t testing.TB) {
 	}
 }
 
-// take takes in a change, if it is new and fits.
+// take adds a change if it is new and matches the filter.
 func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	t.Helper()
 	if s.seen[*r.EventID] {
@@ -102,7 +102,7 @@ func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	}
 }
 
-// next waits for a change and returns it as the event that the function gets.
+// next waits for the next change and returns it as an event for the function.
 func (s *stream) next(t testing.TB) any {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -119,7 +119,7 @@ func (s *stream) next(t testing.TB) any {
 	return map[string]any{"Records": []any{change}}
 }
 
-// image is an item, or its key, in the JSON of an event.
+// image returns an item or its key in the JSON of an event.
 func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]any {
 	t.Helper()
 	image := make(map[string]any)
@@ -138,8 +138,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// fits reports whether a value fits an event pattern: objects whose leaves list
-// the values that are allowed.
+// fits reports whether a value matches an event pattern: an object whose leaves are
+// lists of the allowed values.
 func fits(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

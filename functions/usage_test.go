@@ -14,10 +14,10 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// The most read units that GET /usage may take.
+// Maximum read units of GET /usage.
 const (
-	idleUnits = 12 // for an address that made no request
-	busyUnits = 20 // for one that used every route in all 60 seconds
+	idleUnits = 12 // an address without requests
+	busyUnits = 20 // an address that used every route in each of the 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {
@@ -47,8 +47,8 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute counts 200 requests of each route, and 200 records and imports,
-// in each second of the last minute and of the next ten seconds.
+// useEveryRoute counts 200 requests of each route, 200 records and 200 imports in
+// each second of the last minute and of the next ten seconds.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()
 	store, err := dynamostore.New(dynamolocal.Client(t), d.counters)

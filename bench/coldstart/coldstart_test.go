@@ -21,11 +21,11 @@ import (
 // before them.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
-// BenchmarkColdStart measures the start of each function: ns/start, the median
-// time; x-bare, that time without the calls that open connections, as a multiple
-// of a bare function's; zip-MB, the size of the binary for arm64. What the calls
-// take is what they add to the bare function. The three kinds of processes start
-// in turns.
+// BenchmarkColdStart measures the start of each function. ns/start is the median
+// time. x-bare is that time without the calls that open connections, as a multiple of
+// the time of a bare function. The time of these calls is what they add to the bare
+// function. zip-MB is the size of the zipped arm64 binary. The three kinds of
+// processes start in turns.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
 	bare := filepath.Join(b.TempDir(), "bare")
@@ -53,12 +53,12 @@ func BenchmarkColdStart(b *testing.B) {
 			b.ReportMetric(median(own), "ns/start")
 			b.ReportMetric((median(own)-median(calling)+median(plain))/median(plain), "x-bare")
 			b.ReportMetric(zip, "zip-MB")
-			b.ReportMetric(0, "ns/op") // of three starts and stops
+			b.ReportMetric(0, "ns/op") // ns/op is of three starts and stops, which says nothing
 		})
 	}
 }
 
-// start starts a process and returns the time until it asked for an event.
+// start starts a process and returns the time until its first poll for an event.
 func start(b *testing.B, endpoint, program string, env ...string) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -75,20 +75,20 @@ func start(b *testing.B, endpoint, program string, env ...string) time.Duration 
 	return time.Since(begin)
 }
 
-// dynamoDB starts a stand-in for DynamoDB, in which no condition holds.
+// dynamoDB starts a fake DynamoDB in which every condition fails.
 func dynamoDB(b *testing.B) (endpoint string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // nothing depends on it
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // an error has no effect on the measurement
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // the client fails
+		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // an error fails the client
 	}))
 	b.Cleanup(server.Close)
 	return server.URL
 }
 
-// zippedSize returns the size of a function in MB as it is deployed, zipped at
-// gzip's default level, as SAM does.
+// zippedSize returns the size of a function's deployment package in MB. Like SAM, it
+// compresses at gzip's default level.
 func zippedSize(b *testing.B, function string) float64 {
 	b.Helper()
 	path := filepath.Join("bin", "functions-arm64", function)

@@ -1,5 +1,5 @@
-// Package handler measures what a function does with a request besides the calls
-// to its stores.
+// Package handler measures the work of a function for a request, without the calls to
+// its stores.
 package handler
 
 import (
@@ -27,10 +27,10 @@ const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id"
 	`"attributes":{"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},` +
 	`"tags":["renewal","annual"],"note":"Signed by Zoë, \"as agreed\""}}`
 
-// BenchmarkHandler measures one API Gateway event through the adapter and the
-// handler of its route, with stores that return at once, API keys off, and the
-// log line with its metrics. Beside it are the adapter with a handler that writes
-// 20 bytes (bare), and with one that writes the bytes of Sluice's response
+// BenchmarkHandler measures one API Gateway event through the adapter and the route's
+// handler. Stores return at once, API keys are off, and the log line contains
+// metrics. For comparison, it measures the adapter with a handler that writes 20
+// bytes (bare), and with a handler that writes the bytes of Sluice's response
 // (bare-same-bytes).
 func BenchmarkHandler(b *testing.B) {
 	for _, r := range []struct {
@@ -74,7 +74,7 @@ func bare(text string) *httpadapter.HandlerAdapterV2 {
 	}))
 }
 
-// newAPI returns the handler of a function, with stores that return at once.
+// newAPI returns the handler of a function with stores that return at once.
 func newAPI(b *testing.B, function string) *httpapi.API {
 	b.Helper()
 	limiter, err := ratelimit.New(counters{}, ratelimit.Config{})
@@ -104,7 +104,7 @@ func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cos
 
 // store is an event.Store that stores nothing and always lists the same page.
 type store struct {
-	event.Store // of methods that no request here needs
+	event.Store // the methods that no request calls
 	page        event.Page
 }
 

@@ -21,12 +21,12 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// decider makes n decisions with so many workers at the same time. All are
-// allowed.
+// decider makes n decisions with the given number of concurrent workers. All requests
+// are admitted.
 type decider func(workers, n int) error
 
-// contender is a way to count two rules in DynamoDB. prepare returns a decider
-// for requests of so many clients, which take turns.
+// contender is a way to count two rules in DynamoDB. prepare returns a decider for
+// requests of the given number of clients, which take turns.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -39,13 +39,13 @@ var (
 	transactions = contender{"transaction", prepareTransaction}
 )
 
-// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with
-// counters of 1,000 clients: the limiter, the UpdateItem that it sends without
-// the limiter, an UpdateItem for each rule, a transaction of both, and
-// rate-limiter-flexible, which runs in a process of its own.
+// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters
+// of 1,000 clients: the limiter, the same UpdateItem without the limiter, one
+// UpdateItem per rule, one transaction of both, and rate-limiter-flexible, which runs
+// in its own process.
 //
-// calls/op and WCU/op are counted apart from the time. An update whose condition
-// fails takes a write unit too, but the engine does not say so:
+// calls/op and WCU/op are counted separately from the time. An update whose condition
+// fails also takes a write unit, which the engine does not report:
 // rate-limiter-flexible takes as many units as calls.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
@@ -56,7 +56,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
 				decide := c.prepare(b, client, 1000)
 				b.ResetTimer()
-				if err := decide(workers, b.N); err != nil { // not b.Loop: the peer decides in its own process
+				if err := decide(workers, b.N); err != nil { // not b.Loop, because the peer decides in its own process
 					b.Fatal(err)
 				}
 				b.StopTimer()
@@ -68,9 +68,9 @@ func BenchmarkDynamoDB(b *testing.B) {
 	}
 }
 
-// BenchmarkDynamoDBOfBare measures the limiter's throughput as a share of its
-// bare UpdateItem's. The two take turns for a few decisions of each worker, so
-// that both meet the same engine; of-bare is the median of all turns.
+// BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the same
+// UpdateItem without it. The two take turns after a few decisions of each worker, so
+// both run on an engine in the same state. of-bare is the median of all turns.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -82,7 +82,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
 					var took [2]time.Duration
 					for turn := range both {
-						i := (n + turn) % 2 // each is the first one half of the time
+						i := (n + turn) % 2 // each goes first in half of the turns
 						start := time.Now()
 						if err := both[i](workers, 3*workers); err != nil {
 							b.Fatal(err)
@@ -94,14 +94,14 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				slices.Sort(shares)
 				n := len(shares)
 				b.ReportMetric((shares[(n-1)/2]+shares[n/2])/2, "of-bare")
-				b.ReportMetric(0, "ns/op") // of two decisions by two contenders: it says nothing
+				b.ReportMetric(0, "ns/op") // ns/op is of two decisions by two contenders, which says nothing
 			})
 		}
 	}
 }
 
-// BenchmarkDynamoDBKnownRefusal measures the refusal of a request whose client
-// is known to have used up a limit in this second.
+// BenchmarkDynamoDBKnownRefusal measures the refusal of a request when the limiter
+// knows that the client's limit is exhausted in this second.
 func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.Chdir("../..")
 	proxy := dynamoproxy.Start(b, dynamolocal.Endpoint(b))
@@ -123,7 +123,7 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open returns a client of an engine that is warm: the first calls of a Java
+// open returns a client of a warmed-up engine, because the first calls of a Java
 // process take longer.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
@@ -138,13 +138,13 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// newClient returns a client that keeps a connection for each of 32 workers.
+// newClient returns a client that keeps 32 idle connections, one per worker.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
 }
 
-// newStore returns a store that waits for a busy engine.
+// newStore returns a store with a long timeout, for a busy engine.
 func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostore.Store {
 	b.Helper()
 	store, err := dynamostore.New(client, table)
@@ -155,7 +155,7 @@ func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostor
 	return store
 }
 
-// stopped returns a clock that stands still, so that all requests fall into one
+// stopped returns a clock that stands still, so that all requests are in the same
 // second.
 func stopped() func() time.Time {
 	now := time.Now()
@@ -176,10 +176,10 @@ func meter(b *testing.B, c contender) {
 	}
 }
 
-// consumed returns the calls and the write units that have passed a proxy. A
-// write in a transaction takes two units, one to prepare and one to commit it
-// (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works");
-// DynamoDB Local says one.
+// consumed returns the calls and the write units that have gone through a proxy. A
+// write in a transaction takes two units: one to prepare and one to commit it
+// (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB
+// Local reports one.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -195,8 +195,8 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers returns a decider that calls decide, with the number of a client, for
-// each decision.
+// workers returns a decider that calls decide with the number of a client for each
+// decision.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())
@@ -227,7 +227,7 @@ func prepareSluice(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// recorder keeps what a store sends.
+// recorder records the calls of a store.
 type recorder struct {
 	in      *dynamodb.UpdateItemInput
 	options []func(*dynamodb.Options)
@@ -254,7 +254,7 @@ func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// rule is one of the two rules of an import, with counters of its own.
+// rule is one of the two rules of an import, with its own counters.
 type rule struct {
 	key  func(n int) ratelimit.Key
 	cost []ratelimit.Cost

@@ -1,6 +1,6 @@
-// Package limiter measures decisions of the rate limiter: with counters in
-// memory beside other Go limiters, and with counters in DynamoDB beside the bare
-// call and other ways to count two rules.
+// Package limiter measures decisions of the rate limiter: with counters in memory,
+// compared with other Go limiters; and with counters in DynamoDB, compared with the
+// bare call and with other ways to count two rules.
 package limiter
 
 import (
@@ -22,10 +22,10 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// unlimited is a limit per second that no benchmark of another limiter reaches.
+// unlimited is a limit per second that no benchmark of the other limiters reaches.
 const unlimited = 1_000_000_000
 
-// highest is the highest limit of this one.
+// highest is the highest limit that this limiter supports.
 const highest = ratelimit.MaxPerPartition
 
 var errRefused = errors.New("the request was refused")
@@ -33,7 +33,8 @@ var errRefused = errors.New("the request was refused")
 // address returns the address of the nth client.
 func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// requests returns an import of each of so many clients. Two rules apply to it.
+// requests returns an import request of each of the given number of clients. Two
+// rules apply to it.
 func requests(clients int) []ratelimit.Request {
 	all := make([]ratelimit.Request, clients)
 	for n := range all {
@@ -42,7 +43,7 @@ func requests(clients int) []ratelimit.Request {
 	return all
 }
 
-// addresses returns the addresses of so many clients.
+// addresses returns the addresses of the given number of clients.
 func addresses(clients int) []string {
 	all := make([]string, clients)
 	for n := range all {
@@ -51,7 +52,7 @@ func addresses(clients int) []string {
 	return all
 }
 
-// newLimiter returns a limiter whose imports and requests are limited alike.
+// newLimiter returns a limiter with the same limit for imports and requests.
 func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() time.Time) *ratelimit.Limiter {
 	b.Helper()
 	l, err := ratelimit.New(store, ratelimit.Config{Limits: ratelimit.Limits{Imports: limit, Requests: limit}, Now: now})
@@ -61,9 +62,9 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
-// clock returns a clock that moves so that none of the clients, which take turns,
-// reaches its limit: a second for every 900 calls per client, of which a decision
-// makes two or three.
+// clock returns a clock for clients that take turns. It advances one second for every
+// 900 readings per client, so no client reaches its limit. A decision reads the clock
+// two or three times.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64
@@ -72,8 +73,8 @@ func clock(clients int) func() time.Time {
 	}
 }
 
-// memoryLimiter is a limiter with counters in memory. open returns a function
-// that decides a request of the nth of so many clients and fails if it is refused.
+// memoryLimiter is a limiter with counters in memory. open returns a function that
+// decides a request of the nth client and fails if it is refused.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)
@@ -89,7 +90,7 @@ var inMemory = []memoryLimiter{
 		}
 	}},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
-		// After an interval of a second it would refill only one of so many tokens.
+		// With an interval of one second, it would refill only one of the tokens.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
 		if err != nil {
 			b.Fatal(err)
@@ -125,9 +126,9 @@ func allowed(ok bool, err error) error {
 	return err
 }
 
-// BenchmarkMemory measures a decision with counters in memory as more clients
-// send requests, one decision after the other and on all processors. Sluice
-// decides two rules, the other limiters one.
+// BenchmarkMemory measures decisions with counters in memory for different numbers of
+// clients, sequentially and on all processors. Sluice decides two rules per request,
+// the other limiters one.
 func BenchmarkMemory(b *testing.B) {
 	for _, clients := range []int{1, 1000, 100_000} {
 		for _, l := range inMemory {
@@ -159,7 +160,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryUsage measures what GET /usage reads of counters in memory: the
+// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory: the
 // last minute of an address that used every route in every second.
 func BenchmarkMemoryUsage(b *testing.B) {
 	const last = ratelimit.Window(1_800_000_059)

@@ -1,6 +1,6 @@
-// Decides by rate-limiter-flexible on DynamoDB: two limiters, one for each rule,
-// in the union that it has for that. Each line of standard input is a load in
-// JSON; it writes a line when the load is done.
+// Makes decisions with rate-limiter-flexible on DynamoDB: a RateLimiterUnion of two
+// limiters, one per rule. Each line of standard input is a load in JSON. The program
+// writes a line when the load is done.
 //
 //	node peer.js
 'use strict';

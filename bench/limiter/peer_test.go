@@ -13,7 +13,7 @@ import (
 
 const peerName = "rate-limiter-flexible"
 
-// peer is a process of Node.js that decides by rate-limiter-flexible.
+// peer is a Node.js process that decides with rate-limiter-flexible.
 type peer struct {
 	requests *json.Encoder
 	lines    *bufio.Reader
@@ -30,7 +30,7 @@ func startPeer(b *testing.B) *peer {
 		return nil
 	}
 	cmd := exec.Command("node", "bench/limiter/peer.js")
-	cmd.Env = append(os.Environ(), "NODE_PATH="+modules, "NODE_NO_WARNINGS=1") // the AWS SDK warns of old versions of Node.js
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules, "NODE_NO_WARNINGS=1") // the AWS SDK warns about old versions of Node.js
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -45,12 +45,12 @@ func startPeer(b *testing.B) *peer {
 	}
 	b.Cleanup(func() {
 		stdin.Close() //nolint:errcheck // the process ends
-		cmd.Wait()    //nolint:errcheck // nothing depends on how
+		cmd.Wait()    //nolint:errcheck // its exit status does not matter
 	})
 	return &peer{requests: json.NewEncoder(stdin), lines: bufio.NewReader(stdout)}
 }
 
-// prepare is contender.prepare for the peer.
+// prepare implements contender.prepare for the peer.
 func (p *peer) prepare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	if p == nil {
 		b.Skipf("%s is missing; run: make %[1]s", peerName)

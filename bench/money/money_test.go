@@ -1,6 +1,5 @@
-// Package money measures what a request takes of the services that AWS charges
-// for, by the real function binaries on DynamoDB Local, and what a million of
-// them cost.
+// Package money measures the billed AWS usage of a request with the real function
+// binaries on DynamoDB Local, and computes the price of a million requests.
 package money
 
 import (
@@ -36,7 +35,7 @@ const (
 	millionTraces     = 5.00 // only with the parameter Tracing=Active
 )
 
-// What is assumed of a request.
+// Assumptions about a request.
 const (
 	billedSeconds  = 0.010 // of Lambda; a batch of 100 events takes more
 	memoryGB       = 0.25  // of a function, as in template.yaml
@@ -62,15 +61,15 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// attributes make a record of about 300 bytes.
+// attributes are such that a record has about 300 bytes.
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
-	seeded    = 60 // entities and events, more than a list shows
+	seeded    = 60 // number of entities and of events, more than a list returns
 	workspace = "mine"
 )
 
-// requests are those that are measured. body returns the body of the nth request.
+// requests are the measured requests. body returns the body of the nth request.
 var requests = []struct {
 	route, method, target string
 	body                  func(n int) string
@@ -105,10 +104,10 @@ func newEvent(id string) string {
 	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
 }
 
-// BenchmarkMoney measures the calls to DynamoDB of a request, the write and read
-// units that they consume, the bytes that the function logs, and what a million
-// such requests cost. The instance knows the API key. Data that leaves AWS is not
-// included.
+// BenchmarkMoney measures, per request, the calls to DynamoDB, the write and read
+// units that they consume, and the bytes that the function logs. It reports the price
+// of a million such requests, without data transfer out of AWS. The instance has
+// already cached the API key.
 func BenchmarkMoney(b *testing.B) {
 	b.Chdir("../..")
 	d := deploy(b)
@@ -133,7 +132,7 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// The second and later requests of a second are refused from memory.
+	// From the second request on, refusals in the same second need no call.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage
@@ -147,7 +146,7 @@ func BenchmarkMoney(b *testing.B) {
 	})
 }
 
-// usage is what requests have taken of DynamoDB.
+// usage is what requests have used of DynamoDB.
 type usage struct{ calls, writes, reads float64 }
 
 func (u usage) plus(v usage) usage {
@@ -156,8 +155,8 @@ func (u usage) plus(v usage) usage {
 
 func (u usage) since(v usage) usage { return u.plus(usage{-v.calls, -v.writes, -v.reads}) }
 
-// report reports the usage and the price of one of n requests to a function with
-// that log, which has a line for each request.
+// report reports the usage and the price per request for n requests. log is the log
+// of the function, with one line per request.
 func (u usage) report(b *testing.B, n int, log string) {
 	each := float64(max(n, 1))
 	logged := float64(len(log)) / float64(max(strings.Count(log, "\n"), 1))
@@ -167,11 +166,10 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(logged, "log-B/op")
 	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
 		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
-	b.ReportMetric(0, "ns/op") // of this machine's engine, through a proxy
+	b.ReportMetric(0, "ns/op") // ns/op is of this machine's engine and a proxy
 }
 
-// deployment is a set of tables with some records, behind a proxy, and an API
-// key.
+// deployment is a set of tables with some records behind a proxy, and an API key.
 type deployment struct {
 	proxy *dynamoproxy.Proxy
 	env   []string
@@ -240,7 +238,7 @@ func (d deployment) invoke(b *testing.B, i *lambdatest.Instance, method, target,
 	return resp.StatusCode
 }
 
-// used returns what has been used so far.
+// used returns the usage so far.
 func (d deployment) used() (u usage) {
 	for call, of := range d.proxy.Usage() {
 		u.calls += float64(of.Calls)

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// connections is the number of connections of a load. Each has a source address
-// of its own, so that none reaches a limit: 900 requests a second.
+// connections is the number of connections of a load. Each connection has its own
+// source address, so none reaches the limit of 900 requests per second.
 const connections = 64
 
-// load sends b.N requests over kept connections, each one request after the
-// other, and returns how many were served per second. The client shares the
-// machine with the server, so it does no more than HTTP needs. cpu-ns/op is the
-// server's own processor time, which depends least on what else the machine does.
+// load sends b.N requests over persistent connections, on each connection one after
+// the other, and returns the number of requests served per second. The client shares
+// the machine with the server, so it does only what HTTP requires. cpu-ns/op is the
+// server's processor time, the figure that depends least on other load.
 func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
-	each := max(1, connections/runtime.GOMAXPROCS(0)) // of a processor
+	each := max(1, connections/runtime.GOMAXPROCS(0)) // connections per processor
 	all := make(chan *connection, each*runtime.GOMAXPROCS(0))
 	for n := range cap(all) {
 		c := dial(b, server.address, n)
-		defer c.Close() //nolint:errcheck // nothing was left unread
+		defer c.Close() //nolint:errcheck // all responses have been read
 		all <- c
 	}
 	b.SetParallelism(each)
@@ -63,8 +63,8 @@ func dial(b *testing.B, server string, n int) *connection {
 	return &connection{conn, bufio.NewReader(conn)}
 }
 
-// exchange sends a request, reads the response and returns the length of its
-// body. It fails if the status is not 2xx.
+// exchange sends a request, reads the response and returns the length of its body. It
+// returns an error if the status is not 2xx.
 func (c *connection) exchange(request []byte) (length int, err error) {
 	if _, err := c.Write(request); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 	}
 }
 
-// line reads a line of a header. It is valid until the next call.
+// line reads a header line. The result is valid until the next call.
 func (c *connection) line() ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	return bytes.TrimRight(line, "\r\n"), err

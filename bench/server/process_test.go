@@ -14,7 +14,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// build builds a command of the module in a directory and returns its path.
+// build builds a command of a module and returns the path of the binary.
 func build(b *testing.B, module, command string) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), filepath.Base(command))
@@ -32,13 +32,14 @@ type process struct {
 	address string
 }
 
-// startSluice starts the service as "make run" does, with the highest limits.
+// startSluice starts the service like "make run", with the highest limits.
 func startSluice(b *testing.B, program string) *process {
 	b.Helper()
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())
 }
 
-// start starts a server that prints its address. It ends with the benchmark.
+// start starts a server that prints its address. The server stops at the end of the
+// benchmark.
 func start(b *testing.B, program string, args ...string) *process {
 	b.Helper()
 	cmd := exec.Command(program, args...)
@@ -55,8 +56,8 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu returns the processor time that the process has used, in steps of 10 ms. It
-// needs Linux.
+// cpu returns the processor time that the process has used, with a resolution of 10
+// ms. It needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
@@ -64,7 +65,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	const userHZ = 100
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // starting with the third field
 	var ticks [2]int
 	for i, field := range fields[11:13] { // utime and stime
 		if ticks[i], err = strconv.Atoi(field); err != nil {
@@ -74,7 +75,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	return time.Duration(ticks[0]+ticks[1]) * time.Second / userHZ
 }
 
-// memory returns a field of /proc/PID/status in MB. It needs Linux.
+// memory returns a field of /proc/PID/status, in MB. It needs Linux.
 func (p *process) memory(b *testing.B, field string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))

@@ -1,5 +1,6 @@
-// Package server measures "sluice serve" under load, beside a bare HTTP server
-// whose responses have the same size. Each server is a process of its own.
+// Package server measures "sluice serve" under load and compares it with a minimal
+// HTTP server whose responses have the same size. Each server runs in its own
+// process.
 package server
 
 import (
@@ -24,12 +25,12 @@ func post(target, body string) []byte {
 
 var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
 
-// BenchmarkServer measures requests of four routes. of-bare is the share of the
-// bare server's requests per second in the same run. A create is on disk when it
-// is answered; creates that arrive together share a sync.
+// BenchmarkServer measures requests to four routes. of-bare is the number of requests
+// per second relative to the minimal server's in the same run. A create is on disk
+// when its response is sent; concurrent creates share one sync.
 //
-// With the environment variable BENCH_BASE, the path of another build of sluice,
-// that is measured too, as impl=base.
+// If the environment variable BENCH_BASE is the path of another build of sluice, that
+// build is measured too, as impl=base.
 func BenchmarkServer(b *testing.B) {
 	b.Chdir("../..")
 	type server struct {
@@ -44,7 +45,7 @@ func BenchmarkServer(b *testing.B) {
 	for _, s := range servers {
 		c := dial(b, s.address, 0)
 		send(b, c, post("/create_entity", `{"id":"ada","type":"person","attributes":`+attributes+`}`))
-		for range 60 { // more than a list shows
+		for range 60 { // more than a list returns
 			send(b, c, post("/create_entity", `{"type":"person","attributes":`+attributes+`}`))
 			send(b, c, createEvent)
 		}
@@ -74,9 +75,9 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkRecords measures requests to a server that holds so many events, and
-// the memory of its process when it has stored them: RSS-MB with the pages of
-// the file that it has mapped, anon-MB without.
+// BenchmarkRecords measures requests to a server with the given number of events, and
+// the memory of its process: RSS-MB includes the pages of the file that it has
+// mapped, anon-MB does not.
 func BenchmarkRecords(b *testing.B) {
 	b.Chdir("../..")
 	sluice := build(b, ".", "./cmd/sluice")
@@ -107,7 +108,7 @@ func BenchmarkRecords(b *testing.B) {
 // id returns the id of the nth event that seed creates.
 func id(n int) string { return fmt.Sprintf("018f-%010d", n) }
 
-// seed creates events in batches, several at the same time.
+// seed creates events in concurrent batches.
 func seed(b *testing.B, server string, records int) {
 	const batch, writers = 100, 16
 	batches := make(chan int)
@@ -115,7 +116,7 @@ func seed(b *testing.B, server string, records int) {
 	for n := range writers {
 		c := dial(b, server, n)
 		group.Go(func() {
-			defer c.Close() //nolint:errcheck // nothing was left unread
+			defer c.Close() //nolint:errcheck // all responses have been read
 			for first := range batches {
 				all := make([]string, batch)
 				for i := range all {
@@ -137,7 +138,8 @@ func seed(b *testing.B, server string, records int) {
 	}
 }
 
-// send sends a request that must succeed and returns the length of the response.
+// send sends a request that must succeed and returns the length of the response's
+// body.
 func send(b *testing.B, c *connection, request []byte) int {
 	b.Helper()
 	length, err := c.exchange(request)

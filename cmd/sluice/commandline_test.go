@@ -204,7 +204,7 @@ func onTerminal(t *testing.T, env []string, command string) string {
 	return out
 }
 
-// Every line of the progress fits the terminal, also when its width changes, and
+// Every line of the progress fits the terminal, even if its width changes, and
 // shows how long it is until the next try.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func (s *server) jobs(t *testing.T) (list []job) {
 	return page.Data
 }
 
-// wantFiles fails the test unless these files alone are in dir.
+// wantFiles fails the test unless dir contains exactly these files.
 func wantFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -17,7 +17,7 @@ import (
 )
 
 // loseAThird stands before a server, hands on every request, and closes the
-// connection in place of a third of the answers.
+// connection in place of a third of the responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(target)

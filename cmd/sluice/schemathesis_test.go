@@ -8,7 +8,7 @@ import (
 )
 
 // A tester that makes its requests out of openapi.yaml gets no server error and
-// no answer that is not described. Two of its checks are left out: that what
+// no response that is not described. Two of its checks are left out: that what
 // fits the schemas is accepted, for no schema tells a real cursor from another,
 // and that what does not is refused, for a batch takes its good events beside
 // bad ones.

@@ -65,7 +65,7 @@ type syncer struct {
 	batchBytes int
 }
 
-// Run brings the copy at o.Path up to date. It makes a new copy if there is none, if
+// Run brings the copy at o.Path up to date. It makes a new copy if no copy exists, if
 // the last run is longer ago than the service keeps tombstones, and with o.Force. It
 // shows its progress on stderr.
 //

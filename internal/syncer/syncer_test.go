@@ -166,7 +166,7 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// Events that were created before their entity was erased leave the copy, also when the
+// Events that were created before their entity was erased leave the copy, even if the
 // service still has them, because its job is not done.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// document is a job as stores keep it: in JSON, with what the API does not show,
-// but without the progress, which stores keep beside it.
+// document is the JSON that stores keep of a job. It has more fields than the JSON of
+// the API, but not the progress, which stores keep separately.
 type document struct {
 	Job
 	Workspace     string       `json:"workspace"`
@@ -17,8 +17,8 @@ type document struct {
 	Revision      int64        `json:"revision"`
 }
 
-// Marshal returns j and its progress as JSON, the same bytes for equal jobs. The
-// progress is nil if it is zero.
+// Marshal encodes a job and its progress as JSON. It returns the same bytes for equal
+// jobs. progress is nil if j.Progress is zero.
 func Marshal(j Job) (job, progress []byte, err error) {
 	job, err = json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision})
 	if err == nil {
@@ -33,8 +33,8 @@ func Marshal(j Job) (job, progress []byte, err error) {
 	return job, progress, nil
 }
 
-// Unmarshal decodes what Marshal returned. Without a progress that of the job is
-// zero.
+// Unmarshal decodes the results of Marshal. If progress is empty, the job's Progress
+// is zero.
 func Unmarshal(job, progress []byte) (Job, error) {
 	var d document
 	err := json.Unmarshal(job, &d)

@@ -1,11 +1,12 @@
-// Package exportjob holds the export job: a client's order for a file of all
-// its records of one kind, too many for lists. It defines what a store of jobs
-// and a store of files must do. Package worker carries jobs out.
+// Package exportjob defines export jobs. An export job writes all records of one kind
+// into a file, because lists return only small pages. The package defines the job,
+// its states, and the interfaces of the stores of jobs and files. Package worker
+// executes jobs.
 //
-// A file is a sequence of parts, each a whole gzip member (RFC 1952 allows
-// several in a file). A job remembers its parts and the place in the records
-// that they reach. So whatever happens to a worker, the next one continues behind
-// the last part that was saved, and the file has every record once.
+// A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952
+// allows several members in a file. A job stores its parts and the position of the
+// last record in them. So if a worker stops for any reason, the next one continues
+// after the last saved part, and the file contains every record exactly once.
 package exportjob
 
 import (
@@ -22,7 +23,7 @@ import (
 // Resource is the kind of records that a job exports.
 type Resource string
 
-// The resources.
+// The resources that can be exported.
 const (
 	Entity Resource = "entity"
 	Event  Resource = "event"
@@ -31,19 +32,20 @@ const (
 // Format is the format of a file, before compression.
 type Format = recordfile.Format
 
-// The formats.
+// The file formats.
 const (
 	NDJSON = recordfile.NDJSON
 	CSV    = recordfile.CSV
 )
 
-// Formulas says how a CSV file shows text that a spreadsheet would run.
+// Formulas says how a CSV file shows text that a spreadsheet would execute as a
+// formula.
 type Formulas string
 
-// The ways to show it; see package recordfile.
+// The values of Formulas. Package recordfile describes the escaping.
 const (
-	Neutralize Formulas = "neutralize" // with an apostrophe in front; the default
-	Keep       Formulas = "keep"       // as it is
+	Neutralize Formulas = "neutralize" // with a leading apostrophe; the default
+	Keep       Formulas = "keep"       // unchanged
 )
 
 // CheckFormulas returns an error if text is not one of the Formulas.
@@ -66,20 +68,21 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether a job of this status will not change any more.
+// Final reports whether s is final: the job will not change again.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Lane names the workers that a job waits for. New jobs have their own, so that
-// none waits behind a large export.
+// Lane is the queue in which a job waits for a run of a worker. New jobs have a lane
+// of their own, so they do not wait for large exports.
 type Lane string
 
 // The lanes.
 const (
-	Fast Lane = "fast" // a new job's first run, which is short, and the removal of what a cancelled job has left
-	Slow Lane = "slow" // every other run
+	Fast Lane = "fast" // the short first run of a new job, and the cleanup after a cancelled job
+	Slow Lane = "slow" // all other runs
 )
 
-// Lane returns the lane in which j waits for a run, "" if it waits for none.
+// Lane returns the lane in which j waits for a run. It returns "" if j does not wait
+// for one.
 func (j Job) Lane() Lane {
 	switch {
 	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:
@@ -90,70 +93,70 @@ func (j Job) Lane() Lane {
 	return ""
 }
 
-// HistoryDays is for how long a store keeps a job after its creation, once the
-// job has ended.
+// HistoryDays is the number of days after its creation for which a store keeps a job
+// that has ended.
 const HistoryDays = 180
 
-// DefaultQuota is the most unfinished jobs of a workspace, unless an operator
-// sets another number.
+// DefaultQuota is the default maximum number of unfinished jobs per workspace.
 const DefaultQuota = 10
 
-// Filters choose the records of a job. The zero value chooses all. Its JSON has
-// only the filters that are set.
+// Filters select the records of a job. The zero value selects all records. The JSON
+// contains only the filters that are set.
 type Filters struct {
-	Type     string       `json:"type,omitzero"`      // entities of this type
-	EntityID string       `json:"entity_id,omitzero"` // events of this entity
-	From     *record.Time `json:"from,omitzero"`      // events at this time or later
-	To       *record.Time `json:"to,omitzero"`        // events before this time
+	Type     string       `json:"type,omitzero"`      // only entities of this type
+	EntityID string       `json:"entity_id,omitzero"` // only events of this entity
+	From     *record.Time `json:"from,omitzero"`      // only events that occurred at this time or later
+	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
 
-// Job is an export job. Its JSON is that of the API; stores keep more (Marshal).
+// Job is an export job. Its JSON is the one of the API. Stores keep more fields; see
+// [Marshal].
 type Job struct {
 	ID              string       `json:"id"`
 	Resource        Resource     `json:"resource"`
 	Format          Format       `json:"format"`
 	Filters         Filters      `json:"filters"`
 	Status          Status       `json:"status"`
-	RecordsWritten  int64        `json:"records_written"`  // also those that a worker has not saved yet
-	RecordsExpected *int64       `json:"records_expected"` // nil until they have been counted
-	SizeBytes       *int64       `json:"size_bytes"`       // of the file as far as it is saved; nil without one
+	RecordsWritten  int64        `json:"records_written"`  // includes records that are not saved yet
+	RecordsExpected *int64       `json:"records_expected"` // nil until the records have been counted
+	SizeBytes       *int64       `json:"size_bytes"`       // size of the saved parts; nil before the first one
 	CreatedAt       record.Time  `json:"created_at"`
 	StartedAt       *record.Time `json:"started_at"`
 	FinishedAt      *record.Time `json:"finished_at"`
-	DownloadURL     *string      `json:"download_url"` // set for a response (Show), never stored
-	Error           *string      `json:"error"`        // why there is no file, for people
+	DownloadURL     *string      `json:"download_url"` // set by Show, never stored
+	Error           *string      `json:"error"`        // why the file does not exist, in words for people
 
 	Workspace     string       `json:"-"`
 	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
-	FileExpiresAt *record.Time `json:"-"` // of a succeeded job
-	Revision      int64        `json:"-"` // counts the changes of a job, from 1
+	FileExpiresAt *record.Time `json:"-"` // set once the job has succeeded
+	Revision      int64        `json:"-"` // number of changes of the job, from 1
 	Progress      Progress     `json:"-"` // zero in lists
 }
 
-// Progress is what a worker needs in order to continue a job. A job that has
-// ended keeps only Upload, and that only unless it has succeeded.
+// Progress is the state that a worker needs to continue a job. A job that failed or
+// was cancelled keeps only Upload. A job that succeeded keeps nothing.
 type Progress struct {
-	Run     string   `json:"run,omitzero"`     // the run of a worker that holds the job; "" while none does
-	Tries   int      `json:"tries,omitzero"`   // runs that took the job since Cursor or Survey.Cursor last moved
-	Upload  string   `json:"upload,omitzero"`  // what Files calls the upload of the file; "" before there is one
+	Run     string   `json:"run,omitzero"`     // id of the worker's run that holds the job; "" if no run holds it
+	Tries   int      `json:"tries,omitzero"`   // number of runs that took the job since Cursor or Survey.Cursor last changed
+	Upload  string   `json:"upload,omitzero"`  // id of the upload in Files; "" before it starts
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
-	Records int64    `json:"records,omitzero"` // in the parts
-	Cursor  string   `json:"cursor,omitzero"`  // of the last record looked at: all before it are in the parts, or do not belong to the job
-	Written bool     `json:"written,omitzero"` // the parts are the whole file
-	Survey  Survey   `json:"survey,omitzero"`  // of a CSV file's attributes
+	Records int64    `json:"records,omitzero"` // number of records in the parts
+	Cursor  string   `json:"cursor,omitzero"`  // cursor of the last record that was read: every earlier record is in the parts or does not belong to the job
+	Written bool     `json:"written,omitzero"` // true if the parts are the whole file
+	Survey  Survey   `json:"survey,omitzero"`  // the attributes in a CSV file
 }
 
-// Survey is what is known of the attributes of a job's records. Its zero value
-// knows nothing.
+// Survey is what is known about the attributes of a job's records. The zero value
+// means that no record has been read yet.
 type Survey struct {
-	Names   []string `json:"names,omitempty"`  // of the attributes found, in the order of bytes
-	Cursor  string   `json:"cursor,omitzero"`  // of the last record looked at
-	Records int64    `json:"records,omitzero"` // that were looked at and belong to the job
-	Done    bool     `json:"done,omitzero"`    // all records were looked at
+	Names   []string `json:"names,omitempty"`  // names of the attributes found so far, in byte order
+	Cursor  string   `json:"cursor,omitzero"`  // cursor of the last record that was read
+	Records int64    `json:"records,omitzero"` // number of records read so far that belong to the job
+	Done    bool     `json:"done,omitzero"`    // true if all records have been read
 }
 
-// Validate checks the fields that a client sets. The error is a *record.Error
-// of kind Invalid that names every wrong field.
+// Validate checks the fields that a client sets. It returns a *record.Error of kind
+// Invalid that names every invalid field.
 func (j Job) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(j.ID))
@@ -189,17 +192,17 @@ func (j Job) Validate() error {
 	return wrong.Err()
 }
 
-// Position is a job's place in a list.
+// Position is the position of a job in a list.
 type Position struct {
 	CreatedAt record.Time
 	ID        string
 }
 
-// Position returns the place of j in a list.
+// Position returns the position of j in a list.
 func (j Job) Position() Position { return Position{CreatedAt: j.CreatedAt, ID: j.ID} }
 
-// String returns the position as text that sorts as positions do. Stores use it
-// as a sort key.
+// String returns the position as a string that sorts in the order of positions.
+// Stores use it as a sort key.
 func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
 
 // FileName returns the name under which a browser saves the file, such as
@@ -209,8 +212,8 @@ func (j Job) FileName() string {
 	return fmt.Sprintf("%s-%s.%s.gz", plural, j.CreatedAt.Time().Format(time.DateOnly), j.Format)
 }
 
-// FileKey returns the name of the file among those of all workspaces: a path of
-// two segments, whatever the name of the workspace.
+// FileKey returns the name of the job's file, which is unique among all workspaces.
+// It is a path of two segments, whatever characters the workspace contains.
 func (j Job) FileKey() string {
 	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", j.Resource, j.ID, j.Format)
 }

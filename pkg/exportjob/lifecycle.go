@@ -10,28 +10,30 @@ import (
 	"sluice/pkg/record"
 )
 
-// noun is what errors call a job.
+// noun is the name of a job in error messages.
 const noun = "export job"
 
-// NotFoundError returns the error of a job that does not exist.
+// NotFoundError returns the error for a job that does not exist, of kind NotFound.
 func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
 
-// IsNotFound reports whether err is that of a job that does not exist.
+// IsNotFound reports whether err means that a job does not exist.
 func IsNotFound(err error) bool {
 	var e *record.Error
 	return errors.As(err, &e) && e.Kind == record.NotFound
 }
 
-// TooManyError returns the error of a workspace that has reached its quota of
-// unfinished jobs.
+// TooManyError returns the error for a workspace that has reached its quota of
+// unfinished jobs, of kind TooMany.
 func TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the most allowed; wait until one has ended, or cancel one", quota)}
 }
 
-// Create validates j, queues it at now and stores it, unless the workspace has
-// quota unfinished jobs already: then it fails with kind TooMany. A repeat with
-// the same content changes nothing, whatever the quota, and returns the stored
-// job with created false; with other content it fails with kind Conflict.
+// Create validates j, sets its status to queued and stores it. It returns an error of
+// kind TooMany if the workspace already has quota unfinished jobs.
+//
+// If a job with this id exists and asks for the same file, Create returns the stored
+// job with created false, whatever the quota. If it asks for another file, Create
+// returns an error of kind Conflict.
 func Create(ctx context.Context, s Store, j Job, quota int, now time.Time) (stored Job, created bool, err error) {
 	if err := j.Validate(); err != nil {
 		return Job{}, false, err
@@ -58,11 +60,11 @@ func (j Job) sameOrder(k Job) bool {
 	return j.Resource == k.Resource && j.Format == k.Format && j.CSVFormulas == k.CSVFormulas && reflect.DeepEqual(j.Filters, k.Filters)
 }
 
-// Cancel ends a job that has not ended. If a worker runs it, the worker stops
-// when it next saves its progress. A run in the fast lane removes what the job has
-// of a file. A job that is cancelled already is returned as it is, so the call can
-// be repeated. For one that has succeeded or failed, the error is a *record.Error
-// of kind Conflict.
+// Cancel cancels a job that has not ended. A running worker stops when it next saves
+// its progress, and a run in the fast lane removes the job's file or upload. If the
+// job is already cancelled, Cancel returns it unchanged, so the call can be repeated.
+// If the job has succeeded or failed, Cancel returns a *record.Error of kind
+// Conflict.
 func Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
 		if j.Status.Final() {
@@ -72,9 +74,8 @@ func Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (
 	}, func(j Job) bool { return j.Status == Cancelled })
 }
 
-// Take gives a job that has not ended to a run of a worker, which holds it until
-// another run takes it, it is cancelled or the run ends it. A job that has ended
-// is returned as it is.
+// Take assigns a job to a worker's run. The run holds the job until another run takes
+// it, or until the job ends. If the job has already ended, Take returns it unchanged.
 func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time) (Job, error) {
 	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
 		j.Status = Running
@@ -82,15 +83,16 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 			started := record.TimeOf(now)
 			j.StartedAt = &started
 		}
-		j.RecordsWritten = j.Progress.Records // what the last run had not saved is gone
+		j.RecordsWritten = j.Progress.Records // the last run did not save the rest
 		j.Progress.Run = run
 		j.Progress.Tries++
 		return j, nil
 	}, func(j Job) bool { return j.Status.Final() })
 }
 
-// change replaces a job by what edit returns for it, again until no other change
-// came between. A job that is settled is returned as it is.
+// change replaces a job with the result of edit. If another change comes in between,
+// change reads the job and tries again. If settled reports true for the job, change
+// returns it unchanged.
 func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	for err == nil && !settled(j) {
@@ -107,8 +109,8 @@ func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (
 	return j, err
 }
 
-// Finish returns j as it ends now with a status. Of its progress it keeps what is
-// needed to remove an upload.
+// Finish returns j with a final status and now as its finishing time. It drops the
+// progress, except what is needed to remove an upload.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt = status, &at
@@ -119,8 +121,8 @@ func (j Job) Finish(status Status, now time.Time) Job {
 	return j
 }
 
-// Show returns j with a link to its file; or, if the file has expired, with an
-// error that says so.
+// Show returns j with a download link to its file. If the file has expired, Show
+// returns j with an error text that says so.
 func Show(ctx context.Context, links Links, j Job, now time.Time) (Job, error) {
 	switch {
 	case j.Status != Succeeded:

@@ -5,84 +5,84 @@ import (
 	"errors"
 )
 
-// Query asks for a page of a workspace's jobs, the newest first.
+// Query selects a page of a workspace's jobs, newest first.
 type Query struct {
-	Before *Position // exclusive; nil starts at the newest
-	Limit  int       // most jobs to return, at least 1
+	Before *Position // return only jobs before this position; nil starts with the newest job
+	Limit  int       // maximum number of jobs to return, at least 1
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
 	Jobs []Job
-	More bool // there are jobs older than the last of these
+	More bool // older jobs exist
 }
 
-// Store keeps jobs by workspace and id, and counts the unfinished ones of each
-// workspace: those whose status is not final. The count is exact: it changes in the
-// same atomic step as the job. Implementations are safe for concurrent use. A
+// Store stores jobs by workspace and id. It counts the unfinished jobs of each
+// workspace: those whose status is not final. The count is exact, because it changes
+// in the same atomic step as the job. Implementations are safe for concurrent use. A
 // workspace is a non-empty string without '#'.
 //
-// Every method may fail with a *record.Error of kind Unavailable.
+// Every method may return a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores j unless its workspace has a job with its id. It returns
-	// the job that is stored afterwards and whether that is j; or an error of
-	// kind TooMany, if j would be new and its workspace has quota unfinished
-	// jobs already.
+	// Create stores j unless its workspace has a job with the same id. It returns the
+	// stored job and whether that is j. If j is new and its workspace already has
+	// quota unfinished jobs, Create returns an error of kind TooMany.
 	Create(ctx context.Context, j Job, quota int) (stored Job, created bool, err error)
 
-	// Get returns a job, or a *record.Error of kind NotFound. It sees every
-	// change that was made before the call.
+	// Get returns a job. If it does not exist, Get returns a *record.Error of kind
+	// NotFound. The read is strongly consistent.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// List returns the jobs that q asks for, without their Progress. The page may
-	// be shorter than q.Limit while More is true.
+	// List returns jobs without their Progress. A page may be shorter than q.Limit
+	// even if More is true.
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
-	// Replace stores j over the job of its id whose Revision is one less. It
-	// returns the job that is stored afterwards and whether that is j; or a
-	// *record.Error of kind NotFound if no job has that id.
+	// Replace stores j if the stored job with the same id has the Revision
+	// j.Revision-1. It returns the stored job and whether that is j. If no job has
+	// that id, Replace returns a *record.Error of kind NotFound.
 	Replace(ctx context.Context, j Job) (stored Job, replaced bool, err error)
 }
 
-// Key names a job.
+// Key identifies a job.
 type Key struct{ Workspace, ID string }
 
-// Backlog is a store that lists unfinished jobs.
+// Backlog lists the unfinished jobs of a store.
 type Backlog interface {
 	// Unfinished returns the unfinished jobs of all workspaces.
 	Unfinished(ctx context.Context) ([]Key, error)
 }
 
-// Files is where files are written, in parts. Implementations are safe for
-// concurrent use. j.FileKey names a file; j.Progress.Upload an upload of it.
+// Files stores export files, which are uploaded in parts. j.FileKey is the name of a
+// file, and j.Progress.Upload identifies an upload of it. Implementations are safe
+// for concurrent use.
 //
-// Put and Complete fail with ErrUpload when the upload is gone or holds other
-// parts than the job remembers: then the file must be written again.
+// Put and Complete return ErrUpload if the upload no longer exists or has other parts
+// than j.Progress.Parts. Then the file must be uploaded again from the beginning.
 type Files interface {
-	// Start begins an upload of the job's file and returns its name.
+	// Start starts an upload of the job's file and returns the id of the upload.
 	Start(ctx context.Context, j Job) (upload string, err error)
 
-	// Put stores part number n, from 1, of the job's upload, in place of any
-	// other of that number, and returns what identifies its content.
+	// Put uploads part n, counted from 1, and replaces an earlier part n. It returns
+	// an ETag, which identifies the content.
 	Put(ctx context.Context, j Job, n int, part []byte) (etag string, err error)
 
-	// Complete makes the job's parts the file, all at once. It may be repeated.
+	// Complete creates the file from the job's parts, atomically. It may be repeated.
 	Complete(ctx context.Context, j Job) error
 
-	// Abort removes the job's upload, if it has one, and its parts. It may be
-	// repeated.
+	// Abort removes the job's upload and its parts, if the job has an upload. It may
+	// be repeated.
 	Abort(ctx context.Context, j Job) error
 
 	// Delete removes the job's file if it exists. It may be repeated.
 	Delete(ctx context.Context, j Job) error
 }
 
-// ErrUpload means that an upload is not what the job remembers of it.
-var ErrUpload = errors.New("the upload is gone or has other parts")
+// ErrUpload means that an upload no longer exists or differs from the job's Progress.
+var ErrUpload = errors.New("the upload does not exist or has other parts")
 
-// Links creates links to files.
+// Links creates download links.
 type Links interface {
-	// Link returns a URL from which anybody can download the file of a succeeded
-	// job for a while. One that begins with '/' is a path of this server.
+	// Link returns a URL from which anybody can download the file of a succeeded job
+	// for a limited time. A URL that begins with '/' is a path of this server.
 	Link(ctx context.Context, j Job) (string, error)
 }

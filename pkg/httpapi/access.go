@@ -8,16 +8,16 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie holds an API key for the dashboard's page, instead of an
-// Authorization header.
+// sessionCookie is the name of the cookie in which the dashboard's page sends an API
+// key instead of an Authorization header.
 const sessionCookie = "sluice_session"
 
-// secureSessionCookie is the session cookie where the connection is HTTPS. With
-// its prefix browsers accept it only from this very host (RFC 6265bis, section
-// 4.1.3.2), so that no neighboring domain can set it.
+// secureSessionCookie is the name of the session cookie over HTTPS. Browsers accept a
+// cookie with the prefix __Host- only from the host itself, so a neighboring domain
+// cannot set it (RFC 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// Reasons for a rejection in the log, in addition to those of package access.
+// Reasons for a rejection that the log shows, in addition to those of package access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -80,8 +80,9 @@ func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspa
 // without one, from the session cookie. The key is "", which is never valid, if
 // the header has another scheme than Bearer.
 //
-// A browser sends the cookie by itself, so a request with it that may change
-// something must come from a page of the same origin.
+// A browser sends the cookie by itself. So credentials rejects a request with the
+// cookie that comes from another origin, unless its method is safe (GET, HEAD or
+// OPTIONS).
 func credentials(r *request) (string, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")
@@ -101,14 +102,14 @@ func credentials(r *request) (string, error) {
 	return cookie.Value, checkOrigin(r)
 }
 
-// checkOrigin rejects requests of pages of another origin, unless they only
-// read.
+// checkOrigin rejects a request from a page of another origin, unless its method is
+// safe.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin
 		return &apiError{
 			status: http.StatusForbidden, code: "cross_origin_request",
-			detail: "a session is good only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
+			detail: "a session is valid only for requests from the service's own pages; send the key as Authorization: Bearer slc_…",
 		}
 	}
 	return nil

@@ -31,12 +31,12 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// keyStore is a store of keys that counts its reads.
+// keyStore is an access.Store that counts reads.
 type keyStore struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads int
-	err   error // of every read
+	err   error // returned by every read
 }
 
 func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
@@ -50,7 +50,7 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return k, s.err
 }
 
-// guarded is a service with access keys, and what its log says.
+// guarded is an API that requires API keys, and its log.
 type guarded struct {
 	api
 	keys *keyStore
@@ -72,7 +72,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// key adds a key and returns what its owner would send.
+// key stores a new API key and returns its token.
 func (g *guarded) key(t *testing.T, workspace string, scopes ...access.Scope) string {
 	t.Helper()
 	return g.keyLike(t, access.Key{Workspace: workspace, Scopes: scopes}, func(*access.Key) {})
@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong changes the last character of a key's secret.
+// wrong returns a token whose last character is changed.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -95,7 +95,8 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is api.invoke with an Authorization header, unless that is empty.
+// invoke is api.invoke with an Authorization header. If authorization is empty, the
+// request has no such header.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	delete(ev.Headers, "authorization")
@@ -111,8 +112,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 // would be a 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ erasurejob.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state is what RateLimit says after one request that was charged and found no
-// record.
+// state is the value of the header RateLimit after one request that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -131,10 +131,9 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route lets in the right key alone; whatever else it is sent, it reads
-// and writes nothing, charges the request, and says no more of a key than that
-// it is not valid.
-func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
+// Every route accepts only a key with its scope. A rejected request reads and writes
+// nothing and is charged, and the response says only that the key is not valid.
+func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
 		others := slices.DeleteFunc(access.Scopes(), func(s access.Scope) bool { return s == route.Scope })
@@ -176,7 +175,7 @@ func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
 				if route.Scope == access.Public {
 					with, without := g.invoke(t, route.Name, key, sample(t, route.Name)), newGuarded(t).invoke(t, route.Name, "", sample(t, route.Name))
 					if with.StatusCode == 401 || with.StatusCode != without.StatusCode || with.Body != without.Body || g.keys.reads != 0 {
-						t.Errorf("a public route answers %d %s, without a key %d %s, and read %d keys", with.StatusCode, with.Body, without.StatusCode, without.Body, g.keys.reads)
+						t.Errorf("a public route responds with %d %s, without a key %d %s, and read %d keys", with.StatusCode, with.Body, without.StatusCode, without.Body, g.keys.reads)
 					}
 					return
 				}
@@ -199,9 +198,9 @@ func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
 				if l.Level != "WARN" || l.Refused != tt.logged || l.Workspace != "" || l.AccessRefusals != 1 || (l.KeyID != "") != wantID || wantID && !strings.Contains(key, "_"+l.KeyID+"_") {
 					t.Errorf("the log says %s", g.log)
 				}
-				// What is wrong with a key makes no difference that shows.
+				// The response must not reveal why the key is invalid.
 				if same := newGuarded(t).invoke(t, route.Name, "Bearer x", sample(t, route.Name)); tt.code == "invalid_key" && fmt.Sprint(same) != fmt.Sprint(resp) {
-					t.Errorf("answers differ:\n%v\n%v", resp, same)
+					t.Errorf("responses differ:\n%v\n%v", resp, same)
 				}
 			})
 		}
@@ -225,8 +224,7 @@ func TestEveryRouteLetsInTheRightKeyAlone(t *testing.T) {
 	}
 }
 
-// What belongs to one workspace is out of the reach of another's keys, by every
-// route.
+// No route shows or changes the data of another workspace.
 func TestWorkspacesAreApart(t *testing.T) {
 	g := newGuarded(t)
 	var err error
@@ -277,7 +275,7 @@ func TestWorkspacesAreApart(t *testing.T) {
 	want(get(bob, "list-event", "/event?entity_id=1"), 200, `"data":[]`)
 	want(post(bob, "update-entity", `{"id":"1","attributes":{"of":"bob"}}`), 404, "not_found")
 	want(post(bob, "delete-entity", `{"id":"1"}`), 200, "deleted")
-	// An id is taken only in its own workspace: neither a repeat nor a conflict.
+	// The same id may exist in several workspaces.
 	want(post(bob, "create-entity", `{"id":"1","type":"u","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-event", `{"id":"1","name":"m","attributes":{"of":"bob"}}`), 201, "bob")
 	want(post(bob, "create-events", `{"events":[{"id":"2","name":"m","attributes":{"of":"bob"}}]}`), 201, "bob")
@@ -294,33 +292,33 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A browser sends the cookie by itself, so with it a page of another origin must
-// not change anything.
+// A browser sends the cookie by itself. So a request with the cookie from a page of
+// another origin must not change anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
 		cookie      string // "key", "bad" or ""
-		bearer      string // likewise
+		bearer      string // "key", "bad" or ""
 		status      int
 		code        string
 	}{
 		{"a cookie", "list-entity", nil, "key", "", 200, ""},
-		{"a cookie of a page elsewhere that reads", "list-entity", map[string]string{"sec-fetch-site": "cross-site"}, "key", "", 200, ""},
-		{"a bad cookie", "list-entity", nil, "bad", "", 401, "invalid_key"},
+		{"a read from another site", "list-entity", map[string]string{"sec-fetch-site": "cross-site"}, "key", "", 200, ""},
+		{"an invalid cookie", "list-entity", nil, "bad", "", 401, "invalid_key"},
 		{"an empty cookie", "list-entity", nil, "empty", "", 401, "missing_key"},
-		{"a bad header before a good cookie", "list-entity", nil, "key", "bad", 401, "invalid_key"},
-		{"a good header before a bad cookie", "list-entity", nil, "bad", "key", 200, ""},
-		{"a write by no browser", "create-entity", nil, "key", "", 201, ""},
-		{"a write of the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
-		{"a write that the user typed", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
-		{"a write of another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
-		{"a write of a neighbor", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
-		{"a write of an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
-		{"a write of an old browser, elsewhere", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
-		{"a write of a sandbox", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
-		{"a write elsewhere with a bad cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
-		{"a write elsewhere with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
+		{"an invalid header and a valid cookie", "list-entity", nil, "key", "bad", 401, "invalid_key"},
+		{"a valid header and an invalid cookie", "list-entity", nil, "bad", "key", 200, ""},
+		{"a write without a browser's headers", "create-entity", nil, "key", "", 201, ""},
+		{"a write from the same origin", "create-entity", map[string]string{"sec-fetch-site": "same-origin", "origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write that the user started directly", "create-entity", map[string]string{"sec-fetch-site": "none"}, "key", "", 201, ""},
+		{"a write from another site", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write from a neighboring domain", "create-entity", map[string]string{"sec-fetch-site": "same-site", "origin": "https://www.example.com"}, "key", "", 403, "cross_origin_request"},
+		{"a write from an old browser, same origin", "create-entity", map[string]string{"origin": "https://api.example.com"}, "key", "", 201, ""},
+		{"a write from an old browser, another origin", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
+		{"a write from a sandboxed page", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
+		{"a write from another site with an invalid cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
+		{"a write from another site with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGuarded(t)
@@ -349,8 +347,8 @@ func TestTheSessionCookie(t *testing.T) {
 	}
 }
 
-// What is known to be exhausted is refused before the key is looked at; before
-// that, a key that is not good is charged like any other request.
+// A request with an invalid key is charged. Once the limit is known to be exhausted,
+// requests are refused before the key is read.
 func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		if route.Scope == access.Public {
@@ -364,11 +362,11 @@ func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 6 {
-				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // known to nobody
+				_, token := secrettest.New(t, access.Key{Workspace: "w", Scopes: access.Scopes()}, now()) // a token whose key is not stored
 				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
 				want, reads := 401, n+1
 				if n >= 3 {
-					want, reads = 429, 3 // the third showed that nothing is left
+					want, reads = 429, 3 // the third request showed that nothing is left
 				}
 				if resp.StatusCode != want || g.keys.reads != reads {
 					t.Errorf("attempt %d: %d after %d reads of keys, want %d after %d", n, resp.StatusCode, g.keys.reads, want, reads)
@@ -438,7 +436,7 @@ func TestAccessIsOnUnlessItIsTurnedOff(t *testing.T) {
 	}
 }
 
-// openapi.yaml names the scope of every route.
+// openapi.yaml describes the scope of every route.
 func TestScopesAreDescribed(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]struct {

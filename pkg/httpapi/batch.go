@@ -15,30 +15,33 @@ import (
 )
 
 const (
-	maxBatch = 100 // records of one request
+	maxBatch = 100 // most records in one request
 
-	// BatchWriters is how many records of a batch are written at the same time.
+	// BatchWriters is the number of records of a batch that are written at the same
+	// time.
 	BatchWriters = 10
 )
 
-// batch is one request for up to maxBatch records, which are written independently:
-// some may fail while others are stored. Repeating the whole batch is safe.
+// batch is a request to store up to maxBatch records. Each record is written
+// independently, so some may fail while others are stored. A client may repeat the
+// whole batch safely.
 type batch struct {
-	noun    string // of a record, such as event
+	noun    string // what a record is called in errors, such as event
 	results []api.BatchResult
-	errs    []error // by element; nil if it was stored
+	errs    []error // errs[i] is why element i was not stored; nil if it was
 }
 
-// batchWrite is an element of a batch that can be written: with the id of its record,
-// and a function that stores it and returns the result without its index.
+// batchWrite is a valid element of a batch. store stores its record and returns the
+// result without the index.
 type batchWrite struct {
 	id    string
 	index int
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch responds to a request for records of a noun, which its body has in an
-// array of that plural. read reads an element of the array.
+// importBatch stores the records in the body of r, a JSON object with one array named
+// plural, and returns the response. noun is what one record is called. read decodes
+// and validates one element of the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {
@@ -61,8 +64,8 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read reads each element like the body of a request. It returns those that can be
-// written, by id and in their order, and notes what is wrong with the others.
+// read decodes the elements. It returns the valid ones by record id, in their order
+// in the batch, and notes the errors of the others.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -71,7 +74,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if kindOf(err) == record.Malformed { // the batch is well-formed JSON
+		if kindOf(err) == record.Malformed { // the batch as a whole is well-formed JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -84,9 +87,10 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 	return byID
 }
 
-// write stores records and notes the results. Those with the same id are stored in
-// their order. If the service fails with one, those after it are not tried, so that
-// repeating what failed keeps the order.
+// write stores records and notes the results. Records with the same id are stored in
+// their order in the batch. After a fault of the service, write does not store the
+// later records with that id, so the order is kept when the client repeats the failed
+// records.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 	var writers errgroup.Group
 	writers.SetLimit(BatchWriters)
@@ -100,17 +104,17 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 				}
 				b.note(w.index, result, failed)
 				if kind := kindOf(failed); kind == record.Conflict || kind == record.Invalid {
-					failed = nil // concerns only this record
+					failed = nil // the error concerns only this record
 				}
 			}
 			return nil
 		})
 	}
-	writers.Wait() //nolint:errcheck // the results have the errors
+	writers.Wait() //nolint:errcheck // b.errs holds the errors
 }
 
-// try stores a record. A panic becomes an error: outside the request's goroutine it
-// would end the process.
+// try stores a record. It returns a panic as an error, because a panic outside of the
+// request's goroutine would end the process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -120,7 +124,7 @@ func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error)
 	return w.store(ctx)
 }
 
-// kindOf returns the kind of a *record.Error, or 0 if err is not one.
+// kindOf returns the kind of a *record.Error. It returns 0 for any other error.
 func kindOf(err error) record.Kind {
 	if failure, ok := errors.AsType[*record.Error](err); ok {
 		return failure.Kind
@@ -128,7 +132,7 @@ func kindOf(err error) record.Kind {
 	return 0
 }
 
-// note notes the result of an element, or its error.
+// note stores the result or the error of the element at index.
 func (b *batch) note(index int, result api.BatchResult, err error) {
 	if err != nil {
 		p := asAPIError(err).problem("")
@@ -138,8 +142,8 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the faults of the service, joined, for the log, or nil without
-// a fault.
+// failure returns the joined faults of the service (status 500 and above) for the
+// log. It returns nil if no element failed in this way.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -150,8 +154,9 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response returns the response with the status that all results have, or 207.
-// If all failed with one status, it is a problem that holds the results.
+// response returns the response to the batch. Its status is that of the results if
+// they all have the same status, and 207 otherwise. If all results failed with the
+// same status, the response is a problem that holds the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
@@ -170,8 +175,8 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim removes the last entities from the results if all together exceed the bytes of
-// a page: an entity may be much larger than the change in the request.
+// trim removes entities from the results once their attributes exceed the maximum
+// size of a page. An entity may be much larger than the change in the request.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

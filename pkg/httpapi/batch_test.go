@@ -15,9 +15,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// outcome is what a call of create_events answers.
+// outcome is the body of a response of create_events.
 type outcome struct {
-	Status  int    `json:"status"` // of a problem
+	Status  int    `json:"status"` // status of the problem
 	Code    string `json:"code"`
 	Results []struct {
 		Index   int `json:"index"`
@@ -32,7 +32,7 @@ type outcome struct {
 	} `json:"results"`
 }
 
-// statuses are those of the results, in order.
+// statuses returns the statuses of the results, in order.
 func (o outcome) statuses() string {
 	var all []string
 	for i, r := range o.Results {
@@ -55,7 +55,7 @@ func (a api) batch(t *testing.T, body string) (events.APIGatewayV2HTTPResponse, 
 	return resp, o
 }
 
-// list is the names of the events of a list, by id.
+// list returns the names of all events by id.
 func (a api) list(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Events.List(t.Context(), "default", event.Query{Limit: 200})
@@ -69,7 +69,7 @@ func (a api) list(t *testing.T) map[string]string {
 	return names
 }
 
-func TestABatchAnswersForEachEvent(t *testing.T) {
+func TestABatchHasAResultForEachEvent(t *testing.T) {
 	large := `{"id":"large","name":"n","attributes":{"a":"` + strings.Repeat("x", 256<<10) + `"}}`
 	for _, tt := range []struct {
 		name, body string
@@ -85,20 +85,20 @@ func TestABatchAnswersForEachEvent(t *testing.T) {
 		{"all invalid", `{"id":"a"},{"nmae":"n"},null`, 422, "422 422 422", 0},
 		{"all conflicting", `{"id":"old","name":"m"}`, 409, "409", 0},
 		{"all too large", large, 413, "413", 0},
-		{"of the same id and content", `{"id":"a","name":"n"},{"id":"a","name":"n"}`, 207, "201 200", 1},
-		{"of the same id, the first one holds", `{"id":"a","name":"n"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "201 409 200", 1},
-		{"of the same id, the first valid one holds", `{"id":"a"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "422 201 409", 1},
+		{"the same id and content", `{"id":"a","name":"n"},{"id":"a","name":"n"}`, 207, "201 200", 1},
+		{"the same id, the first event is stored", `{"id":"a","name":"n"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "201 409 200", 1},
+		{"the same id, the first valid event is stored", `{"id":"a"},{"id":"a","name":"m"},{"id":"a","name":"n"}`, 207, "422 201 409", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newRoomyAPI(t)
 			a.post(t, "create-event", `{"id":"old","name":"n"}`)
 			for try := range 2 {
 				if try > 0 && tt.name == "without ids" {
-					break // these would be new ones
+					break // a repeat of these would create new events
 				}
 				resp, got := a.batch(t, `{"events":[`+tt.body+`]}`)
 				want, status := tt.statuses, tt.status
-				if try > 0 && tt.stored > 0 { // a repeat finds what the first call stored
+				if try > 0 && tt.stored > 0 { // a repeat finds the events that the first call stored
 					want, status = strings.ReplaceAll(want, "201", "200"), resp.StatusCode
 				}
 				if resp.StatusCode != status || got.statuses() != want {
@@ -147,7 +147,7 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky fails the creates that fail names.
+// flaky is a store whose create fails for the events for which fail returns an error.
 type flaky struct {
 	event.Store
 	fail func(id string) error
@@ -170,8 +170,8 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 		status   int
 		statuses string
 	}{
-		{"the store answers for none", func(string) error { return record.UnavailableError("create", errors.New("secret")) }, 207, "503 503 503 503 422"},
-		{"the store answers for some", func(id string) error {
+		{"the store is unavailable", func(string) error { return record.UnavailableError("create", errors.New("secret")) }, 207, "503 503 503 503 422"},
+		{"the store is unavailable for some events", func(id string) error {
 			if id == "b" {
 				return record.UnavailableError("create", errors.New("secret"))
 			}
@@ -186,7 +186,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 			}
 			return nil
 		}, 207, "200 500 500 500 422"},
-		{"the store answers", func(string) error { return nil }, 207, "200 201 409 200 422"},
+		{"the store is available", func(string) error { return nil }, 207, "200 201 409 200 422"},
 		{"once more", func(string) error { return nil }, 207, "200 200 409 200 422"},
 	} {
 		a.stores.Events = flaky{store, step.fail}
@@ -205,7 +205,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowded counts how many creates run at once.
+// crowded is a store that counts concurrent creates.
 type crowded struct {
 	event.Store
 	mu       sync.Mutex

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	maxBodyBytes  = 256 << 10 // of a request for one record, and of one event of a batch
-	maxBatchBytes = 1 << 20   // of a request for several
+	maxBodyBytes  = 256 << 10 // for one record, or for one element of a batch
+	maxBatchBytes = 1 << 20   // for a batch
 )
 
-// readBody reads a JSON body of at most limit bytes, as it is sent and after it is
-// decompressed.
+// readBody returns the JSON body of r, decompressed if needed. The body may have at
+// most limit bytes, both as sent and decompressed.
 func readBody(r *request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func readBody(r *request, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// unreadable returns the response to a body of which err ended the reading.
+// unreadable returns the response for an error that occurred while the body was read.
 func unreadable(err error, limit int64) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -53,10 +53,11 @@ func unreadable(err error, limit int64) error {
 			detail: "the body did not arrive in time, so nothing was done; send it again without pauses"}
 	}
 	return &apiError{status: http.StatusBadRequest, code: "incomplete_body", cause: err,
-		detail: "the body ended early or its chunks are malformed, so nothing was done; send it again, whole"}
+		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
-// payloadTooLarge returns the response to a body, or a part of one, over limit bytes.
+// payloadTooLarge returns the response for something larger than limit bytes. what
+// names it in the error.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}
@@ -64,7 +65,7 @@ func payloadTooLarge(what string, limit int64) error {
 
 func checkContentType(value string) error {
 	if value == "application/json" {
-		return nil // as nearly all send it
+		return nil // the fast path: nearly all clients send exactly this
 	}
 	mediaType, params, err := mime.ParseMediaType(value)
 	charset := params["charset"]
@@ -75,7 +76,7 @@ func checkContentType(value string) error {
 	return nil
 }
 
-// decodeBody decodes the JSON body of r, of at most maxBodyBytes.
+// decodeBody decodes the JSON body of r, which may have at most maxBodyBytes.
 func decodeBody(r *request, d record.Decoders) error {
 	body, err := readBody(r, maxBodyBytes)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Config is what an operator sets for every route alike.
+// Config is the configuration that all routes share. Each field comes from the
+// environment variable that its comment names.
 type Config struct {
 	Limits             ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
@@ -26,8 +27,8 @@ type Config struct {
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
 }
 
-// LoadConfig reads a Config from environment variables. A variable that is
-// empty takes its default; one out of its range is an error that names it.
+// LoadConfig reads a Config from environment variables. An empty variable has its
+// default. LoadConfig returns an error that names the variable if a value is invalid.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
@@ -85,7 +86,7 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-// limitsMaxAge returns the duration in text.
+// limitsMaxAge parses the value of LIMITS_MAX_AGE.
 func limitsMaxAge(text string) (time.Duration, error) {
 	if text == "" {
 		return override.MaxAge, nil
@@ -97,10 +98,10 @@ func limitsMaxAge(text string) (time.Duration, error) {
 	return age, nil
 }
 
-// minOriginSecret is the fewest characters of an origin secret.
+// minOriginSecret is the minimum length of an origin secret, in bytes.
 const minOriginSecret = 16
 
-// originSecrets returns the secrets in text, which are separated by commas.
+// originSecrets parses the value of ORIGIN_SECRET: secrets separated by commas.
 func originSecrets(text, clientIPHeader string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -117,9 +118,9 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter returns the limiter of an instance over store, with the limits that
-// rows set. fallback holds the instance's own counters, which decide when store
-// fails if FailOpen is set.
+// Limiter returns a rate limiter that counts in store and applies the rows to single
+// addresses. If FailOpen is set, the limiter counts in fallback while store fails.
+// fallback counts only for this instance.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

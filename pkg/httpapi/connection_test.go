@@ -17,8 +17,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// listen serves all routes of a over TCP. Bodies must arrive within a short
-// time.
+// listen serves all routes of a over TCP, with a short read timeout.
 func listen(t *testing.T, a api) *httptest.Server {
 	t.Helper()
 	h, err := httpapi.New(a.limiter, a.stores, options)
@@ -33,15 +32,15 @@ func listen(t *testing.T, a api) *httptest.Server {
 	return server
 }
 
-// exchange sends the text of a request on a connection of its own, closes the
-// sending half if halfClose is set, and reads the response.
+// exchange opens a connection, sends text, closes the sending half if halfClose is
+// true, and reads the response.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // it has been read
+	defer conn.Close() //nolint:errcheck // the response has been read
 	if _, err := conn.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +54,7 @@ func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool
 	if err != nil {
 		t.Fatalf("%.60q: %v", text, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is read below
+	defer resp.Body.Close() //nolint:errcheck // the body is read below
 	out := events.APIGatewayV2HTTPResponse{StatusCode: resp.StatusCode, Headers: make(map[string]string)}
 	for name := range resp.Header {
 		out.Headers[name] = resp.Header.Get(name)
@@ -100,7 +99,7 @@ func TestABodyThatDoesNotArriveWholeStoresNothing(t *testing.T) {
 	}
 }
 
-// slowStore takes a moment for each read, and fails if the context ends.
+// slowStore takes a moment for each read. A read fails if its context ends.
 type slowStore struct{ entity.Store }
 
 func (s slowStore) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
@@ -125,7 +124,7 @@ func TestAClientThatClosesItsSendingHalfGetsItsResponse(t *testing.T) {
 	}
 }
 
-// What http.ServeMux would redirect or answer by itself gets the response of the
+// Requests that http.ServeMux would redirect or answer itself get the response of the
 // default route, with the rate limit headers.
 func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	server := listen(t, newAPI(t))
@@ -159,7 +158,7 @@ func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	}
 }
 
-func TestALinkIsAPathAlsoForAProxysRequest(t *testing.T) {
+func TestTheLinkHeaderIsAPathEvenForAnAbsoluteURI(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{"a", "b"} {
 		a.post(t, "create-entity", `{"id":"`+id+`"}`)

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// file asks for a file of the dashboard; "" is the page.
+// file requests a file of the dashboard; name "" is the page.
 func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
@@ -144,7 +144,7 @@ func TestAFileThatTheBrowserHasIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileOfTheDashboardIs404(t *testing.T) {
+func TestAMissingFileOfTheDashboardIs404(t *testing.T) {
 	a := newAPI(t)
 	version := path.Dir(asset(t, "app.js"))
 	for _, name := range []string{version, version + "/index.html", version + "/nothing.js", version + "/app", version + "/../index.html", "current/app.js", strings.ToUpper(version) + "/app.JS", version + "/" + version + "/app.js",

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// newRoomyAPI is newAPI without limits: its clock stands still.
+// newRoomyAPI returns an API without limits whose clock stands still.
 func newRoomyAPI(t testing.TB) api {
 	t.Helper()
 	a := newAPI(t)
@@ -28,7 +28,7 @@ func newRoomyAPI(t testing.TB) api {
 	return a
 }
 
-// post sends a JSON body to a route.
+// post sends a JSON body to a route and returns the response.
 func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", body)
@@ -36,7 +36,7 @@ func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPRespo
 	return a.invoke(t, route, ev)
 }
 
-// get asks a route for a target.
+// get requests a target from a route and returns the response.
 func (a api) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return a.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
@@ -84,7 +84,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// What is stored comes back as it was sent, by every way out.
+// Attributes come back byte for byte from every route that returns them.
 func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i, attributes := range []string{
@@ -119,7 +119,7 @@ func TestAttributesComeBackAsTheyWereSent(t *testing.T) {
 				}
 			}
 		}
-		// A patch leaves what it does not touch as it was.
+		// An update must not change attributes that it does not mention.
 		if resp := a.post(t, "update-entity", fmt.Sprintf(`{"id":%q,"attributes":{"patched":1.50}}`, id)); resp.StatusCode != 200 ||
 			!strings.Contains(resp.Body, strings.TrimSuffix(member, "}")) || !strings.Contains(resp.Body, `"patched":1.50}`) {
 			t.Errorf("update: %d %s, want %s", resp.StatusCode, resp.Body, member)
@@ -191,10 +191,10 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: %d %.300s, want %d with %q", tt.route, tt.body, resp.StatusCode, resp.Body, tt.status, tt.says)
 		}
 		if len(resp.Body) > 20_000 {
-			t.Errorf("%s %.100s: the answer has %d bytes", tt.route, tt.body, len(resp.Body))
+			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
-	// A body that is not UTF-8 arrives in base64.
+	// API Gateway encodes a body that is not UTF-8 as base64.
 	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {
@@ -202,7 +202,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// What a problem repeats of the request need not be UTF-8.
+// A problem may quote text of the request that is not UTF-8.
 func TestProblemsAreJSONWhateverTheyShow(t *testing.T) {
 	a := newRoomyAPI(t)
 	bad := lambdatest.Event("POST", "/create_entity", "192.0.2.1", "{}")
@@ -247,7 +247,7 @@ func TestAnEntityGrowsToALimitByUpdates(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	a := newRoomyAPI(t)
-	for text, want := range map[string]string{ // "" for refused
+	for text, want := range map[string]string{ // expected value by input; "" if the input is invalid
 		"2026-01-02T15:04:05Z":        "2026-01-02T15:04:05.000Z",
 		"2026-01-02T15:04:05.1Z":      "2026-01-02T15:04:05.100Z",
 		"2026-01-02T15:04:05.123999Z": "2026-01-02T15:04:05.123Z",
@@ -307,7 +307,7 @@ func TestFilters(t *testing.T) {
 	for _, tt := range []struct {
 		target string
 		status int
-		want   string // ids of all pages, or what the problem says
+		want   string // ids on all pages, or part of the problem's detail
 	}{
 		{"/entity?type=person", 200, "0 2"},
 		{"/entity?type=a+b%26c%3Dd", 200, "1"},
@@ -375,15 +375,15 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A cursor is good for the list that it came from, in the same order and with
-// the same filters, however those are spelled.
-func TestACursorIsGoodForItsListAlone(t *testing.T) {
+// A cursor is valid only for its list: for the same order and filters, however the
+// query spells them.
+func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
 		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
 	}
-	// Each group is one list, spelled in several ways.
+	// Each group is one list, spelled in different ways.
 	lists := [][]string{
 		{"/entity?"},
 		{"/entity?type=t", "/entity?type=%74"},

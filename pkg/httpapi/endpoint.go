@@ -17,16 +17,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// storeTimeout bounds everything that an action does, reads of the record
-// stores included. A write is stamped after it has begun, so it ends within this time
+// storeTimeout is the time limit of an action, including its reads and writes of
+// records. A write is stamped after the action has begun, so it ends within this time
 // of its stamp.
 const storeTimeout = record.WriteTimeout
 
-// action does what a route is for, without regard to limits. Its error is an
-// *apiError, a *record.Error, or a fault of the service.
+// action is what a route does, without rate limits and authentication. It returns an
+// *apiError or a *record.Error. Any other error is a fault of the service (500).
 type action func(s *service, r *request) (response, error)
 
-// request is what an action works on.
+// request is the input of an action.
 type request struct {
 	*http.Request
 	route     Route
@@ -35,8 +35,8 @@ type request struct {
 	log       *logEntry
 }
 
-// endpoint is the handler of a route behind its rate limit, together with the
-// hooks of the limit's middleware.
+// endpoint is the handler of a route behind its rate limit. It also implements the
+// hooks of ratelimit.Middleware.
 type endpoint struct {
 	*service
 	route  Route
@@ -45,9 +45,9 @@ type endpoint struct {
 
 // ServeHTTP authenticates the caller, runs the action and writes its response.
 //
-// net/http cancels the context of a request whose client closes its sending
-// half, although the client still waits for the response. So the work has a
-// deadline of its own instead.
+// net/http cancels the context of a request when the client closes its sending half,
+// even if the client still waits for the response. So the action ignores that
+// cancellation and has a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hr.Context()), storeTimeout)
 	defer cancel()
@@ -62,8 +62,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.log.write(w, out)
 }
 
-// respond returns the response to r, whose body may be in buffer. A panic
-// becomes an error.
+// respond returns the response to r. Its body may be in buffer. respond returns a
+// panic as an error.
 func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -85,10 +85,10 @@ func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err 
 	return out, out.compress(r, buffer)
 }
 
-// buffers hold the bodies of responses while they are written.
+// buffers holds response buffers for reuse.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxBuffer is the largest buffer that is kept for another response.
+// maxBuffer is the capacity, in bytes, of the largest buffer that is kept for reuse.
 const maxBuffer = 1 << 20
 
 func release(b *bytes.Buffer) {
@@ -117,13 +117,13 @@ func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
 	return c, nil
 }
 
-// asked returns the most records that the response to an export can hold: one
-// for a record by id, the page length for a list, 0 if that cannot be read.
+// asked returns the maximum number of records in the response to an export: one for a
+// record by id, the page length for a list, or 0 if the page length is invalid.
 func (e *endpoint) asked(r *http.Request, address string) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
 	}
-	values, _ := url.ParseQuery(r.URL.RawQuery) // the action reports what is wrong with it
+	values, _ := url.ParseQuery(r.URL.RawQuery) // the action reports errors in the query
 	p := parameters{values: values}
 	return int64(p.limit(e.maxPage(address)))
 }
@@ -148,8 +148,9 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.De
 	log.write(w, out)
 }
 
-// invalidAddress is a 400. The request is charged to nobody: strangers must not
-// share a counter.
+// invalidAddress returns the response (400) for a client address that cannot be
+// parsed. Such requests are not charged, because unrelated clients must not share a
+// counter.
 func (e *endpoint) invalidAddress() error {
 	if e.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+e.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
@@ -160,7 +161,7 @@ func (e *endpoint) invalidAddress() error {
 // observe implements ratelimit.Middleware.Observe.
 func (e *endpoint) observe(r *http.Request, o ratelimit.Observation) { logEntryOf(r).limit = o }
 
-// write writes out as the response and notes it for the log.
+// write writes out as the response and notes its status for the log.
 func (l *logEntry) write(w http.ResponseWriter, out response) {
 	l.status, l.records = out.status, out.records
 	header := w.Header()
@@ -174,7 +175,7 @@ func (l *logEntry) write(w http.ResponseWriter, out response) {
 		header.Set("Content-Length", strconv.Itoa(len(out.raw)))
 	}
 	w.WriteHeader(out.status)
-	if len(out.raw) > 0 { // some writers set a Content-Type even if a write is empty
-		w.Write(out.raw) //nolint:errcheck // the client may have gone
+	if len(out.raw) > 0 { // an empty Write would set a Content-Type
+		w.Write(out.raw) //nolint:errcheck // the client may have disconnected
 	}
 }

@@ -42,8 +42,8 @@ func getEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: e, records: 1}, nil
 }
 
-// recordID returns the id in the path of a request for one record. Such a
-// request has no query.
+// recordID returns the record id in the path of r. It returns an error if r has query
+// parameters.
 func recordID(r *request) (string, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return "", err
@@ -87,8 +87,8 @@ func updateEntity(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: stored}, nil
 }
 
-// upsertEntities creates up to maxBatch entities, or merges them into those with their
-// ids.
+// upsertEntities creates up to maxBatch entities. If an entity exists, upsertEntities
+// merges the given attributes into it.
 func upsertEntities(s *service, r *request) (response, error) {
 	now := s.Now()
 	return importBatch(s, r, "entity", "entities", func(element []byte) (batchWrite, error) {

@@ -65,7 +65,7 @@ func createEvent(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// createEvents creates up to maxBatch events, each as createEvent does.
+// createEvents creates up to maxBatch events.
 func createEvents(s *service, r *request) (response, error) {
 	now := s.Now()
 	return importBatch(s, r, "event", "events", func(element []byte) (batchWrite, error) {
@@ -78,7 +78,7 @@ func createEvents(s *service, r *request) (response, error) {
 	})
 }
 
-// newEvent returns the event that a body describes, with an id.
+// newEvent decodes an event. If the body has no id, newEvent generates one.
 func newEvent(body []byte) (e event.New, err error) {
 	if e, err = event.Parse(body); err == nil && e.ID == "" {
 		e.ID, err = newID()

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// Serve one route over a store in a file, with room for two imports a second.
+// Serve one route from a store in a file, with a limit of two imports per second.
 func ExampleNewFunction() {
 	dir, err := os.MkdirTemp("", "sluice-example-")
 	if err != nil {
@@ -29,7 +29,7 @@ func ExampleNewFunction() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // it is removed
+	defer db.Close() //nolint:errcheck // the file is removed
 	entities, err := entitybolt.New(db)
 	if err != nil {
 		log.Fatal(err)

@@ -34,7 +34,8 @@ func createExportJob(s *service, r *request) (response, error) {
 	return createResponse(stored, created, err)
 }
 
-// optional returns a decoder of a time that is nil if it is absent.
+// optional returns a decoder for a time that may be absent. It sets *into only if the
+// time is present.
 func optional(into **record.Time) record.Decoder {
 	return func(value []byte) error {
 		*into = new(record.Time)
@@ -82,7 +83,8 @@ func getExportJob(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: j}, nil
 }
 
-// scheme returns how the client reached the service, as far as a proxy says.
+// scheme returns the scheme of the URL that the client requested, as reported by a
+// proxy.
 func scheme(r *request) string {
 	if r.Header.Get("X-Forwarded-Proto") == "https" {
 		return "https"

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// post is the sample event of a route with another body.
+// post returns the sample event of a route with another body.
 func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route)
@@ -22,7 +22,7 @@ func post(t *testing.T, route, body string) events.APIGatewayV2HTTPRequest {
 	return ev
 }
 
-func TestExportJobsThatCannotBe(t *testing.T) {
+func TestInvalidExportJobs(t *testing.T) {
 	a := newAPI(t)
 	for body, says := range map[string]string{
 		`{}`:                                   "resource must be entity or event; format must be ndjson or csv",
@@ -137,8 +137,8 @@ func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
 	}
 }
 
-// Every state of a job, as a worker leaves it.
-func TestExportJobsAreShownAsTheyStand(t *testing.T) {
+// The response for each status of a job, as a worker leaves it.
+func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))
 	n, reason := int64(7), "The file was too large."

@@ -22,8 +22,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed is a service that takes many requests a second: its records need not
-// outlive the process.
+// fuzzed are the handlers of an API with a high limit and temporary stores, by route.
 type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {
@@ -60,7 +59,7 @@ func (f fuzzed) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReq
 
 func (f fuzzed) post(t testing.TB, route string, body []byte) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	// As a gateway hands over a body that may not be text.
+	// API Gateway encodes a body as base64 if it may not be text.
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString(body))
 	ev.IsBase64Encoded = true
 	ev.Headers["content-type"] = "application/json"
@@ -72,9 +71,9 @@ func (f fuzzed) get(t testing.TB, route, target string) events.APIGatewayV2HTTPR
 	return f.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
 }
 
-// answers checks what every response must be: of the client's making, never of
-// the service's, with the limit headers, and JSON.
-func answers(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
+// checkResponse checks a response: its status must not be a server error, and it must have
+// rate limit headers and a JSON body.
+func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	if resp.StatusCode < 200 || resp.StatusCode >= 500 || resp.StatusCode == 429 {
 		t.Errorf("status %d: %.500s", resp.StatusCode, resp.Body)
@@ -91,8 +90,8 @@ func answers(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// What a create accepts is read back as it was sent, and a repeat of it finds
-// it.
+// If a create accepts a body, reading returns it unchanged, and repeating the create
+// returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,
@@ -111,7 +110,7 @@ func FuzzBody(f *testing.F) {
 		send := func(route string) events.APIGatewayV2HTTPResponse { return a.post(t, route, body) }
 		for _, route := range routes {
 			resp := send(route)
-			answers(t, resp)
+			checkResponse(t, resp)
 			if resp.StatusCode != 201 && (resp.StatusCode != 200 || route == "delete-entity") {
 				continue
 			}
@@ -120,7 +119,7 @@ func FuzzBody(f *testing.F) {
 				Attributes json.RawMessage `json:"attributes"`
 			}
 			if err := json.Unmarshal(body, &sent); err != nil {
-				t.Fatalf("%s accepted what is not JSON: %v: %q", route, err, body)
+				t.Fatalf("%s accepted invalid JSON: %v: %q", route, err, body)
 			}
 			if err := json.Unmarshal([]byte(resp.Body), &got); err != nil {
 				t.Fatal(err)
@@ -144,7 +143,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is refused or answered with a page no longer than it asked for.
+// A query is rejected, or the response has at most as many records as the query asks
+// for.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -163,7 +163,7 @@ func FuzzQuery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		for _, noun := range []string{"entity", "event"} {
 			resp := a.get(t, "list-"+noun, "/"+noun+"?"+query)
-			answers(t, resp)
+			checkResponse(t, resp)
 			if resp.StatusCode != 200 {
 				if resp.StatusCode != 400 && !strings.Contains(resp.Body, `"code":"invalid_combination"`) {
 					t.Errorf("status %d: %s", resp.StatusCode, resp.Body)
@@ -180,7 +180,8 @@ func FuzzQuery(f *testing.F) {
 			if page.NextCursor == nil {
 				continue
 			}
-			// The Link asks for the same list, after the last of this page.
+			// The Link header leads to the same list, after the last record of this
+			// page.
 			next, _, _ := strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
 			if resp := a.get(t, "list-"+noun, next); resp.StatusCode != 200 || strings.Contains(resp.Body, `"id":"`+page.Data[len(page.Data)-1].ID+`"`) {
 				t.Errorf("%s: %d %s", next, resp.StatusCode, resp.Body)
@@ -189,7 +190,8 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// No cursor but those that a list gave is accepted, and none is a fault.
+// Only cursors that a list has returned are accepted. No cursor causes a server
+// error.
 func FuzzCursor(f *testing.F) {
 	a := newFuzzed(f)
 	given := make(map[string]bool)
@@ -219,12 +221,12 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, noun := range []string{"entity", "event"} {
 			resp := a.get(t, "list-"+noun, "/"+noun+"?cursor="+url.QueryEscape(text))
-			answers(t, resp)
+			checkResponse(t, resp)
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// Then it is one that this list could have given: there is one
-			// spelling of each, and it names this list.
+			// An accepted cursor must be one that this list can return: it names this
+			// list, and each cursor has only one spelling.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`
@@ -239,7 +241,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// An id names a record by every way in, or is refused by all.
+// An id is accepted by every route that takes one, or rejected by all of them.
 func FuzzID(f *testing.F) {
 	for _, id := range []string{"a", "A-Z.a_z:09", "", " ", "a b", "a/b", "..", ".", "%41", "%2F", "\x00", "é", "\xff", "a#b", "a?b", "{id}", strings.Repeat("a", 128), strings.Repeat("a", 129)} {
 		f.Add(id)
@@ -253,10 +255,10 @@ func FuzzID(f *testing.F) {
 		}
 		for noun, body := range map[string]string{"entity": `{"id":` + string(quoted) + `}`, "event": `{"id":` + string(quoted) + `,"name":"n"}`} {
 			created := a.post(t, "create-"+noun, []byte(body))
-			answers(t, created)
+			checkResponse(t, created)
 			ev := lambdatest.Event("GET", "/"+noun+"/"+url.PathEscape(id), "192.0.2.1", "")
 			got := a.invoke(t, "get-"+noun, ev)
-			answers(t, got)
+			checkResponse(t, got)
 			switch {
 			case valid && (created.StatusCode > 201 || got.StatusCode != 200 || got.Body != created.Body):
 				t.Errorf("%q: created %d %s, got %d %s", id, created.StatusCode, created.Body, got.StatusCode, got.Body)

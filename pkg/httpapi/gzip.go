@@ -14,26 +14,26 @@ import (
 	"sluice/pkg/record"
 )
 
-// minCompressed is the size, in bytes, of the smallest response that is compressed.
-// A smaller one fits into one packet as it is.
+// minCompressed is the minimum size, in bytes, of a body that is compressed. A
+// smaller response fits into one network packet without compression.
 const minCompressed = 1400
 
-// contentCoding reports whether the body of a request is compressed with gzip, and
-// returns an error if it has another content coding, or several.
+// contentCoding reports whether a body is compressed with gzip. It returns an error
+// if the body has any other content coding.
 func contentCoding(header http.Header) (compressed bool, err error) {
 	value := strings.Join(header.Values("Content-Encoding"), ", ")
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "", "identity":
 		return false, nil
-	case "gzip", "x-gzip": // one coding by RFC 9110, section 8.4.1.3
+	case "gzip", "x-gzip": // x-gzip is an alias of gzip (RFC 9110, section 8.4.1.3)
 		return true, nil
 	}
 	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", acceptEncoding: "gzip",
 		detail: fmt.Sprintf("the body must be compressed once with gzip or not at all, not with Content-Encoding: %s", record.Shorten(value))}
 }
 
-// gunzip returns what body was before it was compressed: at most limit bytes. It
-// decompresses no more than that, however much body expands.
+// gunzip decompresses body. It returns an error as soon as the result exceeds limit
+// bytes.
 func gunzip(body []byte, limit int64) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -60,12 +60,12 @@ func malformedGzip(err error) error {
 		detail: fmt.Sprintf("Content-Encoding says gzip, but the body is not valid gzip (%s), so nothing was done; compress it once and send all of it", what)}
 }
 
-// isGzip reports whether b begins as gzip does (RFC 1952, section 2.3.1) and JSON
-// never does.
+// isGzip reports whether b begins with the gzip magic number (RFC 1952, section
+// 2.3.1). JSON never begins with these bytes.
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
-// compress compresses the body of out, in buffer, if r's client accepts that and the
-// body has at least minCompressed bytes.
+// compress replaces the body of out with its gzip, in buffer, if the client accepts
+// gzip and the body has at least minCompressed bytes.
 func (out *response) compress(r *request, buffer *bytes.Buffer) error {
 	if out.header == nil {
 		out.header = make(http.Header)
@@ -89,14 +89,14 @@ func (out *response) compress(r *request, buffer *bytes.Buffer) error {
 	return nil
 }
 
-// gzipWriters are kept for reuse, because each has tables of about 1 MB.
+// gzipWriters are reused because each one allocates about 1 MB.
 var gzipWriters = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level
 	return z
 }}
 
 // acceptsGzip reports whether Accept-Encoding allows gzip and does not prefer the
-// response as it is (RFC 9110, section 12.5.3).
+// uncompressed response (RFC 9110, section 12.5.3).
 func acceptsGzip(header http.Header) bool {
 	weights := make(map[string]float64)
 	for entry := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
@@ -111,8 +111,8 @@ func acceptsGzip(header http.Header) bool {
 	return false
 }
 
-// weight returns the value of a parameter q, from 0 to 1. It is 1 without the
-// parameter, and 0 if the parameter cannot be read.
+// weight parses the parameter q, from 0 to 1. It returns 1 if the parameter is absent
+// and 0 if it is invalid.
 func weight(parameter string) float64 {
 	if strings.TrimSpace(parameter) == "" {
 		return 1

@@ -44,7 +44,7 @@ func decompressed(t testing.TB, body string) string {
 	return string(text)
 }
 
-// bomb returns the gzip of a JSON string of n bytes and more.
+// bomb returns the gzip of a JSON body with more than n bytes.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -61,8 +61,7 @@ func bomb(t testing.TB, n int) string {
 	return b.String()
 }
 
-// postCoded sends a body with a Content-Encoding to a route, as an event that API
-// Gateway sends.
+// postCoded sends a body with a Content-Encoding to a route, as API Gateway would.
 func (a api) postCoded(t testing.TB, route, coding, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
@@ -74,7 +73,7 @@ func (a api) postCoded(t testing.TB, route, coding, body string) events.APIGatew
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns the JSON of a new entity that has size bytes.
+// entityOf returns the JSON of a new entity of size bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))
@@ -151,8 +150,8 @@ func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
 	}
 }
 
-// What a request allocates bounds what it adds to the heap.
-func TestABombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
+// The bytes that a request allocates are an upper bound of what it adds to the heap.
+func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)
 	allocated := func(expanded int) uint64 {
@@ -179,7 +178,7 @@ func TestABombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	}
 }
 
-// acceptedAs returns the response to a list with headers Accept-Encoding.
+// acceptedAs requests a list with the given Accept-Encoding headers.
 func (a api) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")

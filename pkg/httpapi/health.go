@@ -7,13 +7,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// getHealth reports that the process is up and that the stores respond: the
-// counters, since the request has been charged, entities and events. It returns
-// an error of the kind record.Unavailable, a 503, if a store does not respond.
+// getHealth responds with 200 if the stores of counters, entities and events respond.
+// The charge of the request has already tested the counters. If a store does not
+// respond, getHealth returns an error of kind record.Unavailable, which is a 503.
 //
-// It looks for records in a workspace with a random name. These do not exist, but
-// the reads are spread over all partitions of a table, so that many clients that
-// check the service take nothing from the workspaces.
+// getHealth reads records that do not exist, in a workspace with a random name. This
+// spreads the reads over all partitions of a table, so frequent health checks do not
+// consume the throughput of one workspace's partition.
 func getHealth(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
@@ -32,7 +32,7 @@ func getHealth(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: map[string]string{"status": "ok"}}, nil
 }
 
-// isAbsent reports whether err is nil or says that a record does not exist.
+// isAbsent reports whether err is nil or of kind record.NotFound.
 func isAbsent(err error) bool {
 	var known *record.Error
 	return err == nil || errors.As(err, &known) && known.Kind == record.NotFound

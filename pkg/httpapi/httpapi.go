@@ -1,10 +1,10 @@
-// Package httpapi is the service's HTTP API as plain net/http handlers: the
-// route table and, for each route, a handler that is rate limited, authenticates
-// the caller, decodes the request, calls the domain and encodes the response.
-// Every response, errors included, carries the rate limit headers.
+// Package httpapi implements the service's HTTP API as plain net/http handlers: a
+// route table and one handler per route. Each handler charges the rate limit,
+// authenticates the caller, decodes the request, calls the domain and encodes the
+// response. Every response carries the rate limit headers, including error responses.
 //
-// A request passes these steps, each in a file of its own: [API] (httpapi.go)
-// finds the handler, [ratelimit.Middleware] charges the request, an endpoint
+// A request goes through these steps, each in a file of its own: [API] (httpapi.go)
+// finds the handler, [ratelimit.Middleware] charges the request, and an endpoint
 // (endpoint.go) authenticates the caller and runs the route's action (entity.go,
 // event.go, …).
 package httpapi
@@ -27,21 +27,21 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Stores are what the routes work on. A function needs only the stores of its
-// own route.
+// Stores are the data that the routes serve. A function needs only the stores of
+// its own routes; the other fields may be nil.
 type Stores struct {
 	Entities    entity.Store
 	Events      event.Store
 	ErasureJobs erasurejob.Store
 	ExportJobs  exportjob.Store
-	ExportLinks exportjob.Links // to the files of export jobs
+	ExportLinks exportjob.Links // creates the download links of export files
 	Usage       ratelimit.UsageStore
 	Dashboard   map[string][]byte // index.html and its assets, by path below /dashboard
 	OpenAPI     []byte            // openapi.yaml
 }
 
-// Options tune an API. A route that is not public needs Access or AccessOff;
-// everything else has a default.
+// Options configure an [API]. Every field is optional, except that a route that is
+// not public needs Access or AccessOff.
 type Options struct {
 	Access             *access.Authenticator      // checks API keys
 	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
@@ -65,23 +65,23 @@ type API struct {
 	fallback http.Handler   // the default route
 }
 
-// service is what the routes share.
+// service holds what all routes share.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  Stores
 	Options
 }
 
-// New returns the API with all its routes. It returns an error if a store is
-// missing, or if no API key could be checked.
+// New returns an API with all routes. It returns an error if limiter is nil, if a
+// store is missing, or if opts has neither Access nor AccessOff.
 func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	return newAPI(Routes(), limiter, stores, opts)
 }
 
-// NewFunction returns the API with the routes of one function, such as
-// "list-entity". Requests for other routes get the response of the default
-// route. It returns an error if the function has no route, if a store that it
-// needs is missing, or if it needs API keys and none could be checked.
+// NewFunction returns an API with the routes of one function, such as
+// "list-entity". Other requests get the response of the default route. It returns
+// an error if limiter is nil, if no route has that name, if a store that the routes
+// need is missing, or if they need an API key and opts has neither Access nor AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
 	if len(routes) == 0 {
@@ -124,8 +124,8 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 }
 
 // handler returns the handler of a route: its action behind the rate limit.
-// Imports and general routes are charged before the action runs, exports after
-// it, since they cost the records that they return.
+// Imports and general routes are charged before the action runs. Exports are
+// charged after it, for the number of records that the action returns.
 func (a *API) handler(r Route, act action) http.Handler {
 	e := &endpoint{service: &a.service, route: r, action: act}
 	limit := ratelimit.Middleware{Limiter: a.service.limiter, Request: e.charge, Refuse: e.refuse, Observe: e.observe}
@@ -135,8 +135,8 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return limit.Before(e)
 }
 
-// Malformed returns a handler for requests of the route with that name that
-// could not be read as HTTP requests. It authenticates and charges them like
+// Malformed returns a handler for events of the function with that name that cannot
+// be converted to HTTP requests. The handler charges and authenticates a request like
 // any other, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
@@ -149,11 +149,11 @@ func (a *API) Malformed(name string) http.Handler {
 	return a.logged(h)
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements [http.Handler].
 //
-// Paths that ServeMux would redirect go to the default route, as they do in API
-// Gateway. HEAD runs the handler of GET and is charged like it; the server leaves
-// the body out.
+// Paths that [http.ServeMux] would redirect go to the default route, as they do in
+// API Gateway. A HEAD request runs the handler of GET and is charged like GET; the
+// server omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next := http.Handler(a.mux)
 	if !isClean(r.URL.EscapedPath()) {

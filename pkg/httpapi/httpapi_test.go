@@ -40,7 +40,7 @@ var options = httpapi.Options{AccessOff: true, Now: now, RequestID: requestID, L
 
 func requestID(*http.Request) string { return "test-request" }
 
-// api is a service over embedded stores.
+// api is an API with embedded stores.
 type api struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
@@ -75,7 +75,7 @@ func newAPI(t testing.TB) api {
 	return a
 }
 
-// links links to files of this very server.
+// links returns links to files of this server.
 type links struct{}
 
 func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
@@ -91,7 +91,7 @@ func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReques
 	return resp
 }
 
-// sample reads one of the sample events that `sam local invoke` takes.
+// sample returns one of the sample events of `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../events", name+".json"))
@@ -211,7 +211,7 @@ func TestOptionsOfAPath(t *testing.T) {
 	}
 }
 
-// failingStore fails in every way that a store can.
+// failingStore returns every kind of error that a store can return.
 type failingStore struct {
 	entity.Store
 	err error
@@ -224,7 +224,7 @@ func (s failingStore) Get(context.Context, string, string) (entity.Entity, error
 	return entity.Entity{}, s.err
 }
 
-func TestFaultsOfTheServiceTellNoCause(t *testing.T) {
+func TestServerErrorsDoNotRevealTheirCause(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct {
 		err    error
@@ -246,7 +246,7 @@ func TestFaultsOfTheServiceTellNoCause(t *testing.T) {
 	}
 }
 
-// storeless are the routes that use no store.
+// storeless lists the routes that use no store.
 var storeless = []string{"not-found"}
 
 func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
@@ -290,7 +290,8 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// A page is never longer than the records rule admits, or it could never pass.
+// A page must not be longer than the records limit, because it could never be
+// charged.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 11)
@@ -308,7 +309,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	}
 }
 
-// createEntities creates n entities, from an address of their own.
+// createEntities creates n entities, as a client with an address of its own.
 func (a api) createEntities(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {

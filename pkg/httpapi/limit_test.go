@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// countingStore counts the reads of entities.
+// countingStore counts reads of entities.
 type countingStore struct {
 	entity.Store
 	reads int
@@ -34,7 +34,7 @@ func (s *countingStore) Get(ctx context.Context, workspace, id string) (entity.E
 	return s.Store.Get(ctx, workspace, id)
 }
 
-func TestWhatIsKnownToBeRefusedIsNotRead(t *testing.T) {
+func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	a := newAPI(t)
 	for _, id := range []string{"a", "b", "c"} {
 		ev := sample(t, "create-entity")
@@ -52,10 +52,10 @@ func TestWhatIsKnownToBeRefusedIsNotRead(t *testing.T) {
 		status, reads int
 	}{
 		{"limit=3", 200, 1},
-		{"limit=2", 429, 2}, // read and then refused, once
+		{"limit=2", 429, 2}, // read once, then refused
 		{"limit=2", 429, 2},
 		{"limit=3", 429, 2},
-		{"limit=1", 200, 3}, // asks for less, and fits
+		{"limit=1", 200, 3}, // fits
 		{"limit=1", 429, 3}, // nothing is left
 		{"limit=1", 429, 3},
 		{"limit=x", 400, 3},
@@ -74,9 +74,9 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	opts.ClientIPHeader = "X-Client-Ip"
 	h := newFunction(t, "list-entity", a, opts)
 	for _, step := range []struct {
-		header    string // "-" for none
+		header    string // "-" for no header
 		status    int
-		remaining string // of the requests rule
+		remaining string // remainder of the requests rule
 	}{
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
@@ -98,14 +98,14 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// unreachable is a counter store that never answers.
+// unreachable is a counter store whose calls never return.
 type unreachable struct{}
 
 func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errors.New("unreachable")
 }
 
-// line is a log line of a request.
+// line is the log line of a request.
 type line struct {
 	Level, Route, Error, FailureMode string
 	WouldRefuse, LimitsError         string
@@ -113,7 +113,8 @@ type line struct {
 	Metrics                          map[string]float64
 }
 
-// invokeLogged invokes a handler that logs with metrics and reads its one line.
+// invokeLogged invokes a route with a handler that logs metrics. It returns the
+// response and the only log line.
 func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
 	t.Helper()
 	var log bytes.Buffer
@@ -179,16 +180,16 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		name     string
 		cfg      ratelimit.Config
 		store    ratelimit.Store
-		requests int // before the one whose line is read
+		requests int // requests to send before the one whose line is read
 		status   int
 		level    string
 		mode     string
-		counts   []string // metrics that are 1
+		counts   []string // metrics whose value is 1
 		latency  bool
 	}{
 		{"allowed", ratelimit.Config{}, memstore.New(), 0, 201, "INFO", "", []string{"Allowed"}, true},
 		{"refused by a call", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1}}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports"}, true},
-		{"refused by what is known", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
+		{"refused by known exhaustion", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
 		{"failed closed", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
 		{"failed open", ratelimit.Config{Fallback: memstore.New()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
 		{"failed open, refused", ratelimit.Config{Fallback: memstore.New(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
@@ -227,8 +228,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful refuses the second charge and later ones, and lets the limiter know
-// of nothing that it could remember: it shows room for a further request.
+// forgetful admits only the first charge. Its refusals show counters with free room,
+// so the limiter cannot conclude that they are exhausted.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

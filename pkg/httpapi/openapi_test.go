@@ -24,7 +24,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// spec holds every response of this package's tests against openapi.yaml.
+// spec compares every response in this package's tests with openapi.yaml.
 var spec *openapitest.Spec
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := secrettest.Run(m)
-	// The whole suite has run, so what is described has been produced.
+	// If all tests have run, they must have produced every response that is
+	// described.
 	if secrettest.Whole() && code == 0 {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
 			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes what no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// checkDescribed fails the test if the response is not as openapi.yaml says.
+// checkDescribed fails the test if openapi.yaml does not describe the response.
 func checkDescribed(t testing.TB, ev events.APIGatewayV2HTTPRequest, resp events.APIGatewayV2HTTPResponse) {
 	t.Helper()
 	header := make(http.Header)
@@ -70,7 +71,8 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// unavailableEntities and unavailableEvents are stores that do not answer.
+// unavailableEntities and unavailableEvents are stores that fail with kind
+// Unavailable.
 type unavailableEntities struct{ entity.Store }
 
 func unavailable() error { return record.UnavailableError("test", context.DeadlineExceeded) }
@@ -97,7 +99,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Stores that are not there panic, as a programmer's mistake would.
+			// A nil store panics, like any programming error.
 			ev := rowSample(t, route)
 			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
 				t.Helper()
@@ -146,7 +148,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 	}
 }
 
-func TestAStoreThatDoesNotAnswerIs503(t *testing.T) {
+func TestAnUnavailableStoreIs503(t *testing.T) {
 	a := newAPI(t)
 	a.stores.Entities, a.stores.Events = unavailableEntities{}, unavailableEvents{}
 	for _, route := range []string{"create-entity", "create-event", "create-events"} {
@@ -156,7 +158,7 @@ func TestAStoreThatDoesNotAnswerIs503(t *testing.T) {
 	}
 }
 
-func TestIDsThatCannotBe(t *testing.T) {
+func TestInvalidIDs(t *testing.T) {
 	a := newAPI(t)
 	for _, route := range []string{"get-entity", "get-event"} {
 		ev := sample(t, route)

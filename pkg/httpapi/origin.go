@@ -9,16 +9,16 @@ import (
 )
 
 // originSecretHeader is the header in which a trusted proxy, such as a CloudFront
-// distribution, proves that a request came through it.
+// distribution, sends its secret.
 const originSecretHeader = "X-Origin-Secret"
 
-// viewerAddressHeader is CloudFront's header for the client's address. Its value
-// ends in the client's port, and an IPv6 address has no brackets.
-// Source: CloudFront Developer Guide, "Add CloudFront request headers".
+// viewerAddressHeader is the header in which CloudFront sends the client's address
+// and port, separated by a colon. An IPv6 address has no brackets. Source: CloudFront
+// Developer Guide, "Add CloudFront request headers".
 const viewerAddressHeader = "CloudFront-Viewer-Address"
 
-// fromProxy reports whether r came through the trusted proxy. Without origin
-// secrets every request did.
+// fromProxy reports whether r carries one of the origin secrets. It returns true if
+// the service has no origin secrets.
 func (s *service) fromProxy(r *http.Request) bool {
 	if len(s.OriginSecrets) == 0 {
 		return true
@@ -32,9 +32,9 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client: that of the connection or,
-// where a header is trusted and r came through the proxy that sets it, the last
-// address in the header. A client can write the ones before.
+// clientAddress returns the address of the client. This is the last address in the
+// trusted header if one is configured and r came through the proxy; clients can forge
+// the addresses before it. Otherwise it is the address of the connection.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -55,8 +55,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// checkWay returns an error if r must not be served because of how it reached the
-// service: around the proxy, or at a host name that is not this server's.
+// checkWay rejects requests that bypass the trusted proxy, and requests with a
+// foreign host name if LoopbackOnly is set.
 func (s *service) checkWay(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect
@@ -66,14 +66,13 @@ func (s *service) checkWay(r *request) error {
 	if s.LoopbackOnly && !isLoopback(r.Host) {
 		r.log.refused = refusedHost
 		return &apiError{status: http.StatusForbidden, code: "unknown_host",
-			detail: "the service has no host of this name while API keys are off; use localhost or 127.0.0.1, or turn API keys on"}
+			detail: "while API keys are off, the service accepts only loopback host names; use localhost or 127.0.0.1, or turn API keys on"}
 	}
 	return nil
 }
 
-// isLoopback reports whether a Host header names this machine's loopback
-// interface. A page whose host name was rebound to that interface sends its own
-// name instead.
+// isLoopback reports whether a Host header names the loopback interface. A page that
+// has rebound its own host name to the loopback address still sends its own name.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -9,21 +9,22 @@ import (
 
 const secret, nextSecret = "the-first-secret", "the-second-secret"
 
-// Behind CloudFront the client's address is the viewer's. Requests around it are
-// rejected and charged to their connection, whatever their headers say.
+// Behind CloudFront, the client's address is the viewer's. A request that bypasses
+// CloudFront is rejected and charged to the address of its connection, whatever its
+// headers say.
 func TestRequestsAroundTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none
 		viewer  string
 		status  int
-		address string // that the request is charged to
+		address string // address that is charged
 	}{
 		"IPv4":                      {secret, "198.51.100.10:46532", 200, "198.51.100.10"},
 		"another secret":            {nextSecret, "198.51.100.10:46532", 200, "198.51.100.10"},
 		"IPv6":                      {secret, "2001:db8:1:2:3:4:5:6:46532", 200, "2001:db8:1:2::/64"},
 		"IPv6 with a short port":    {secret, "2001:db8::1:443", 200, "2001:db8::/64"},
 		"IPv6 in brackets":          {secret, "[2001:db8::1]:443", 200, "2001:db8::/64"},
-		"a value that is appended":  {secret, "192.0.2.99:1, 198.51.100.10:46532", 200, "198.51.100.10"},
+		"an appended value":         {secret, "192.0.2.99:1, 198.51.100.10:46532", 200, "198.51.100.10"},
 		"no secret":                 {"", "198.51.100.10:46532", 403, "192.0.2.1"},
 		"a wrong secret":            {"the-wrong-secret", "198.51.100.10:46532", 403, "192.0.2.1"},
 		"both secrets":              {secret + "," + nextSecret, "198.51.100.10:46532", 403, "192.0.2.1"},
@@ -76,7 +77,7 @@ func TestOriginSecretsOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// A page that rebinds its host name to a loopback address must not reach a server
+// A web page that rebinds its host name to a loopback address must not reach a server
 // without API keys.
 func TestOnlyLoopbackNamesReachALoopbackServer(t *testing.T) {
 	a := newAPI(t)

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// rows is a store of rows; it fails if it is nil.
+// rows is a store of rows. A nil store fails.
 type rows []override.Row
 
 func (r rows) List(context.Context) ([]override.Row, error) {
@@ -27,7 +27,7 @@ func (r rows) List(context.Context) ([]override.Row, error) {
 	return r, nil
 }
 
-// rowsOf returns a row of each of the blocks with the limits.
+// rowsOf returns a row with the limits for each of the blocks.
 func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	store := rows{}
 	for _, cidr := range cidrs {
@@ -36,7 +36,7 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API with the limits that rows set, over counters.
+// withRows returns an API that counts in counters and has the rows of store.
 func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
 	t.Helper()
 	a := newAPI(t)
@@ -55,7 +55,7 @@ func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api 
 
 const blockedAddress = "192.0.2.1"
 
-// untouched is a counter store that must not be called.
+// untouched is a counter store that fails the test if it is called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
@@ -122,7 +122,7 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 	}
 }
 
-// The same requests are made under observe and under limit.
+// The test sends the same requests under the action observe and under limit.
 func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
 	const requests = 9
 	run := func(action ratelimit.Action) (refused, observed int) {

@@ -7,12 +7,12 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// chargesPerPartition returns how many charges a second each partition key of
-// the counters can be asked to admit: those of all routes that share its scope,
-// each up to its own limit and all together up to the limit of their class.
+// chargesPerPartition returns the maximum number of charges per second that each
+// partition key of the counters admits: the sum of the request limits of all routes
+// with its scope, but at most the limit of their class.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
-	seen := make(map[string]bool) // routes with one name share a counter
+	seen := make(map[string]bool) // routes with the same name share a counter
 	for _, r := range httpapi.Routes() {
 		if seen[r.Name] {
 			continue
@@ -27,8 +27,7 @@ func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	return charges
 }
 
-// An address within the default limits never asks a partition of DynamoDB for
-// more than it takes.
+// With the default limits, no address exceeds the throughput of a DynamoDB partition.
 func TestNoPartitionIsAskedForTooMuch(t *testing.T) {
 	defaults := ratelimit.Limits{Requests: ratelimit.DefaultLimit, Imports: ratelimit.DefaultLimit}
 	for scope, n := range chargesPerPartition(defaults) {
@@ -39,7 +38,7 @@ func TestNoPartitionIsAskedForTooMuch(t *testing.T) {
 	}
 }
 
-// Check warns of the limits that would.
+// Check reports limits that exceed the throughput of a partition.
 func TestCheckKnowsThePartitionOfExports(t *testing.T) {
 	exports := 0
 	for _, r := range httpapi.Routes() {

@@ -15,23 +15,24 @@ import (
 	"sluice/pkg/record"
 )
 
-// quotaExceeded is the registered problem type of a 429.
+// quotaExceeded is the problem type of a 429 in the IANA registry of HTTP problem
+// types.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// apiError is an error with its response.
+// apiError is an error with its HTTP response.
 type apiError struct {
 	status     int
 	code       string
 	detail     string
 	fields     []record.FieldError
 	violated   []string
-	allow      []string // of a 405
+	allow      []string // methods for the header Allow of a 405
 	results    []api.BatchResult
 	retryAfter bool
-	challenge  string // WWW-Authenticate of a 401, and of a 403 for a missing scope
-	cause      error  // for the log
+	challenge  string // header WWW-Authenticate of a 401, and of a 403 for a missing scope
+	cause      error  // only for the log
 
-	acceptEncoding string // of a 415 for a content coding
+	acceptEncoding string // header Accept-Encoding of a 415 for a content coding
 }
 
 func (e *apiError) Error() string {
@@ -84,18 +85,18 @@ func countersUnavailable(cause error) error {
 	}
 }
 
-// kinds is the one table from a record error's kind to its response.
+// kinds maps the kind of a record error to its response.
 var kinds = map[record.Kind]apiError{
 	record.Malformed:   {status: http.StatusBadRequest, code: "malformed_json"},
 	record.Invalid:     {status: http.StatusUnprocessableEntity, code: "invalid_body"},
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
-	record.TooMany:     {status: http.StatusConflict, code: "too_many_export_jobs"}, // the only records with a quota
+	record.TooMany:     {status: http.StatusConflict, code: "too_many_export_jobs"}, // only export jobs have a quota
 	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable", retryAfter: true},
 }
 
-// asAPIError returns the response to an error. An unknown error is a fault of
-// the service: 500, without its cause.
+// asAPIError returns the response for an error. An error of unknown type is a fault
+// of the service: a 500, which does not reveal the cause.
 func asAPIError(err error) *apiError {
 	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
@@ -113,7 +114,7 @@ func asAPIError(err error) *apiError {
 		detail: "the service failed; repeat the request later, and report its request id if it keeps failing"}
 }
 
-// sentence returns what is wrong with the fields as text.
+// sentence joins the field errors into one sentence.
 func sentence(fields []record.FieldError) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
@@ -122,7 +123,8 @@ func sentence(fields []record.FieldError) string {
 	return strings.Join(parts, "; ")
 }
 
-// problem returns e as JSON; instance is the request's id, "" within a batch.
+// problem returns e as a problem (RFC 9457). instance is the request id, or "" in a
+// batch result.
 func (e *apiError) problem(instance string) api.Problem {
 	p := api.Problem{
 		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.detail,
@@ -134,7 +136,7 @@ func (e *apiError) problem(instance string) api.Problem {
 	return p
 }
 
-// problem returns the response to an error, and notes the error for the log.
+// problem returns the response for an error and notes the error for the log.
 func (l *logEntry) problem(err error) response {
 	l.err = err
 	e := asAPIError(err)
@@ -151,10 +153,10 @@ func (l *logEntry) problem(err error) response {
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
-	// A detail may quote a client's text, which may not be UTF-8.
+	// A detail may quote text of a client that is not valid UTF-8.
 	b, marshalErr := json.Marshal(e.problem(l.requestID), jsontext.AllowInvalidUTF8(true))
 	if marshalErr != nil {
-		panic(marshalErr) // a Problem is strings and numbers
+		panic(marshalErr) // a Problem holds only strings and numbers
 	}
 	out.raw = append(b, '\n')
 	return out

@@ -15,22 +15,22 @@ import (
 	"sluice/pkg/record"
 )
 
-// Page lengths of lists.
+// Bounds of the parameter limit, in records.
 const (
 	defaultPageLength = 50
 	maxPageLength     = 200
 )
 
-// parameters reads a request's query and collects everything that is wrong with
-// it.
+// parameters reads the query of a request and collects all errors in it.
 type parameters struct {
 	values  url.Values
-	filters url.Values // the parameters read so far that choose or order records, in canonical form
+	filters url.Values // the parameters read so far that select or order records, in canonical form
 	wrong   record.Fields
-	unfit   record.Fields // valid, but not together
+	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
 
-// parseQuery reads the query, which may hold the known parameters once each.
+// parseQuery parses the query. A parameter that is not known, or appears twice, is an
+// error.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
 	values, err := url.ParseQuery(r.URL.RawQuery)
@@ -51,8 +51,8 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns the length of the longest page for an address. A longer one
-// could never pass the records rule.
+// maxPage returns the maximum page length for an address. It never exceeds the
+// address's records limit, because a longer page could never be charged.
 func (s *service) maxPage(address string) int {
 	limits := s.limiter.LimitsFor(address)
 	if limits.Action == ratelimit.ActionUnlimited {
@@ -61,8 +61,7 @@ func (s *service) maxPage(address string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit reads the page length, from 1 to maxPageLength, and returns it or, if it
-// is larger, most.
+// limit returns the parameter limit, from 1 to maxPageLength, but at most most.
 func (p *parameters) limit(most int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, most)
@@ -75,7 +74,7 @@ func (p *parameters) limit(most int) int {
 	return min(int(n), most)
 }
 
-// filter reads a parameter that chooses records, "" if it is absent. check
+// filter returns a parameter that selects records, or "" if it is absent. check
 // returns an error if the value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
@@ -87,7 +86,7 @@ func (p *parameters) filter(name string, check func(string) error) string {
 	return value
 }
 
-// instant reads a parameter that is an RFC 3339 date-time, nil if it is absent.
+// instant returns a parameter that is an RFC 3339 date-time, or nil if it is absent.
 func (p *parameters) instant(name string) *record.Time {
 	if !p.values.Has(name) {
 		return nil
@@ -106,8 +105,8 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reads a parameter that is one of two values, and reports whether it is the
-// second. The first is the default.
+// choice reports whether a parameter has the value second instead of first, which is
+// the default.
 func (p *parameters) choice(name, first, second string) bool {
 	if !p.values.Has(name) {
 		return false
@@ -123,8 +122,8 @@ func (p *parameters) choice(name, first, second string) bool {
 	return false
 }
 
-// err returns a 400 that names what is wrong, or a 422 that names what does not go
-// together, or nil.
+// err returns a 400 if a parameter is invalid, a 422 if the parameters cannot be
+// combined, and nil otherwise.
 func (p *parameters) err() error {
 	switch {
 	case len(p.wrong) > 0:
@@ -135,19 +134,19 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a place in a list. It holds everything that is needed to continue, so
-// it never expires. It is valid only for the list that it came from, with the
-// same filters and in the same order.
+// cursor is a position in a list. It holds all that is needed to continue the list,
+// so it never expires. It is valid only for the same route, workspace, filters and
+// order.
 type cursor struct {
 	Route       string       `json:"r"`
 	Workspace   string       `json:"w"`
-	Filters     string       `json:"f,omitzero"` // of parameters
-	ID          string       `json:"i"`          // of the last record shown
-	At          *record.Time `json:"t,omitzero"` // of that, in a list in order of time
-	SyncedUntil *record.Time `json:"u,omitzero"` // of the walk
+	Filters     string       `json:"f,omitzero"` // the canonical filters
+	ID          string       `json:"i"`          // id of the last record on the page
+	At          *record.Time `json:"t,omitzero"` // time of that record, in a list ordered by time
+	SyncedUntil *record.Time `json:"u,omitzero"` // end of the walk, in an incremental sync
 }
 
-// encode returns the cursor as clients see it: base64url of JSON.
+// encode returns the cursor as base64url of its JSON, the form that clients see.
 func (c cursor) encode() (string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -156,10 +155,10 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursor reads the place where the page begins, or returns the zero cursor if
-// none is given. timed and synced say whether this list's cursors hold At and
-// SyncedUntil. Only what encode wrote for the same route, workspace and filters is
-// accepted, so the filters must have been read before.
+// cursor decodes the parameter cursor. It returns the zero cursor if the parameter is
+// absent. timed and synced say whether cursors of this list have At and SyncedUntil.
+// The filters must have been read before, because cursor accepts only what encode
+// returned for the same route, workspace and filters.
 func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
@@ -168,7 +167,7 @@ func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	c, ok := decodeCursor(text)
 	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() ||
 		(c.At != nil) != timed || (c.SyncedUntil != nil) != synced {
-		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or leave it out to start over")
+		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or omit it to start over")
 		return cursor{}
 	}
 	return c

@@ -13,17 +13,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// response is what an action returns.
+// response is the result of an action.
 type response struct {
 	status  int
-	header  http.Header // in addition to the headers of every response; may be nil
-	body    any         // encoded as JSON; nil for none
-	raw     []byte      // the body as bytes, instead of body
-	records int         // records in the body, which an export is charged for
+	header  http.Header // additional headers; may be nil
+	body    any         // value to encode as JSON; nil if raw is set or the response has no body
+	raw     []byte      // the encoded body
+	records int         // number of records in the body; an export is charged for them
 }
 
-// encode sets out.raw to the JSON of out.body, in buffer. It does nothing if
-// out has no body to encode.
+// encode encodes out.body as JSON into buffer and sets out.raw to the result. It does
+// nothing if out.body is nil.
 func (out *response) encode(buffer *bytes.Buffer) error {
 	if out.body == nil {
 		return nil
@@ -37,13 +37,13 @@ func (out *response) encode(buffer *bytes.Buffer) error {
 	return nil
 }
 
-// appender is a record that writes its own JSON.
+// appender is a value that appends its own JSON.
 type appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// appendJSON appends the JSON of a response's body to b. Records write their
-// own; their attributes come out byte for byte as they were stored.
+// appendJSON appends the JSON of body to b. Records append their own JSON, so their
+// attributes keep every byte.
 func appendJSON(b []byte, body any) ([]byte, error) {
 	if body, ok := body.(appender); ok {
 		return body.AppendJSON(b)
@@ -55,8 +55,8 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 // page is one page of a list.
 type page[T any] struct {
 	data        []T
-	next        *string      // cursor of the next page; nil on the last one
-	syncedUntil *record.Time // of a walk; nil for other lists
+	next        *string      // cursor of the next page; nil on the last page
+	syncedUntil *record.Time // end of the walk, in an incremental sync; nil in other lists
 }
 
 // AppendJSON appends the JSON of api.List[T].
@@ -76,15 +76,15 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	}
 	if p.syncedUntil != nil {
 		b = append(b, `,"synced_until":"`...)
-		b, _ = p.syncedUntil.AppendText(b) // it never fails
+		b, _ = p.syncedUntil.AppendText(b) // it never returns an error
 		b = append(b, '"')
 	}
 	return append(b, '}'), nil
 }
 
-// listResponse returns the response that holds a page of a list. If more
-// records follow, next is where the following page begins; its SyncedUntil is that
-// of the page too.
+// listResponse returns the response with one page of a list. next is the position at
+// which the next page begins, used only if more is true. The page's synced_until is
+// next.SyncedUntil, even if more is false.
 func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
 	out := response{status: http.StatusOK, records: len(records)}
 	body := page[T]{data: records, syncedUntil: next.SyncedUntil}
@@ -103,15 +103,15 @@ func listResponse[T any](r *request, records []T, more bool, next cursor) (respo
 	return out, nil
 }
 
-// nextURI returns the URI of the next page, relative to the service's host.
+// nextURI returns the URI of the next page, without scheme and host.
 func nextURI(r *http.Request, cursor string) string {
 	query := r.URL.Query()
 	query.Set("cursor", cursor)
 	return requestPath(r) + "?" + query.Encode()
 }
 
-// requestPath returns the path that the client requested, with the prefix that a
-// gateway may have removed from r.URL.
+// requestPath returns the path that the client requested, including a stage prefix
+// that the adapter has removed from r.URL.
 func requestPath(r *http.Request) string {
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		return u.EscapedPath()
@@ -119,8 +119,8 @@ func requestPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// createResponse returns the response to a create: 201 with a new record, 200 with the
-// one that was there.
+// createResponse returns the response to a create: 201 for a new record, 200 for a
+// stored record with the same content.
 func createResponse[T any](stored T, isNew bool, err error) (response, error) {
 	if err != nil {
 		return response{}, err
@@ -135,8 +135,8 @@ func createdStatus(isNew bool) int {
 	return http.StatusOK
 }
 
-// newID returns the id of a record whose client gave none: a UUIDv7, so that ids
-// sort by creation (RFC 9562, section 5.7).
+// newID returns a UUIDv7, the id of a record whose client chose none. These ids sort
+// by creation time (RFC 9562, section 5.7).
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	return id.String(), err

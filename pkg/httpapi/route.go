@@ -14,18 +14,18 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string // of the function's folder and of the route's counter; rows with one name share both
-	Method string // "" for the default route
-	Path   string // as API Gateway writes it: /entity/{id}, or $default
-	Class  ratelimit.Class
-	Scope  access.Scope // that an API key must have
+	Name   string          // name of the function's folder and of the counter; routes with the same name share both
+	Method string          // HTTP method; "" for the default route
+	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
+	Class  ratelimit.Class // selects the rules that apply
+	Scope  access.Scope    // scope that an API key must have
 
 	action action
-	needs  func(Stores) bool // reports whether the stores that the action uses are there; nil if it uses none
+	needs  func(Stores) bool // reports whether the stores that the action uses are set; nil if it uses none
 }
 
-// Keys returns API Gateway's names of the route, such as "GET /entity". A GET
-// route takes HEAD too, which API Gateway counts as a route of its own.
+// Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
+// route also serves HEAD, for which API Gateway needs a route key of its own.
 func (r Route) Keys() []string {
 	switch r.Method {
 	case "":
@@ -37,10 +37,10 @@ func (r Route) Keys() []string {
 	}
 }
 
-// limited returns the route as its limits see it.
+// limited returns r as a route of package ratelimit.
 func (r Route) limited() ratelimit.Route { return ratelimit.Route{Name: r.Name, Class: r.Class} }
 
-// pattern returns the route's pattern for http.ServeMux.
+// pattern returns the [http.ServeMux] pattern of r.
 func (r Route) pattern() string {
 	if r.Path == "/" {
 		return r.Method + " /{$}"
@@ -48,23 +48,24 @@ func (r Route) pattern() string {
 	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
 }
 
-// check returns an error if the route cannot be served with stores and opts.
+// check returns an error if the route cannot be served with the given stores and
+// options.
 func (r Route) check(stores Stores, opts Options) error {
 	switch {
 	case r.Scope == "":
 		return fmt.Errorf("httpapi: the route %s declares no scope", r.Name)
 	case r.Scope != access.Public && opts.Access == nil && !opts.AccessOff:
-		return fmt.Errorf("httpapi: the route %s needs API keys, but there is no table of keys", r.Name)
+		return fmt.Errorf("httpapi: the route %s needs API keys, but no store of keys is configured", r.Name)
 	case r.needs != nil && !r.needs(stores):
 		return fmt.Errorf("httpapi: the route %s lacks a store", r.Name)
 	}
 	return nil
 }
 
-// defaultRoute takes the requests that no other route matches.
+// defaultRoute serves the requests that match no other route.
 var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.General, Scope: access.Public}
 
-// Routes returns the route table: the routes that template.yaml deploys.
+// Routes returns the route table. template.yaml deploys exactly these routes.
 func Routes() []Route {
 	entities := func(s Stores) bool { return s.Entities != nil }
 	events := func(s Stores) bool { return s.Events != nil }
@@ -108,7 +109,7 @@ func routesNamed(name string) []Route {
 	return slices.DeleteFunc(Routes(), func(r Route) bool { return r.Name != name })
 }
 
-// getOpenAPI returns the description of the API.
+// getOpenAPI responds with openapi.yaml.
 func getOpenAPI(s *service, r *request) (response, error) {
 	if err := parseQuery(r).err(); err != nil {
 		return response{}, err
@@ -116,14 +117,14 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound is the action of the default route: 405 if the path has a route with
-// another method, 404 otherwise. OPTIONS on a path that has routes succeeds and
-// names their methods: browsers send it before a page of another origin may
-// call the route, and API Gateway adds the CORS headers.
+// notFound is the action of the default route. It responds with 405 if the path has a
+// route with another method, and with 404 otherwise. It responds with 204 to OPTIONS
+// on a path that has routes: browsers send OPTIONS before a page of another origin
+// may call a route, and API Gateway adds the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // it matches only as the adapter has normalized it
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // r matches a route only after the adapter has normalized its path
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
@@ -132,7 +133,8 @@ func notFound(_ *service, r *request) (response, error) {
 	}
 }
 
-// allRoutes finds the route that matches a request.
+// allRoutes returns a mux of all routes. Only its patterns are used, not its
+// handlers.
 var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range Routes() {
@@ -143,8 +145,8 @@ var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// allowedMethods returns the methods that have a route for r's path. A path with
-// a route of its own does not count as part of a greedy one.
+// allowedMethods returns the methods that have a route for the path of r. If a route
+// has exactly this path, routes with {proxy+} do not count.
 func allowedMethods(r *http.Request) []string {
 	if !isClean(r.URL.EscapedPath()) {
 		return nil
@@ -167,11 +169,10 @@ func allowedMethods(r *http.Request) []string {
 	return greedy
 }
 
-// isClean reports whether ServeMux takes an escaped path as it is. Others it
-// redirects to their clean form.
+// isClean reports whether ServeMux serves an escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
-		return false // {proxy+} matches at least one segment, {proxy...} also none
+		return false // {proxy+} matches at least one segment; {proxy...} also matches none
 	}
 	clean := path.Clean(escaped)
 	if strings.HasSuffix(escaped, "/") && clean != "/" {

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// newFunction returns the handler of the function of a route.
+// newFunction returns the handler of a route's function.
 func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.Handler {
 	t.Helper()
 	h, err := httpapi.NewFunction(route, a.limiter, a.stores, opts)
@@ -23,9 +23,9 @@ func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.H
 	return h
 }
 
-// serve has h serve the HTTP request that a sample event describes. It returns
-// the response in the form of an event's. The translation of events as API
-// Gateway sends them is tested in functions/internal/bootstrap.
+// serve sends the HTTP request that an event describes to h and returns the response
+// as an event. The conversion of API Gateway's events is tested in
+// functions/internal/bootstrap.
 func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return serveHTTP(h, requestOf(t, ev))
@@ -45,8 +45,7 @@ func serveHTTP(h http.Handler, r *http.Request) events.APIGatewayV2HTTPResponse 
 	return resp
 }
 
-// requestOf returns the HTTP request that an event describes. Its path is
-// escaped, as a client sends it.
+// requestOf returns the HTTP request that an event describes, with an escaped path.
 func requestOf(t testing.TB, ev events.APIGatewayV2HTTPRequest) *http.Request {
 	t.Helper()
 	target := ev.RawPath

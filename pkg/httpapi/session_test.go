@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// signIn sends a key, of which the text behind "Bearer " counts, to the
-// dashboard's session.
+// signIn signs in to the dashboard with the token in key, which may begin with
+// "Bearer ".
 func (g *guarded) signIn(t *testing.T, key string, header ...string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", fmt.Sprintf(`{"key":%q}`, strings.TrimPrefix(key, "Bearer ")))
@@ -42,8 +42,8 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 		t.Errorf("the log must say which key it was, and no more: %s", log)
 	}
 
-	// Over HTTPS only the cookie with the prefix counts: a neighboring domain could
-	// have set the other one.
+	// Over HTTPS only the cookie with the prefix is valid. A neighboring domain could
+	// have set the other cookie.
 	for _, tt := range []struct {
 		proto, name string
 		status      int
@@ -99,7 +99,7 @@ func TestSigningInIsRefusedWithoutACookie(t *testing.T) {
 	}
 }
 
-func TestThereIsNothingToSignInToWhereKeysAreOff(t *testing.T) {
+func TestSigningInSetsNoCookieWithoutKeys(t *testing.T) {
 	a := newAPI(t)
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", `{"key":"x"}`)
 	if resp := a.invoke(t, "dashboard", ev); resp.StatusCode != 204 || len(resp.Cookies) > 0 {
@@ -107,7 +107,7 @@ func TestThereIsNothingToSignInToWhereKeysAreOff(t *testing.T) {
 	}
 	resp := serve(t, newFunction(t, "dashboard", a, httpapi.Options{Now: now, Logger: options.Logger}), ev)
 	if resp.StatusCode != 500 || len(resp.Cookies) > 0 {
-		t.Errorf("with keys on and no table of them: %d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
+		t.Errorf("with keys on and without a store of keys: %d %s, cookies %q", resp.StatusCode, resp.Body, resp.Cookies)
 	}
 	checkDescribed(t, ev, resp)
 }

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// listChange is listEntity with updated_since: entities in order of their latest
+// listChange serves GET /entity with updated_since: entities ordered by their latest
 // change.
 func listChange(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
@@ -24,7 +24,7 @@ func listChange(s *service, r *request) (response, error) {
 	return syncResponse(r, page, next, err)
 }
 
-// listArrival is listEvent with created_since: events in order of their creation.
+// listArrival serves GET /event with created_since: events ordered by their creation.
 func listArrival(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "order", "from", "to")
 	for _, name := range []string{"from", "to"} {
@@ -41,9 +41,9 @@ func listArrival(s *service, r *request) (response, error) {
 	return syncResponse(r, page, next, err)
 }
 
-// sync reads the parameters that all lists in order of record.SyncPosition have, after
-// the filters. It returns the cursor of the next page without the place where that
-// begins.
+// sync reads into q the parameters that both incremental lists share. The filters
+// must have been read before. sync returns the cursor of the next page without its
+// position.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(s.maxPage(r.log.counted))
 	q.Descending = p.choice("order", "asc", "desc")
@@ -63,7 +63,8 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 	return cursor{Filters: p.filters.Encode(), SyncedUntil: q.Until}
 }
 
-// syncResponse returns the response that holds a page, unless err is not nil.
+// syncResponse returns the response with one page of an incremental list. If err is
+// not nil, syncResponse returns err.
 func syncResponse[R interface{ SyncPosition() record.SyncPosition }](r *request, page record.SyncPage[R], next cursor, err error) (response, error) {
 	if err != nil {
 		return response{}, err
@@ -73,5 +74,5 @@ func syncResponse[R interface{ SyncPosition() record.SyncPosition }](r *request,
 }
 
 func unfitParameters(fields record.Fields) error {
-	return &apiError{status: http.StatusUnprocessableEntity, code: "invalid_combination", detail: "the query parameters do not go together: " + sentence(fields), fields: fields}
+	return &apiError{status: http.StatusUnprocessableEntity, code: "invalid_combination", detail: "the query parameters cannot be combined: " + sentence(fields), fields: fields}
 }

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// syncPage is a page of changes or of arrivals.
+// syncPage is a page of an incremental list.
 type syncPage struct {
 	Data []struct {
 		ID        string
@@ -38,7 +38,7 @@ func (p syncPage) ids() string {
 	return strings.Join(ids, " ")
 }
 
-// clock is the clock of an API that a test sets.
+// clock is a clock that a test can set.
 type clock struct{ now time.Time }
 
 func (c *clock) invoke(t *testing.T, a api, route, method, target, body string) events.APIGatewayV2HTTPResponse {
@@ -92,7 +92,7 @@ func TestAWalkEndsWhereItsFirstPageSays(t *testing.T) {
 		if page := c.get(t, a, list+until); page.ids() != "3 4" {
 			t.Errorf("the next walk has %s", page.ids())
 		}
-		// A clock that lags does not lead back.
+		// A clock that is set back must not move synced_until back.
 		c.now = now()
 		if page := c.get(t, a, list+until); page.ids() != "" || *page.SyncedUntil != until {
 			t.Errorf("a walk that begins after its end has %q, synced until %s", page.ids(), *page.SyncedUntil)
@@ -131,7 +131,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
 		}
-		// Pages that have nothing to show lead on.
+		// An empty page must have a cursor if the walk continues.
 		got := ""
 		page := c.get(t, a, list+query+"&limit=1")
 		for {

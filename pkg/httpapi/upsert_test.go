@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// upsert upserts entities and returns the results, also those of a problem.
+// upsert upserts entities and returns the results, including those in a problem.
 func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []wire.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)
@@ -30,7 +30,7 @@ func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResp
 	return resp, got.Results
 }
 
-// resultStatuses returns the statuses of results, which must be in order.
+// resultStatuses returns the statuses of results. The results must be in order.
 func resultStatuses(results []wire.BatchResult) string {
 	var all []string
 	for i, r := range results {
@@ -42,7 +42,7 @@ func resultStatuses(results []wire.BatchResult) string {
 	return strings.Join(all, " ")
 }
 
-// contents returns the type and the attributes of every entity by id.
+// contents returns the type and the attributes of every entity, by id.
 func (a api) contents(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 200})
@@ -62,7 +62,7 @@ func TestUpsertHasAResultForEachEntity(t *testing.T) {
 		name, body string
 		status     int
 		statuses   string
-		again      string // statuses of a repeat
+		again      string // statuses when the batch is repeated
 		stored     map[string]string
 	}{
 		{"new ones", `{"id":"a","type":"t"},{"id":"b","attributes":{"n":1.50,"gone":null}}`, 201, "201 201", "200 200", map[string]string{"a": "t {}", "b": `entity {"n":1.50}`}},
@@ -121,8 +121,8 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store that fails to replace the entities that fail names, and
-// counts its writes at the same time.
+// faulty is an entity.Store whose Replace fails for the entities for which fail
+// returns an error. It counts concurrent writes.
 type faulty struct {
 	entity.Store
 	fail func(id string) error
@@ -199,7 +199,8 @@ func TestUpsertWritesAFewEntitiesAtOnce(t *testing.T) {
 	}
 }
 
-// Small changes of large entities must not make a response that Lambda rejects.
+// Small updates of large entities must not result in a response that is too large for
+// Lambda.
 func TestResultsOfLargeEntitiesAreBounded(t *testing.T) {
 	const entities = 15
 	a := newRoomyAPI(t)

@@ -11,9 +11,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage returns what an address has used in the last minute: the caller's
-// own, or the one in the parameter address, which may have the form that the
-// response shows.
+// getUsage responds with what an address has used in the last 60 seconds. The
+// parameter address is an IP address, with or without the prefix length that the
+// response shows; the default is the caller's address.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
 	text := r.log.address

@@ -57,7 +57,7 @@ func TestUsageShowsTheLastMinute(t *testing.T) {
 			t.Errorf("entry %d: %+v", i, s)
 		}
 	}
-	s := u.Seconds[59] // with the request that asks
+	s := u.Seconds[59] // the current second, which includes the usage request itself
 	if got := fmt.Sprint(s.Records, s.Imports, s.Requests); got != "5 3 map[create-event:3 list-event:2 not-found:1 usage:1]" {
 		t.Errorf("the current second: %s", got)
 	}
@@ -85,7 +85,7 @@ func TestUsageOfAnotherAddress(t *testing.T) {
 		{"192.0.2.1", "198.51.100.7", "198.51.100.7"},
 		{"192.0.2.1", "::ffff:198.51.100.7", "198.51.100.7"},
 		{"192.0.2.1", "2001:db8:1:2::", "2001:db8:1:2::/64"},
-		{"192.0.2.1", "2001:db8:1:2::/64", "2001:db8:1:2::/64"}, // as an answer shows it
+		{"192.0.2.1", "2001:db8:1:2::/64", "2001:db8:1:2::/64"}, // in the form of a response
 		{"2001:db8:1:2:3::5", "", "2001:db8:1:2::/64"},
 	} {
 		query := ""
@@ -114,14 +114,14 @@ func TestTheLimitOfAUsageIsTheLowest(t *testing.T) {
 	}
 }
 
-// admitting admits everything and keeps nothing.
+// admitting is a counter store that admits everything and stores nothing.
 type admitting struct{}
 
 func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	return ratelimit.Result{Admitted: true, Used: make([]int64, len(costs))}, nil
 }
 
-// silentUsage is a store that does not answer.
+// silentUsage is a usage store that fails.
 type silentUsage struct{}
 
 func (silentUsage) Used(context.Context, string, []ratelimit.Scope, ratelimit.Window) ([]map[string]int64, error) {

@@ -1,7 +1,7 @@
-// Command bare is the smallest function with a DynamoDB client, configured by
-// the SDK's LoadDefaultConfig. With CALLS=n it scans a table during init and then makes
-// n calls at the same time, as Sluice's functions do to read the rows of limits and to
-// open their connections.
+// Command bare is the smallest function with a DynamoDB client that LoadDefaultConfig
+// configures. With the environment variable CALLS=n it scans a table during init and
+// then makes n concurrent calls, as Sluice's functions do to read the limits and to
+// open connections.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	client := dynamodb.NewFromConfig(sdk)
 	calls, _ := strconv.Atoi(os.Getenv("CALLS"))
 	if calls > 0 {
-		client.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits"), ConsistentRead: aws.Bool(true)}) //nolint:errcheck // nobody needs the rows
+		client.Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits"), ConsistentRead: aws.Bool(true)}) //nolint:errcheck // the rows are not needed
 	}
 	var wg sync.WaitGroup
 	for range calls {

@@ -1,5 +1,5 @@
-// Command bare is the smallest HTTP server in Go. It prints its address and
-// responds to every request with a JSON string of so many bytes:
+// Command bare is a minimal HTTP server. It prints its address and responds to every
+// request with a JSON string of the given number of bytes:
 //
 //	bare 512
 package main
@@ -29,6 +29,6 @@ func main() {
 	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(size))
-		w.Write(body) //nolint:errcheck // the client may have gone
+		w.Write(body) //nolint:errcheck // the client may have disconnected
 	})))
 }

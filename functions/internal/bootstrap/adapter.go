@@ -17,17 +17,17 @@ import (
 	"sluice/pkg/api"
 )
 
-// maxResponse is the largest response that Lambda takes from a function, in
-// bytes of JSON (AWS Lambda quotas, "Invocation payload").
+// maxResponse is the maximum size of a response that Lambda accepts from a function,
+// in bytes of JSON. Source: AWS Lambda quotas, "Invocation payload".
 const maxResponse = 6_291_556
 
-// function responds to API Gateway events (payload format 2.0) with the handlers
-// of package httpapi. What is peculiar to API Gateway is dealt with here: the
-// stage in the path, the decoded path, the request id, the source address and
-// the bound on a response.
+// function responds to API Gateway events (payload format 2.0) with the handlers of
+// package httpapi. It handles everything that is specific to API Gateway: the stage
+// in the path, the decoded path, the request id, the source address and the maximum
+// size of a response.
 type function struct {
 	routes    *httpadapter.HandlerAdapterV2
-	malformed *httpadapter.HandlerAdapterV2 // for events that are not HTTP requests
+	malformed *httpadapter.HandlerAdapterV2 // for events that cannot be converted to HTTP requests
 	logger    *slog.Logger
 }
 
@@ -39,10 +39,10 @@ func adapt(routes, malformed http.Handler, logger *slog.Logger) *function {
 	}
 }
 
-// Invoke responds to an event. It is the handler of lambda.Start. The error is
-// always nil: whatever goes wrong is an HTTP response.
+// Invoke responds to an event. It is the handler for lambda.Start. The error is
+// always nil, because every failure is an HTTP response.
 func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
-	// API Gateway decodes the path; the adapter parses it as part of a URL.
+	// API Gateway decodes the path, but the adapter parses it as a part of a URL.
 	ev.RawPath = (&url.URL{Path: ev.RawPath}).EscapedPath()
 	resp, err := f.routes.ProxyWithContext(ctx, ev)
 	if err != nil {
@@ -55,15 +55,15 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return resp, err
 }
 
-// tooLargeProblem returns the 500 that replaces a response. It keeps the rate
-// limit headers: the request was charged.
+// tooLargeProblem returns the 500 that replaces a response that is too large. It
+// keeps the rate limit headers, because the request was charged.
 func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) events.APIGatewayV2HTTPResponse {
 	body, err := json.Marshal(api.Problem{
 		Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
-		Code: "internal_error", Detail: "the response is too large to be sent; ask for fewer records", Instance: requestID,
+		Code: "internal_error", Detail: "the response is too large; request fewer records", Instance: requestID,
 	})
 	if err != nil {
-		panic(err) // a Problem is strings and numbers
+		panic(err) // a Problem holds only strings and numbers
 	}
 	resp.StatusCode, resp.Body, resp.IsBase64Encoded = http.StatusInternalServerError, string(body), false
 	delete(resp.Headers, "Content-Length")
@@ -72,8 +72,8 @@ func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) eve
 	return resp
 }
 
-// readable returns ev without what may keep it from being an HTTP request: its
-// headers, and who sent it.
+// readable returns an event that can always be converted to an HTTP request. It keeps
+// only the headers and the sender of ev.
 func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest {
 	out := events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	out.RequestContext.DomainName = ""
@@ -81,8 +81,8 @@ func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest 
 	return out
 }
 
-// tooLarge reports whether Lambda would reject a response. JSON escapes at most
-// double a body, so short ones need no count.
+// tooLarge reports whether Lambda would reject a response. Encoding a body as JSON at
+// most doubles its size, so the size of short bodies need not be computed.
 func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	if len(resp.Body) < 1<<20 {
 		return false
@@ -91,8 +91,9 @@ func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	return err != nil || len(text) > maxResponse
 }
 
-// fromGateway returns a handler that runs next with a request as net/http's
-// server would have read it. r.RequestURI keeps the stage, for links.
+// fromGateway returns a handler that passes requests to next in the form in which
+// net/http's server would have read them. r.RequestURI keeps the stage, which links
+// need.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
@@ -111,8 +112,8 @@ type headWriter struct{ http.ResponseWriter }
 
 func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// trimStage returns path without the name of its stage, with which API Gateway
-// prefixes the paths of every stage but $default.
+// trimStage removes the name of the stage from the beginning of path. API Gateway
+// adds it for every stage except $default.
 func trimStage(path, stage string) string {
 	rest, ok := strings.CutPrefix(path, "/"+stage)
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {
@@ -121,7 +122,7 @@ func trimStage(path, stage string) string {
 	return cmp.Or(rest, "/")
 }
 
-// requestID returns API Gateway's id of a request.
+// requestID returns the id that API Gateway has given a request.
 func requestID(r *http.Request) string {
 	event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
 	return event.RequestID

@@ -32,7 +32,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
 
-// service invokes functions over embedded stores.
+// service invokes functions with embedded stores.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  httpapi.Stores
@@ -85,7 +85,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	return resp
 }
 
-// sample reads a sample event, which `sam local invoke` takes too.
+// sample returns a sample event, as used by `sam local invoke`.
 func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../../events", name+".json"))
@@ -130,8 +130,7 @@ func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	}
 }
 
-// API Gateway hands the body of a response to HEAD on, so the function must leave
-// it out.
+// API Gateway forwards the body of a response to HEAD, so the function must omit it.
 func TestAResponseToHEADHasNoBody(t *testing.T) {
 	s := newService(t)
 	ev := sample(t, "openapi")
@@ -180,7 +179,8 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed are changes of an event that make it no HTTP request.
+// malformed contains changes after which an event cannot be converted to an HTTP
+// request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
@@ -244,7 +244,8 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 	}
 }
 
-// What API Gateway has not matched, the default route must not advise to repeat.
+// If API Gateway has not matched a request, the default route must not suggest
+// repeating it.
 func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
 	s := newService(t)
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity
@@ -282,7 +283,7 @@ func TestAContentCodingBehindIdentityIsRejected(t *testing.T) {
 	}
 }
 
-// Lambda rejects a response above its bound, and clients would get a 502.
+// Lambda rejects a response above its maximum size, and the client would get a 502.
 func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
 	for size, status := range map[int]int{maxResponse - 1000: 200, maxResponse: 500} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -310,7 +311,7 @@ func (s keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return access.Key{}, access.ErrNotFound
 }
 
-// noLinks has no links to files.
+// noLinks is an exportjob.Links that creates no links.
 type noLinks struct{}
 
 func (noLinks) Link(context.Context, exportjob.Job) (string, error) { return "", fs.ErrNotExist }

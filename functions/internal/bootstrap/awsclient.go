@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// maxIdleConns is the number of idle connections that the HTTP client keeps
-	// for each host. A list of events makes this many calls at once; the SDK
-	// would keep ten connections, close the others after each list and open them
-	// again.
+	// maxIdleConns is the number of idle connections that the HTTP client keeps per
+	// host. A list of events makes this many concurrent calls. The SDK's default is
+	// ten: it would close the other connections after each list and open them again
+	// for the next.
 	maxIdleConns = 16
 
-	// idleConnTimeout is shorter than any server's. net/http compares it with the
-	// wall clock before it uses an idle connection, so it also ends connections
-	// that were idle while Lambda had frozen the instance.
+	// idleConnTimeout is shorter than any server's timeout. net/http compares it with
+	// the wall clock before it reuses an idle connection, so it also applies to
+	// connections that were idle while Lambda had frozen the instance.
 	idleConnTimeout = 10 * time.Second
 )
 
-// LoadAWS returns the configuration that the AWS SDK finds in the environment,
-// with an HTTP client for instances that Lambda freezes between invocations.
+// LoadAWS returns the AWS SDK's default configuration with an HTTP client for
+// instances that Lambda freezes between invocations.
 // docs/decisions/0007-warm-connection.md gives the reasons.
 func LoadAWS(ctx context.Context) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx,
@@ -37,8 +37,8 @@ func LoadAWS(ctx context.Context) (aws.Config, error) {
 
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
-		// The SDK's read timeout would hide TCP connections from closedByPeer.
-		// Every call has a deadline in its context.
+		// The SDK's read timeout would wrap connections so that closedByPeer cannot
+		// see the TCP connection. Every call has a deadline in its context.
 		WithReadTimeout(0).
 		WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = maxIdleConns
@@ -50,11 +50,11 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("RepeatUnsent", repeatUnsent), middleware.After)
 }
 
-// repeatUnsent sends a request again if the idle connection that it was given
-// had been closed by the server. It closes that connection before anything is
-// written to it, which proves that the server has not received the request:
-// this is safe for requests that must not be applied twice. Each repetition
-// takes one connection out of the pool, so the last one opens a new connection.
+// repeatUnsent sends a request on another connection if the server has closed the
+// idle connection that was chosen for it. It closes that connection before anything
+// is written to it, so the server cannot have received the request. Therefore this is
+// safe even for requests that must not be applied twice. Each repetition removes one
+// connection from the pool, so the last one opens a new connection.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false
@@ -62,7 +62,7 @@ func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next midd
 			GotConn: func(info httptrace.GotConnInfo) {
 				unsent = info.WasIdle && closedByPeer(info.Conn)
 				if unsent {
-					info.Conn.Close() //nolint:errcheck // the connection is unusable either way
+					info.Conn.Close() //nolint:errcheck // the connection is unusable in any case
 				}
 			},
 		})

@@ -14,20 +14,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A server that reads a request and closes the connection may have applied it.
+// A server that reads a request and then closes the connection may have applied the
+// request.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // the client would fail the test
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // an error would also fail the client
 		mu.Lock()
 		defer mu.Unlock()
 		requests++
 		if seen[r.RemoteAddr] {
-			panic(http.ErrAbortHandler) // closes a connection that is used again
+			panic(http.ErrAbortHandler) // closes a reused connection
 		}
 		seen[r.RemoteAddr] = true
-		io.WriteString(w, "{}") //nolint:errcheck // the client would fail the test
+		io.WriteString(w, "{}") //nolint:errcheck // an error would also fail the client
 	}))
 	defer server.Close()
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.URL)
@@ -67,7 +68,7 @@ func TestClosedByPeer(t *testing.T) {
 		{"closed", func(_ net.Conn, server *net.TCPConn) error { return server.Close() }, true},
 		{"half closed", func(_ net.Conn, server *net.TCPConn) error { return server.CloseWrite() }, true},
 		{"reset", func(_ net.Conn, server *net.TCPConn) error {
-			server.SetLinger(0) //nolint:errcheck // then the connection is closed, not reset
+			server.SetLinger(0) //nolint:errcheck // then Close sends a RST
 			return server.Close()
 		}, true},
 		{"unread data", func(_ net.Conn, server *net.TCPConn) error {
@@ -96,7 +97,8 @@ func TestClosedByPeer(t *testing.T) {
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}
-			// Loopback delivers a packet before the call that sends it returns.
+			// On loopback, a packet is delivered before the call that sends it
+			// returns.
 			if got := closedByPeer(client); got != tt.want {
 				t.Errorf("closedByPeer is %v, want %v", got, tt.want)
 			}

@@ -1,6 +1,6 @@
-// Package bootstrap runs the functions of the routes on AWS Lambda: it reads the
-// configuration, opens the counters, the rows of limits and the table of API keys,
-// and adapts API Gateway events to the handlers of package httpapi.
+// Package bootstrap runs the functions of the routes on AWS Lambda. It reads the
+// configuration, opens the stores of counters, limits and API keys, and adapts API
+// Gateway events to the handlers of package httpapi.
 package bootstrap
 
 import (
@@ -25,19 +25,19 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// connectTimeout bounds the wait for DynamoDB during init. Lambda allows init
-// ten seconds in all, and the first request connects if init could not.
+// connectTimeout is the timeout of the calls to DynamoDB during init. Lambda allows
+// ten seconds for init. If the calls fail, the first request opens the connection.
 const connectTimeout = time.Second
 
-// Clients are what the main of a function opens its stores with.
+// Clients are the AWS clients with which a function opens its stores.
 type Clients struct {
 	AWS      aws.Config
 	DynamoDB *dynamodb.Client
 }
 
-// Start runs the function with the name of a route, such as "list-entity". open
-// returns the stores that the route needs; nil if it needs none. Start ends the
-// process if the function cannot be set up, and does not return otherwise.
+// Start runs the function with the given name, such as "list-entity". open returns
+// the stores that the function's routes need; it is nil if they need no stores. Start
+// does not return. It exits the process if the function cannot be set up.
 func Start(name string, open func(Clients) (httpapi.Stores, error)) {
 	f, err := newFunction(context.Background(), name, os.Getenv, open)
 	if err != nil {
@@ -46,9 +46,9 @@ func Start(name string, open func(Clients) (httpapi.Stores, error)) {
 	lambda.Start(f.Invoke)
 }
 
-// newFunction returns the function that the environment variables of
-// template.yaml describe, connected to DynamoDB. The SDK reads its own variables
-// from the environment.
+// newFunction returns a function that is configured by the environment variables of
+// template.yaml and connected to DynamoDB. The SDK reads its own environment
+// variables.
 func newFunction(ctx context.Context, name string, getenv func(string) string, open func(Clients) (httpapi.Stores, error)) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
@@ -89,7 +89,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// One after the other: connect uses the connection that Refresh has opened.
+	// These calls are sequential because connect reuses the connection of Refresh.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -99,16 +99,16 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connections is how many calls the first request of a function makes at the
-// same time, where that is more than one.
+// connections is the number of concurrent calls in the first request of a function,
+// if it makes more than one.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,
 	"usage":           dynamostore.UsageReaders,
 }
 
-// connect opens as many connections to DynamoDB, at least one, so that the first
-// request need not.
+// connect opens count connections to DynamoDB, but at least one, so that the first
+// request can use them.
 func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func connect(ctx context.Context, counters *dynamostore.Store, count int) error 
 	return calls.Wait()
 }
 
-// overrides returns the cache of the rows in a table.
+// overrides returns a cache of the rows in the table of limits.
 func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*override.Cache, error) {
 	store, err := overridedynamo.New(client, table)
 	if err != nil {
@@ -128,9 +128,9 @@ func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*over
 	return override.NewCache(store, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
-// authenticator returns the check of API keys, or nil if keys are off or the
-// function has no table of keys. Only functions with public routes have none:
-// the others do not start without one.
+// authenticator returns an Authenticator of API keys. It returns nil if keys are off
+// or if the function has no table of keys. Only functions with public routes have no
+// such table, because other functions do not start without one.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

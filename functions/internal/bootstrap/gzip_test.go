@@ -26,7 +26,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// API Gateway sends and takes what is not text as base64.
+// In API Gateway events, bodies that are not text are base64.
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {
@@ -42,7 +42,7 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	ev.RawQueryString, ev.QueryStringParameters = "", nil
 	delete(ev.Headers, "accept-encoding")
 	plain := s.invoke(t, "list-entity", ev)
-	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8" // which the adapter splits
+	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8" // the adapter splits this header
 	resp := s.invoke(t, "list-entity", ev)
 	if !resp.IsBase64Encoded || resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" {
 		t.Fatalf("%d %v, base64: %t", resp.StatusCode, resp.Headers, resp.IsBase64Encoded)
@@ -56,7 +56,7 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	}
 }
 
-// Lambda's bound is one of the base64.
+// Lambda's maximum size applies to the base64.
 func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
 	const most = maxResponse / 4 * 3
 	for size, status := range map[int]int{most - 1000: 200, most: 500} {

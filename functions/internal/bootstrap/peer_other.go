@@ -4,6 +4,6 @@ package bootstrap
 
 import "net"
 
-// closedByPeer returns false where sockets cannot be peeked at. Lambda runs
-// Linux.
+// closedByPeer always returns false on systems where a socket cannot be peeked at.
+// Lambda runs Linux.
 func closedByPeer(net.Conn) bool { return false }

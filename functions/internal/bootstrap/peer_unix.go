@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// closedByPeer reports whether the server has closed an idle HTTP/1.1
-// connection. It peeks at what the kernel has received: an open idle connection
-// has nothing to read, a closed one has an end of file, a reset or, with TLS, an
-// alert. The transport's own reader may not have been scheduled yet to see it.
+// closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It
+// peeks at the data that the kernel has received. An open idle connection has none; a
+// closed one has an end of file, a reset or, with TLS, an alert. The transport's own
+// reader may not have read it yet.
 func closedByPeer(conn net.Conn) bool {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
@@ -27,7 +27,8 @@ func closedByPeer(conn net.Conn) bool {
 	open := false
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		// The descriptor is in non-blocking mode, as all of the net package are.
+		// The descriptor is in non-blocking mode, like all descriptors of package
+		// net.
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
 		open = err == syscall.EAGAIN
 	})

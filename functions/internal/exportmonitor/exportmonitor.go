@@ -1,5 +1,5 @@
-// Package exportmonitor measures the queue of export jobs. It reads the jobs'
-// table, so that it works when the table's stream or the worker does not.
+// Package exportmonitor measures how long export jobs wait. It reads the table of
+// jobs, so it works even if the table's stream or the worker does not.
 package exportmonitor
 
 import (
@@ -16,15 +16,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// Backlog is what a Monitor measures. *dynamostore.Store of package exportjob
-// implements it.
+// Backlog is the store that a Monitor reads. The Store of package
+// pkg/exportjob/dynamostore implements it.
 type Backlog interface {
-	// OldestQueued returns when the oldest queued job was created, and false if
+	// OldestQueued returns the creation time of the oldest queued job. ok is false if
 	// no job is queued.
 	OldestQueued(ctx context.Context) (created record.Time, ok bool, err error)
 }
 
-// Monitor is the function that measures the queue. It is safe for concurrent use.
+// Monitor is the function that reports the age of the oldest queued job. It is safe
+// for concurrent use.
 type Monitor struct {
 	Jobs    Backlog
 	Service string           // dimension of the metric: the name of the stack
@@ -32,7 +33,7 @@ type Monitor struct {
 	Logger  *slog.Logger     // writes JSON to the function's log
 }
 
-// New returns the Monitor that environment variables describe:
+// New returns a Monitor that is configured by the environment variables
 // EXPORT_JOBS_TABLE and SERVICE_NAME. It logs to w.
 func New(ctx context.Context, getenv func(string) string, w io.Writer) (*Monitor, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
@@ -46,10 +47,10 @@ func New(ctx context.Context, getenv func(string) string, w io.Writer) (*Monitor
 	return &Monitor{Jobs: jobs, Service: getenv("SERVICE_NAME"), Now: time.Now, Logger: slog.New(slog.NewJSONHandler(w, nil))}, nil
 }
 
-// Handle logs the metric OldestQueuedSeconds: the age of the oldest queued job,
-// 0 if no job is queued. The line is a record in the CloudWatch embedded metric
-// format, in the namespace Sluice with the dimension Service. If the table cannot
-// be read, Handle logs no metric and returns the error.
+// Handle logs the metric OldestQueuedSeconds: the age of the oldest queued job in
+// seconds, or 0 if no job is queued. The log line is in the CloudWatch embedded
+// metric format, with the namespace Sluice and the dimension Service. If the table
+// cannot be read, Handle logs no metric and returns the error.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 func (m *Monitor) Handle(ctx context.Context) error {
@@ -60,7 +61,7 @@ func (m *Monitor) Handle(ctx context.Context) error {
 	now := m.Now()
 	age := 0.0
 	if queued {
-		age = max(0, now.Sub(created.Time()).Seconds()) // clocks of instances differ by milliseconds
+		age = max(0, now.Sub(created.Time()).Seconds()) // the clocks of instances may differ by milliseconds
 	}
 	m.Logger.InfoContext(ctx, "export queue", "Service", m.Service, metric, age, slog.Group("_aws",
 		"Timestamp", now.UnixMilli(),

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// oldest is a Backlog with one answer.
+// oldest is a Backlog with fixed results.
 type oldest struct {
 	created record.Time
 	queued  bool
@@ -35,7 +35,7 @@ func TestHandle(t *testing.T) {
 	}{
 		"no job is queued":                   {oldest{}, 0},
 		"a job was queued a moment ago":      {oldest{created: before(1500 * time.Millisecond), queued: true}, 1.5},
-		"a job waits since two hours":        {oldest{created: before(2 * time.Hour), queued: true}, 7200},
+		"a job has waited for two hours":     {oldest{created: before(2 * time.Hour), queued: true}, 7200},
 		"the clock of its creator was ahead": {oldest{created: before(-time.Second), queued: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package exportworker connects the worker of export jobs to the tables, the
-// bucket and the stream of the deployment.
+// Package exportworker runs the worker of export jobs as a Lambda function.
 package exportworker
 
 import (
@@ -24,26 +23,27 @@ import (
 )
 
 const (
-	// attempts is the number of tries of each AWS call. It is high because a run
-	// that fails repeats much work.
+	// attempts is the maximum number of tries of an AWS call. It is high because a
+	// failed run must repeat much work.
 	attempts = 8
 
-	// settle gives the indexes time to show what was created before the job; they
-	// lag by a fraction of a second.
+	// settle is the age of a job at which its records are read. By then the indexes,
+	// which lag by a fraction of a second, contain the records that were created
+	// before the job.
 	settle = 2 * time.Second
 
-	// margin is how long before the end of its time a run stops reading, so that
-	// it can upload and save.
+	// margin is how long before its deadline a run stops reading, to have time to
+	// upload and save.
 	margin = 30 * time.Second
 )
 
-// Function is the worker as a function.
+// Function is the Lambda function that runs export jobs.
 type Function struct {
 	worker *worker.Worker
 }
 
-// Start runs the function that the environment variables describe. It ends the
-// process if the function cannot be set up, and does not return otherwise.
+// Start runs the function that the environment variables configure. It does not
+// return. It exits the process if the function cannot be set up.
 func Start() {
 	f, err := New(context.Background(), os.Getenv)
 	if err != nil {
@@ -52,9 +52,9 @@ func Start() {
 	lambda.Start(f.Handle)
 }
 
-// New returns the Function that environment variables describe: ENTITIES_TABLE,
-// EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET and
-// EXPORT_FILE_DAYS, for how many days files are kept.
+// New returns a Function that is configured by the environment variables
+// ENTITIES_TABLE, EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET
+// and EXPORT_FILE_DAYS, the number of days for which files are kept.
 func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
@@ -91,7 +91,8 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	return &Function{worker: w}, nil
 }
 
-// Handle runs the job of each record of the stream. After an error, Lambda delivers the records again.
+// Handle runs the job of each stream record. If it returns an error, Lambda delivers
+// the records again.
 func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -101,7 +102,7 @@ func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) er
 	for _, r := range ev.Records {
 		keys := r.Change.Keys
 		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {
-			return fmt.Errorf("record %s is not of the export jobs' table", r.EventID)
+			return fmt.Errorf("record %s does not come from the export jobs table", r.EventID)
 		}
 		if err := f.worker.Run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
 			return err

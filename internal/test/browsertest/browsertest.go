@@ -339,7 +339,7 @@ func reduce(picture image.Image) image.Image {
 	return reduced
 }
 
-// Answer is an answer of JSON in place of the server's.
+// Answer is a JSON response in place of the server's.
 type Answer struct {
 	Status int64
 	Body   any

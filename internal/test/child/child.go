@@ -1,5 +1,5 @@
-// Package child runs programs as child processes of tests: it finds them, starts
-// them, waits until they are ready, and ends them.
+// Package child finds and runs programs as child processes of tests, waits until they
+// are ready, and stops them.
 package child
 
 import (
@@ -16,23 +16,23 @@ import (
 	"time"
 )
 
-// ErrExited says that a process has ended.
+// ErrExited means that a process has exited.
 var ErrExited = errors.New("the process has exited")
 
-// Process is a running program. Its methods may be called by several goroutines.
+// Process is a running program. It is safe for concurrent use.
 type Process struct {
 	cmd    *exec.Cmd
 	kill   func()
 	log    lockedBuffer
-	exited chan struct{} // closed when the program has ended
-	err    error         // of cmd.Wait; may be read once exited is closed
+	exited chan struct{} // closed when the program has exited
+	err    error         // result of cmd.Wait; valid once exited is closed
 }
 
-// Start starts cmd and collects what it prints. If cmd.Stdout is set, that
-// writer gets everything, too.
+// Start starts cmd and collects its output. If cmd.Stdout is set, it also receives
+// the output, including standard error.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
-	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // it may have ended
+	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // it may have exited
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.log
 	} else {
@@ -49,9 +49,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied runs a program, its arguments, until its standard input ends. The other
-// end of that is a pipe that only the test process holds, so the program ends
-// with that process, however that ends.
+// tied is a shell script that runs the program in its arguments until standard input
+// is closed. Only the test process holds the other end of that pipe, so the program
+// ends with the test process, even if that is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -61,8 +61,8 @@ exec 3<&-
 wait "$program"
 `
 
-// StartTied starts a program that ends with the test process, even if that is
-// killed. It needs sh, whose process PID returns.
+// StartTied starts a program that ends with the test process, even if the test
+// process is killed. It needs sh. PID returns the process id of sh.
 func StartTied(program string, args ...string) (*Process, error) {
 	cmd := exec.Command("sh", append([]string{"-c", tied, filepath.Base(program), program}, args...)...)
 	stdin, err := cmd.StdinPipe()
@@ -77,9 +77,8 @@ func StartTied(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready waits until the program is ready, which it is when ready returns nil. It
-// calls ready again and again until then. It fails with ErrExited if the program
-// has ended, or after timeout.
+// Ready calls ready repeatedly until it returns nil. It returns ErrExited if the
+// program exits first, and an error after timeout.
 func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -100,11 +99,11 @@ func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(c
 	}
 }
 
-// printTimeout is how long a program may take to print what a test waits for.
+// printTimeout is the timeout of ReadyText.
 const printTimeout = time.Minute
 
-// ReadyText waits as Ready does until the program has printed text that matches
-// the pattern, and returns the submatch.
+// ReadyText waits until the program has printed text that matches pattern, and
+// returns the first submatch. It fails as Ready does.
 func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch string, err error) {
 	expression := regexp.MustCompile(pattern)
 	err = p.Ready(ctx, printTimeout, func(context.Context) error {
@@ -124,23 +123,23 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Exited returns a channel that is closed when the program has ended and Log
-// holds all that it printed.
+// Exited returns a channel that is closed when the program has exited and Log returns
+// its complete output.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits until the program has ended and returns the error of exec.Cmd.Wait.
+// Wait waits until the program has exited and returns the error of exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err
 }
 
-// Kill ends the program as a crash would. When it returns, the program is gone.
+// Kill kills the program and waits until it has exited.
 func (p *Process) Kill() {
 	p.kill()
 	<-p.exited
 }
 
-// Log returns what the program has printed so far.
+// Log returns the output of the program so far.
 func (p *Process) Log() string { return p.log.String() }
 
 // lockedBuffer is a bytes.Buffer that is safe for concurrent use.

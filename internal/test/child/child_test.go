@@ -15,7 +15,7 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		script string
-		want   string // of the error; "" for none
+		want   string // part of the error; "" for no error
 		exited bool
 	}{
 		"a program that prints":       {"echo starting; echo ready at 7; exec sleep 60", "", false},
@@ -52,7 +52,7 @@ func TestReadyTextAndKill(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	p.Kill()
-	p.Kill() // again without effect
+	p.Kill() // a second call has no effect
 	if err := p.Wait(); err == nil || p.Log() != "listens on 127.0.0.1:7\n" {
 		t.Errorf("Wait returns %v after it printed %q", err, p.Log())
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Require skips the test if err, which says that a program is missing, is not
-// nil; where the environment variable CI is set it fails the test. help says how
-// to install the program.
+// Require does nothing if err is nil. Otherwise a required program is missing:
+// Require fails the test if the environment variable CI is set, and skips it if not.
+// help says how to install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -25,14 +25,14 @@ func Require(t testing.TB, err error, help string) {
 	t.Skipf("%v, SO THIS TEST DID NOT RUN.\n%s", err, help)
 }
 
-// Cached returns the path of something that the Makefile fetches into .cache.
+// Cached returns the path of a file that the Makefile fetches into .cache.
 func Cached(t testing.TB, path string) string {
 	t.Helper()
 	return filepath.Join(ModuleRoot(t), ".cache", path)
 }
 
-// ModuleRoot returns the directory of go.mod. Tests run in the directory of
-// their package.
+// ModuleRoot returns the directory of go.mod. (Tests run in the directory of their
+// package.)
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -51,10 +51,10 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls start with a free port. If start fails with ErrExited, another
-// program may have taken the port meanwhile, and OnFreePort tries again with
-// another port, up to five times. The reservation keeps other test processes
-// from using the port until it is closed.
+// OnFreePort calls start with a free port. If start returns ErrExited, another
+// program may have taken the port, and OnFreePort tries another one, up to five
+// times. Until the reservation is closed, other test processes do not choose the
+// port.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {
@@ -66,7 +66,7 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 		if err == nil {
 			return reservation, nil
 		}
-		reservation.Close() //nolint:errcheck // nothing was sent
+		reservation.Close() //nolint:errcheck // it carries no data
 		if errs = append(errs, err); !errors.Is(err, ErrExited) {
 			break
 		}
@@ -74,11 +74,11 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	return nil, errors.Join(errs...)
 }
 
-// freePort finds a free port. It is below those that operating systems give to
-// outgoing connections: one of these could take it while the program starts or
-// is stopped. The port above it stays open until the reservation is closed, so
-// that another test process that draws the same port draws again instead of
-// talking to this program.
+// freePort returns a free port below the range from which operating systems choose
+// ports for outgoing connections. Otherwise such a connection could take the port
+// while the program is not listening. freePort also listens on the next higher port,
+// as the reservation: another test process that tries the same pair of ports fails
+// and tries again.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error
@@ -89,7 +89,7 @@ func freePort() (port int, reservation io.Closer, err error) {
 			last = err
 			continue
 		}
-		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // every address: some programs listen there
+		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // on all addresses, because some programs listen on all
 		if err != nil {
 			last = err
 			_ = reservation.Close()

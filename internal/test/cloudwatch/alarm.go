@@ -17,15 +17,15 @@ const (
 	mostEvaluation = 24 * time.Hour
 )
 
-// extraPoints is how many periods CloudWatch looks at beyond those that it
-// evaluates, in case some have no data. The User Guide has 5 for 3 in its
-// examples and does not give the rule.
+// extraPoints is the number of periods beyond the evaluation range that CloudWatch
+// reads in case some have no data. The User Guide shows 5 periods for 3 in its
+// examples, but gives no rule.
 const extraPoints = 2
 
 // Alarm is a metric alarm.
 type Alarm struct {
 	metrics    []input
-	expression ast.Expr // nil for an alarm on its only metric
+	expression ast.Expr // nil for an alarm on a single metric
 	period     time.Duration
 	comparison string
 	threshold  float64
@@ -33,21 +33,21 @@ type Alarm struct {
 	toAlarm    int    // DatapointsToAlarm
 	missing    string // TreatMissingData
 
-	// Reports says for which changes of its state the alarm has actions.
+	// Reports tells for which states the alarm has actions.
 	Reports map[State]bool
 }
 
-// input is a metric that an alarm watches.
+// input is a metric of an alarm.
 type input struct {
 	id     string
 	metric Metric
 	stat   string
 }
 
-// ParseAlarm reads the properties of an AWS::CloudWatch::Alarm, in which
-// parameters and conditions have been resolved. A reference to another resource
-// stands for its value: CountersTable for {"Ref": "CountersTable"}, Queue.Name
-// for {"Fn::GetAtt": ["Queue", "Name"]}.
+// ParseAlarm parses the properties of an AWS::CloudWatch::Alarm. Parameters and
+// conditions must be resolved. A reference to another resource stands for its value:
+// CountersTable for {"Ref": "CountersTable"}, Queue.Name for {"Fn::GetAtt": ["Queue",
+// "Name"]}.
 func ParseAlarm(properties map[string]any) (*Alarm, error) {
 	p := reader{properties: properties}
 	a := &Alarm{
@@ -80,7 +80,7 @@ func ParseAlarm(properties map[string]any) (*Alarm, error) {
 	return a, errors.Join(p.errs...)
 }
 
-// parseMetrics reads the metrics and the expression of a metric math alarm.
+// parseMetrics parses the metrics and the expression of a metric math alarm.
 func (a *Alarm) parseMetrics(p *reader) {
 	queries, _ := p.properties["Metrics"].([]any)
 	for _, q := range queries {
@@ -111,8 +111,8 @@ func (a *Alarm) parseMetrics(p *reader) {
 	}
 }
 
-// check sees that CloudWatch would accept the alarm, and that this package
-// supports it.
+// check reports properties that CloudWatch would reject or that this package does not
+// support.
 func (a *Alarm) check(p *reader) {
 	if len(a.metrics) == 0 || len(a.metrics) > mostMetrics {
 		p.fail("the alarm has %d metrics, want 1 to %d", len(a.metrics), mostMetrics)
@@ -134,8 +134,9 @@ func (a *Alarm) check(p *reader) {
 			p.errs = append(p.errs, err)
 		}
 		if in.metric.Namespace == "AWS/DynamoDB" {
-			// "Alarms that evaluate metrics in the AWS/DynamoDB namespace always
-			// ignore missing data even if you choose a different option."
+			// Source: CloudWatch User Guide, "Alarms that evaluate metrics in the
+			// AWS/DynamoDB namespace always ignore missing data even if you choose a
+			// different option."
 			a.missing = treatIgnore
 		}
 	}
@@ -146,7 +147,7 @@ func (a *Alarm) check(p *reader) {
 	}
 }
 
-// breaches reports whether a value is beyond the threshold.
+// breaches reports whether a value breaches the threshold.
 func (a *Alarm) breaches(n float64) (bool, error) {
 	switch a.comparison {
 	case "GreaterThanThreshold":
@@ -157,7 +158,8 @@ func (a *Alarm) breaches(n float64) (bool, error) {
 	return false, fmt.Errorf("the comparison %q is not supported", a.comparison)
 }
 
-// point is that of the period that ends at end, as it is known now.
+// point returns the point of the period that ends at end, from the data that has
+// arrived by now.
 func (a *Alarm) point(d Data, end, now time.Duration) (Point, error) {
 	points := make(map[string]value)
 	for _, in := range a.metrics {
@@ -180,8 +182,8 @@ func (a *Alarm) point(d Data, end, now time.Duration) (Point, error) {
 	return Within, nil
 }
 
-// Run evaluates the alarm at the end of each minute, as CloudWatch does, until
-// the given time. It returns the state at the end of each minute; a new alarm is
+// Run evaluates the alarm at the end of each minute until the given time, as
+// CloudWatch does. It returns the state at the end of each minute. A new alarm starts
 // in the state INSUFFICIENT_DATA.
 func (a *Alarm) Run(d Data, until time.Duration) (states []State, err error) {
 	state := InsufficientData
@@ -198,7 +200,7 @@ func (a *Alarm) Run(d Data, until time.Duration) (states []State, err error) {
 	return states, nil
 }
 
-// reader reads properties and collects what is wrong with them.
+// reader reads properties and collects errors.
 type reader struct {
 	properties map[string]any
 	errs       []error
@@ -208,7 +210,7 @@ func (r *reader) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf(format, args...))
 }
 
-// text is a property as text; "" if it is missing.
+// text returns a property as text, or "" if it is missing.
 func (r *reader) text(name string) string { return text(r.properties[name]) }
 
 func text(v any) string {

@@ -1,10 +1,10 @@
-// Package cloudwatch evaluates the alarms and the metric filters of a
-// CloudFormation template as Amazon CloudWatch does, so that tests can show under
-// which metrics an alarm goes off. Time is simulated, in whole minutes.
+// Package cloudwatch evaluates the alarms and metric filters of a CloudFormation
+// template as Amazon CloudWatch does, so that tests can check when an alarm fires.
+// Time is simulated, in whole minutes.
 //
-// It knows the part of CloudWatch that template.yaml uses, and fails on anything
-// else. What it does follows these pages of the CloudWatch User Guide and the
-// CloudWatch Logs User Guide:
+// The package supports only what template.yaml uses and rejects everything else. It
+// follows these pages of the CloudWatch User Guide and the CloudWatch Logs User
+// Guide:
 //
 //   - "Using Amazon CloudWatch alarms": periods, "M out of N", the evaluation of
 //     missing data, and the quotas of metric math alarms
@@ -29,10 +29,10 @@ type Metric struct {
 	Dimensions      string // "Name=Value", sorted and separated by commas
 }
 
-// Datum is a value of a metric, or several equal ones.
+// Datum is one value of a metric, or several equal values.
 type Datum struct {
 	At      time.Duration // timestamp, since the start of the simulation
-	Arrives time.Duration // when CloudWatch has it
+	Arrives time.Duration // when CloudWatch receives it
 	Value   float64
 	Count   int // how many times Value was reported
 }
@@ -43,7 +43,7 @@ type Data map[Metric][]Datum
 // Add adds a datum.
 func (d Data) Add(m Metric, datum Datum) { d[m] = append(d[m], datum) }
 
-// End returns when the last datum arrives.
+// End returns the arrival time of the last datum.
 func (d Data) End() (end time.Duration) {
 	for _, data := range d {
 		for _, datum := range data {
@@ -53,8 +53,8 @@ func (d Data) End() (end time.Duration) {
 	return end
 }
 
-// statistic returns a statistic of the values with a timestamp from start to end
-// (exclusive) that have arrived by now, and false if none have.
+// statistic returns a statistic of the values whose timestamps are in [start, end)
+// and that have arrived by now. ok is false if no such values exist.
 func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (float64, bool) {
 	var data []Datum
 	count, sum := 0, 0.0
@@ -79,7 +79,7 @@ func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (f
 	case "Maximum":
 		return data[len(data)-1].Value, true
 	}
-	p, _ := percentile(stat) // checked by ParseAlarm
+	p, _ := percentile(stat) // ParseAlarm has checked it
 	rank := int(math.Ceil(p / 100 * float64(count)))
 	for _, datum := range data {
 		if rank -= datum.Count; rank <= 0 {
@@ -89,7 +89,7 @@ func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (f
 	return data[len(data)-1].Value, true
 }
 
-// percentile returns p of the statistic "p99".
+// percentile parses a statistic such as "p99" and returns 99.
 func percentile(stat string) (p float64, err error) {
 	digits, ok := strings.CutPrefix(stat, "p")
 	if ok {

@@ -14,7 +14,8 @@ var (
 	countMetric  = cloudwatch.Metric{Namespace: "Test", Name: "Count", Dimensions: "Service=s"}
 )
 
-// alarm is a metric math alarm of Errors (e) and Count (c), with changes.
+// alarm returns a metric math alarm on the metrics Errors (e) and Count (c), with the
+// given changes.
 func alarm(expression string, changes map[string]any) map[string]any {
 	query := func(id string, m cloudwatch.Metric) any {
 		return map[string]any{"Id": id, "ReturnData": false, "MetricStat": map[string]any{
@@ -30,8 +31,8 @@ func alarm(expression string, changes map[string]any) map[string]any {
 	return properties
 }
 
-// Each expression is evaluated over three minutes: errors and requests, only
-// requests, nothing.
+// Each expression is evaluated for three minutes: with errors and requests, with only
+// requests, and without data.
 func TestMath(t *testing.T) {
 	t.Parallel()
 	const ok, inAlarm, none = cloudwatch.OK, cloudwatch.InAlarm, cloudwatch.InsufficientData
@@ -55,7 +56,7 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The minute by itself, with nothing in the periods before.
+			// The same minute without data in the earlier periods.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})
@@ -94,7 +95,7 @@ func TestParseAlarmRefuses(t *testing.T) {
 	}
 }
 
-// A value counts in the period of its timestamp, once it has arrived.
+// A value counts in the period of its timestamp, as soon as it has arrived.
 func TestRunSeesWhatHasArrived(t *testing.T) {
 	t.Parallel()
 	a, err := cloudwatch.ParseAlarm(map[string]any{
@@ -125,7 +126,7 @@ func TestRunSeesWhatHasArrived(t *testing.T) {
 	}
 }
 
-// An alarm on metrics of DynamoDB keeps its state while data is missing.
+// An alarm on DynamoDB metrics keeps its state while data is missing.
 func TestDynamoDBAlarmsIgnoreMissingData(t *testing.T) {
 	t.Parallel()
 	a, err := cloudwatch.ParseAlarm(map[string]any{

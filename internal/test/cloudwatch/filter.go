@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Filter is a metric filter: it counts log events.
+// Filter is a metric filter that counts log events.
 type Filter struct {
-	LogGroup string // logical id
+	LogGroup string // logical id of the log group
 	Metric   Metric
 	pattern  ast.Expr
 }
 
-// ParseFilter reads the properties of an AWS::Logs::MetricFilter, as ParseAlarm
-// does. The filter must count, and have no dimensions.
+// ParseFilter parses the properties of an AWS::Logs::MetricFilter, like ParseAlarm.
+// The filter must count events and have no dimensions.
 func ParseFilter(properties map[string]any) (Filter, error) {
 	p := reader{properties: properties}
 	f := Filter{LogGroup: p.text("LogGroupName")}
@@ -38,7 +38,7 @@ func ParseFilter(properties map[string]any) (Filter, error) {
 	if f.pattern, err = parsePattern(p.text("FilterPattern")); err != nil {
 		return Filter{}, err
 	}
-	_, err = match(f.pattern, nil) // to see that it is supported
+	_, err = match(f.pattern, nil) // to check that the pattern is supported
 	return f, err
 }
 
@@ -47,8 +47,9 @@ var (
 	equals   = regexp.MustCompile(`([^<>!=])=([^=])`)
 )
 
-// parsePattern parses the pattern of a filter for JSON: { $.a = "b" && $.c.d >= 1 }.
-// It becomes the Go expression event["a"] == "b" && event["c.d"] >= 1.
+// parsePattern parses a filter pattern for JSON events, such as { $.a = "b" && $.c.d
+// >= 1 }. It converts the pattern to a Go expression, here event["a"] == "b" &&
+// event["c.d"] >= 1.
 func parsePattern(text string) (ast.Expr, error) {
 	body, open := strings.CutPrefix(strings.TrimSpace(text), "{")
 	body, closed := strings.CutSuffix(body, "}")
@@ -62,14 +63,14 @@ func parsePattern(text string) (ast.Expr, error) {
 	return e, nil
 }
 
-// Matches reports whether the filter counts a log event. An event that is not a
-// JSON object is not counted.
+// Matches reports whether the filter counts a log event. It does not count an event
+// that is not a JSON object.
 func (f Filter) Matches(line string) bool {
 	var event map[string]any
 	if err := json.Unmarshal([]byte(line), &event); err != nil {
 		return false
 	}
-	ok, _ := match(f.pattern, event) // the pattern is supported, or there were no Filter
+	ok, _ := match(f.pattern, event) // ParseFilter has checked the pattern
 	return ok
 }
 
@@ -95,8 +96,8 @@ func match(e ast.Expr, event map[string]any) (bool, error) {
 	return false, fmt.Errorf("a pattern with %T is not supported", e)
 }
 
-// compare reports whether a property is as a comparison says: a number on the
-// right compares only with numbers, text only with text.
+// compare reports whether a comparison is true for an event. A number is compared
+// only with a number, text only with text.
 func compare(e *ast.BinaryExpr, event map[string]any) (bool, error) {
 	got := property(e.X, event)
 	literal, ok := e.Y.(*ast.BasicLit)
@@ -121,7 +122,8 @@ func compare(e *ast.BinaryExpr, event map[string]any) (bool, error) {
 	return ok && result.n != 0, err
 }
 
-// property is what a selector selects; nil if the event has no such property.
+// property returns the value that a selector selects, or nil if the event has no such
+// property.
 func property(e ast.Expr, event map[string]any) any {
 	index, ok := e.(*ast.IndexExpr)
 	if !ok {
@@ -141,7 +143,7 @@ func property(e ast.Expr, event map[string]any) any {
 }
 
 // Embedded returns the metrics that a log event defines in the embedded metric
-// format, with their values. An event without metrics has none.
+// format. The map is empty if the event defines no metrics.
 func Embedded(line string) (map[Metric]float64, error) {
 	var event map[string]any
 	var emf struct {
@@ -154,7 +156,7 @@ func Embedded(line string) (map[Metric]float64, error) {
 		} `json:"_aws"`
 	}
 	if json.Unmarshal([]byte(line), &event) != nil || event["_aws"] == nil {
-		return nil, nil //nolint:nilerr // another kind of event
+		return nil, nil //nolint:nilerr // not an event in the embedded metric format
 	}
 	if err := json.Unmarshal([]byte(line), &emf); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// value is what an expression is in one period: a scalar, or the point of a time
+// value is the value of an expression in one period: a scalar, or the point of a time
 // series, which may be missing.
 type value struct {
 	n       float64
@@ -18,8 +18,8 @@ type value struct {
 
 func scalar(n float64) value { return value{n: n} }
 
-// parseMath parses an expression of metric math. Its syntax, as far as it is
-// supported, is also Go's.
+// parseMath parses a metric math expression. The supported syntax is a subset of
+// Go's.
 func parseMath(text string) (ast.Expr, error) {
 	e, err := parser.ParseExpr(text)
 	if err != nil {
@@ -28,8 +28,8 @@ func parseMath(text string) (ast.Expr, error) {
 	return e, nil
 }
 
-// evalMath evaluates an expression in one period, in which the metrics have the
-// values of points.
+// evalMath evaluates an expression in one period. points are the values of the
+// metrics in that period.
 //
 // Source: CloudWatch User Guide, "Using metric math".
 func evalMath(e ast.Expr, points map[string]value) (value, error) {
@@ -75,8 +75,8 @@ func evalMath(e ast.Expr, points map[string]value) (value, error) {
 	return value{}, fmt.Errorf("metric math with %T is not supported", e)
 }
 
-// binary is an operation on two values. If only one of two series has a point,
-// the other's counts as 0. A division by zero has no result.
+// binary applies an operator to two values. If one of two series has no point, its
+// value is 0. A division by zero has no result.
 func binary(x value, op token.Token, y value) (value, error) {
 	v := value{series: x.series || y.series}
 	switch {
@@ -109,7 +109,7 @@ func binary(x value, op token.Token, y value) (value, error) {
 		return value{}, fmt.Errorf("the operator %v is not supported", op)
 	}
 	if v.missing {
-		v.n = 0 // as arithmetic with other series counts it
+		v.n = 0 // arithmetic with another series treats a missing point as 0
 	}
 	return v, nil
 }
@@ -121,8 +121,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// choose is IF with a series as condition. Without a point of the condition there
-// is no result; a missing point of then counts as 0.
+// choose implements IF with a series as the condition. If the condition has no point,
+// the result has none. A missing point of then is 0.
 func choose(condition, then, otherwise value) value {
 	switch {
 	case condition.missing:

@@ -3,24 +3,24 @@ package cloudwatch
 // State is the state of an alarm.
 type State string
 
-// The states.
+// The states of an alarm.
 const (
 	OK               State = "OK"
 	InAlarm          State = "ALARM"
 	InsufficientData State = "INSUFFICIENT_DATA"
 )
 
-// Point is what a period contributes to the state of an alarm.
+// Point is the result of one period.
 type Point byte
 
-// The points.
+// The results of a period.
 const (
 	Within    Point = '0' // within the threshold
 	Breaching Point = 'X'
-	Missing   Point = '-' // there is no value
+	Missing   Point = '-' // the period has no value
 )
 
-// The values of an alarm's TreatMissingData.
+// The values of TreatMissingData.
 const (
 	treatMissing      = "missing"
 	treatIgnore       = "ignore"
@@ -28,18 +28,18 @@ const (
 	treatNotBreaching = "notBreaching"
 )
 
-// Next returns the state that follows current. points are those of the
-// evaluation range, the newest first; evaluated is EvaluationPeriods and toAlarm
+// Next returns the state that follows current. points are the points of the
+// evaluation range, newest first. evaluated is EvaluationPeriods and toAlarm is
 // DatapointsToAlarm.
 //
-// As many of the newest points as are evaluated decide, not counting missing ones
-// while older ones can take their place. TreatMissingData decides only for those
-// that then are still missing.
+// The newest points, as many as evaluated, determine the state. A missing point is
+// skipped as long as an older one can replace it. TreatMissingData applies only if
+// points are still missing after that.
 //
-// Source: CloudWatch User Guide, "How alarm state is evaluated when data is
-// missing" and "Avoiding premature transitions to alarm state".
+// Source: CloudWatch User Guide, "How alarm state is evaluated when data is missing"
+// and "Avoiding premature transitions to alarm state".
 func Next(points []Point, evaluated, toAlarm int, missing string, current State) State {
-	var values []Point // that are not missing
+	var values []Point // the points that are not missing
 	for _, p := range points {
 		if p != Missing && len(values) < evaluated {
 			values = append(values, p)
@@ -73,7 +73,8 @@ func Next(points []Point, evaluated, toAlarm int, missing string, current State)
 	return current
 }
 
-// oldest returns how old the oldest point of a kind is: 1 for the newest.
+// oldest returns the age of the oldest point of a kind, in periods. The newest point
+// has age 1.
 func oldest(points []Point, kind Point) (age int) {
 	for i, p := range points {
 		if p == kind {

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// The tables of the CloudWatch User Guide, "How alarm state is evaluated when
-// data is missing". The newest point is the last one.
+// These are the tables of the CloudWatch User Guide, "How alarm state is evaluated
+// when data is missing". The newest point is the last one.
 func TestNextFollowsTheUserGuide(t *testing.T) {
 	t.Parallel()
 	const current = cloudwatch.State("current")

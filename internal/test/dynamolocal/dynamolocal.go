@@ -1,11 +1,10 @@
-// Package dynamolocal gives tests a real DynamoDB engine: DynamoDB Local, run
-// in memory as a process of its own that ends with the test process.
+// Package dynamolocal runs DynamoDB Local for tests, in memory, as a child process
+// that ends with the test process.
 //
-// "make dynamodb-local" fetches the engine; it needs Java 17. Where one of them
-// is missing, tests that ask for the engine are skipped, but fail where the
-// environment variable CI is set. The variable DYNAMODB_LOCAL names another
-// directory with the engine's jars and native libraries than
-// .cache/dynamodb-local in the module's root.
+// "make dynamodb-local" fetches it; it needs Java 17. If either is missing, tests
+// that need the engine are skipped, or fail if the environment variable CI is set.
+// The variable DYNAMODB_LOCAL overrides the directory of the engine's jars and native
+// libraries, .cache/dynamodb-local.
 package dynamolocal
 
 import (
@@ -33,8 +32,8 @@ import (
 	"sluice/pkg/template"
 )
 
-// Region is the AWS region of the clients. The engine holds the same tables for
-// every region and every credential.
+// Region is the AWS region of the clients. The engine has the same tables for every
+// region and credential.
 const Region = "us-east-1"
 
 var shared struct {
@@ -43,8 +42,8 @@ var shared struct {
 	err    error
 }
 
-// Shared is the engine that all tests of the process share, started when the
-// first of them asks. It cannot be stopped; it ends with the process.
+// Shared returns the engine that all tests of the process share. The first call
+// starts it. It cannot be stopped and ends with the process.
 func Shared(t testing.TB) *Engine {
 	t.Helper()
 	install := locate(t)
@@ -55,35 +54,34 @@ func Shared(t testing.TB) *Engine {
 	return shared.engine
 }
 
-// Endpoint is the URL of the shared engine.
+// Endpoint returns the URL of the shared engine.
 func Endpoint(t testing.TB) string {
 	t.Helper()
 	return Shared(t).Endpoint
 }
 
-// Client is a client of the shared engine.
+// Client returns a client of the shared engine.
 func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	t.Helper()
 	return Shared(t).Client(options...)
 }
 
-// Table creates an empty table in the shared engine, like the one of the
-// deployment template with the logical id, and gives its name, which no other
-// table has. It is deleted when the test ends.
+// Table creates a table in the shared engine and returns its unique name. The table
+// is defined by the resource with the logical id in template.yaml. It is deleted at
+// the end of the test.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)
 }
 
-// Start starts an engine that no other test sees. It is stopped when the test
-// ends, if not before.
+// Start starts an engine for one test. It is stopped at the end of the test.
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, "")
 }
 
-// StartDurable is Start for an engine that keeps its tables in a file, so that
-// they are there again after Restart.
+// StartDurable starts an engine for one test that keeps its tables in a file, so they
+// survive Restart.
 func StartDurable(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, t.TempDir())
@@ -99,8 +97,8 @@ func startIn(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// Restart stops the engine, if it runs, and starts it on the same Endpoint. Its
-// tables are gone, unless it is durable.
+// Restart stops the engine if it is running, and starts it on the same Endpoint. The
+// tables are lost unless the engine is durable.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()
@@ -109,8 +107,8 @@ func (e *Engine) Restart(t testing.TB) {
 	}
 }
 
-// Client is a client of the engine, which need not run. It has the defaults of
-// the SDK, changed by options.
+// Client returns a client of the engine, with the defaults of the SDK and options.
+// The engine need not be running.
 func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       Region,
@@ -119,7 +117,7 @@ func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, options...)
 }
 
-// Table is like the function Table, in this engine.
+// Table does what the function Table does, in this engine.
 func (e *Engine) Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	tables, err := template.Parse(sluice.Template)
@@ -136,7 +134,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	}
 	t.Cleanup(func() {
 		if !e.running() {
-			return // and the table with it
+			return // the engine, and with it the table, no longer exists
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -148,20 +146,20 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	return name
 }
 
-// java finds a Java that runs, once.
+// java finds a working Java, once per process.
 var java = sync.OnceValues(func() (string, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {
 		return "", err
 	}
-	// Some systems have a java that only says where to get one.
+	// On some systems, java only prints how to install Java.
 	if out, err := exec.Command(path, "-version").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("java -version: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return path, nil
 })
 
-// locate finds what it takes to run the engine, or skips or fails the test.
+// locate finds the engine and Java. If one is missing, it skips or fails the test.
 func locate(t testing.TB) installation {
 	t.Helper()
 	dir := os.Getenv("DYNAMODB_LOCAL")

@@ -24,7 +24,7 @@ var counterKey = map[string]types.AttributeValue{
 	"pk": &types.AttributeValueMemberS{Value: "192.0.2.1"}, "second": &types.AttributeValueMemberN{Value: "1"},
 }
 
-// put writes an item to the table of the counters, which name names.
+// put writes an item to a counters table.
 func put(t *testing.T, client *dynamodb.Client, name string) error {
 	t.Helper()
 	_, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
@@ -72,8 +72,8 @@ func TestEngineIsShared(t *testing.T) {
 	}
 }
 
-// The engine must decide conditions on one item one by one and hand out the
-// item that a condition refused: the rate limits rest on both.
+// The rate limiter depends on two properties of the engine: it evaluates conditions
+// on one item one at a time, and it returns the item if a condition fails.
 func TestConditionsAreAtomicAndReturnTheItem(t *testing.T) {
 	t.Parallel()
 	client, name := dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable")
@@ -132,9 +132,9 @@ func TestStopAndRestart(t *testing.T) {
 	}
 
 	e.Stop()
-	e.Stop() // stopping what is stopped does nothing
+	e.Stop() // stopping it again has no effect
 	if err := put(t, once, before); err == nil {
-		t.Error("a stopped engine answers")
+		t.Error("a stopped engine responds")
 	}
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(e.Endpoint, "http://")); err == nil {
 		conn.Close() //nolint:errcheck // unused
@@ -144,7 +144,7 @@ func TestStopAndRestart(t *testing.T) {
 	e.Restart(t)
 	gone := new(types.ResourceNotFoundException)
 	if err := put(t, once, before); !errors.As(err, &gone) {
-		t.Errorf("got %v, want the table gone", err)
+		t.Errorf("got %v, want an error: the table no longer exists", err)
 	}
 	if err := put(t, once, e.Table(t, "CountersTable")); err != nil {
 		t.Error(err)
@@ -154,7 +154,8 @@ func TestStopAndRestart(t *testing.T) {
 	}
 }
 
-// childVariable makes the test below run as the process that is killed.
+// childVariable tells the test below that it runs in the child process that is
+// killed.
 const childVariable = "DYNAMOLOCAL_TEST_CHILD"
 
 func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
@@ -163,7 +164,7 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 		select {} // until killed
 	}
 	t.Parallel()
-	dynamolocal.Endpoint(t) // skips where there is none
+	dynamolocal.Endpoint(t) // skips the test if the engine is missing
 
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), childVariable+"=1")
@@ -180,10 +181,10 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // only read
+	defer conn.Close() //nolint:errcheck // it was only read
 
 	process.Kill()
-	// The engine never speaks first, so that the read ends only with it.
+	// The engine does not send first, so the read ends only when the engine does.
 	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestMissingEngineSkipsButFailsInCI(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestEngineIsShared$", "-test.v")
 			cmd.Env = append(os.Environ(), "CI="+c.ci, "DYNAMODB_LOCAL="+t.TempDir())
-			out, _ := cmd.CombinedOutput() // the exit code says no more than the output
+			out, _ := cmd.CombinedOutput() // the output already shows whether it failed
 			if !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "make dynamodb-local") {
 				t.Errorf("got %s\nwant %s and the command that helps", out, c.want)
 			}

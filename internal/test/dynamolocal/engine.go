@@ -15,32 +15,31 @@ import (
 	"sluice/internal/test/child"
 )
 
-// startTimeout is how long an engine may take until it is ready. It takes two
-// seconds, more where many start at once.
+// startTimeout is the maximum startup time of an engine. Usually it takes two
+// seconds, and longer if many engines start at the same time.
 const startTimeout = 60 * time.Second
 
-// Engine is one process of DynamoDB Local. Its methods may be called by several
-// goroutines.
+// Engine is one process of DynamoDB Local. It is safe for concurrent use.
 type Engine struct {
-	Endpoint string // its URL, http://127.0.0.1:PORT, also while it is stopped
+	Endpoint string // URL, http://127.0.0.1:PORT, which does not change while the engine is stopped
 
 	install     installation
-	dir         string // where it keeps its tables; "" for memory
+	dir         string // directory of the tables; "" for memory
 	port        int
-	reservation io.Closer // keeps other test processes from the port
+	reservation io.Closer // keeps other test processes from using the port
 
 	mu      sync.Mutex
 	process *child.Process // nil while stopped
 }
 
-// installation says where the engine's programs are.
+// installation contains the paths of the engine's programs.
 type installation struct {
 	java string
-	dir  string // holds the jars and native libraries
+	dir  string // directory of the jars and native libraries
 }
 
-// start runs an engine on a free port, with its tables in dir or, if that is
-// empty, in memory.
+// start starts an engine on a free port. Its tables are in dir or, if dir is empty,
+// in memory.
 func start(install installation, dir string) (e *Engine, err error) {
 	reservation, err := child.OnFreePort(func(port int) error {
 		e = &Engine{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), install: install, dir: dir, port: port}
@@ -53,10 +52,10 @@ func start(install installation, dir string) (e *Engine, err error) {
 	return e, nil
 }
 
-// run starts the engine and waits until it lists its tables.
+// run starts the process and waits until it can list tables.
 func (e *Engine) run() error {
-	// On two cores, with an empty code cache, the quick compiler and the serial
-	// collector start in two thirds of the time and serve as fast.
+	// On two cores without a warm code cache, the C1 compiler and the serial
+	// collector reduce the startup time by a third and are as fast in these tests.
 	storage := []string{"-inMemory"}
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}
@@ -85,9 +84,8 @@ func (e *Engine) run() error {
 	return err
 }
 
-// Stop ends the engine, if it runs, as a crash would: its connections break, and
-// its tables are gone if it keeps them in memory. When Stop returns, nothing
-// listens on its port.
+// Stop kills the engine if it is running. Its connections break, and tables in memory
+// are lost. When Stop returns, nothing listens on its port.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	p := e.process
@@ -98,10 +96,10 @@ func (e *Engine) Stop() {
 	}
 }
 
-// close stops the engine and gives its port back.
+// close stops the engine and releases its port.
 func (e *Engine) close() {
 	e.Stop()
-	e.reservation.Close() //nolint:errcheck // nothing was sent
+	e.reservation.Close() //nolint:errcheck // it carries no data
 }
 
 func (e *Engine) running() bool {
@@ -110,7 +108,7 @@ func (e *Engine) running() bool {
 	return e.process != nil
 }
 
-// Log returns what the running engine has printed.
+// Log returns the output of the running engine.
 func (e *Engine) Log() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

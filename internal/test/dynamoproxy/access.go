@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Access is what IAM must allow for a call.
+// Access is a permission in IAM that a call needs.
 type Access struct {
 	Action string // dynamodb:Query
 	Table  string
 	Index  string // "" for the table itself
 }
 
-// transactActions are the members of a TransactWriteItems's items, and what IAM
-// asks for each.
+// transactActions are the IAM actions of the items in a TransactWriteItems, by their
+// JSON key.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
 }
 
-// accesses are those of a call.
+// accesses returns the permissions that a call needs.
 func accesses(operation string, body map[string]any) []Access {
 	text := func(body map[string]any, name string) string {
 		s, _ := body[name].(string)
@@ -50,7 +50,7 @@ func accesses(operation string, body map[string]any) []Access {
 	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName")}}
 }
 
-// Accesses is what IAM must have allowed for the calls so far, sorted.
+// Accesses returns the permissions that the calls so far needed, sorted.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package dynamoproxy stands between a function and a DynamoDB engine in tests,
-// counts what passes and does to it what networks and engines do.
+// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It
+// counts calls and injects faults of networks and engines.
 package dynamoproxy
 
 import (
@@ -24,21 +24,21 @@ import (
 	"time"
 )
 
-// Call is an operation on a table, such as UpdateItem on the counters.
+// Call is an operation on a table, such as UpdateItem on the counters table.
 type Call struct {
 	Operation, Table string
 }
 
-// Usage is what calls of one kind have taken.
+// Usage counts calls of one kind.
 type Usage struct {
 	Calls int     // requests that reached the proxy
-	Units float64 // capacity units that the engine says they consumed
-	Empty int     // queries that found nothing: DynamoDB charges each half a unit, DynamoDB Local none
+	Units float64 // capacity units that the engine reported
+	Empty int     // queries without results; DynamoDB charges half a unit for each, DynamoDB Local none
 }
 
-// Proxy counts the calls that go through it. It is safe for concurrent use.
+// Proxy is a counting proxy. It is safe for concurrent use.
 type Proxy struct {
-	URL string // also while refusing
+	URL string // does not change while the proxy refuses connections
 
 	t       testing.TB
 	address string
@@ -47,17 +47,17 @@ type Proxy struct {
 
 	mu         sync.Mutex
 	partitions partitions
-	opened     int // connections, those that have ended included
+	opened     int // number of connections so far
 	conns      map[net.Conn]http.ConnState
 	changed    chan struct{} // closed when conns changes
 	usage      map[Call]Usage
 	accesses   map[Access]bool
 	fault      func(Call) Fault
 	watch      func(call Call, key map[string]string)
-	server     *http.Server // nil while refusing
+	server     *http.Server // nil while the proxy refuses connections
 }
 
-// Start starts a proxy in front of endpoint. It ends with the test.
+// Start starts a proxy in front of endpoint. It stops at the end of the test.
 func Start(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	p := start(t, endpoint, nil)
@@ -65,11 +65,11 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS is Start for a proxy that speaks TLS. certificate is the path of a
-// PEM file with its certificate.
+// StartTLS starts a proxy that uses TLS. certificate is the path of a PEM file with
+// its certificate.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
-	server := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate for 127.0.0.1
+	server := httptest.NewTLSServer(http.NotFoundHandler()) // only for its certificate, which is valid for 127.0.0.1
 	server.Close()
 	certificate = filepath.Join(t.TempDir(), "proxy.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -97,7 +97,8 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 		ModifyResponse: p.meter,
 		Transport:      &http.Transport{MaxIdleConnsPerHost: 100},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// The engine is away or the client gave up: no answer is what it would see.
+			// The engine is unreachable or the client has disconnected. In both cases
+			// a client would get no response.
 			hangUp(w)
 		},
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -107,17 +108,17 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 	return p
 }
 
-// Refuse ends all connections and refuses new ones until Accept.
+// Refuse closes all connections and refuses new ones until Accept is called.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil {
-		p.server.Close() //nolint:errcheck // it serves nothing that must be saved
+		p.server.Close() //nolint:errcheck // there is nothing to save
 		p.server = nil
 	}
 }
 
-// Accept takes connections again, at the same address.
+// Accept accepts connections again, at the same address.
 func (p *Proxy) Accept() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,10 +138,10 @@ func (p *Proxy) Accept() {
 		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
-	go p.server.Serve(listener) //nolint:errcheck // it ends with Refuse
+	go p.server.Serve(listener) //nolint:errcheck // it ends when Refuse is called
 }
 
-// Opened is how many connections have been made so far.
+// Opened returns the number of connections that have been opened so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +151,7 @@ func (p *Proxy) Opened() int {
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	call, key, err := p.count(r)
 	if err != nil {
-		hangUp(w) // the client gave up
+		hangUp(w) // the client has disconnected
 		return
 	}
 	if p.throttled(call, key["pk"]) {
@@ -167,16 +168,16 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(w, r)
 }
 
-// callOf tells what a request does from its X-Amz-Target header and its body.
+// callOf returns the call of a request, from its X-Amz-Target header and its body.
 func callOf(r *http.Request, body map[string]any) Call {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	table, _ := body["TableName"].(string)
 	return Call{Operation: operation, Table: table}
 }
 
-// count notes the call and asks the engine what it will consume; a local
-// engine does not mind that the signature no longer fits. It returns the item's
-// primary key too, if the call names one.
+// count counts a call. It changes the request so that the engine reports the consumed
+// capacity; DynamoDB Local does not verify the signature. count also returns the
+// primary key in the call, if the call has one.
 func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -198,8 +199,8 @@ func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err er
 	return call, key, nil
 }
 
-// meter notes what the engine says a call consumed, and lets the answer pass
-// as it is.
+// meter adds the consumed capacity in a response to the usage. It does not change the
+// response.
 func (p *Proxy) meter(resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -208,7 +209,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 	resp.Body = io.NopCloser(bytes.NewReader(b))
 	var body struct {
 		ConsumedCapacity json.RawMessage
-		Count            *int // of a Query or a Scan
+		Count            *int // set for a Query or a Scan
 	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return err
@@ -217,11 +218,11 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // of each table that a batch named, or of the one
+	var of []capacity // one for each table of a batch; otherwise one
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
-			return nil // an error's answer has none
+			return nil // an error response has no capacity
 		}
 	}
 	empty := 0
@@ -234,8 +235,8 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe has watch told of each call, with the attributes of the primary key
-// if it names one. It may be called by several goroutines at once.
+// Observe calls watch for each call, with the attributes of the primary key if the
+// call has one. watch may be called concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,8 +249,7 @@ func (p *Proxy) watcher() func(Call, map[string]string) {
 	return p.watch
 }
 
-// keyOf returns the text and the numbers in the primary key that a call names, by
-// attribute.
+// keyOf returns the strings and numbers in the primary key of a call, by attribute.
 func keyOf(body map[string]any) map[string]string {
 	key := make(map[string]string)
 	attributes, _ := body["Key"].(map[string]any)
@@ -279,7 +279,7 @@ func (p *Proxy) add(call Call, u Usage) {
 	p.usage[call] = Usage{Calls: sum.Calls + u.Calls, Units: sum.Units + u.Units, Empty: sum.Empty + u.Empty}
 }
 
-// Usage is what has passed so far.
+// Usage returns the usage so far.
 func (p *Proxy) Usage() map[Call]Usage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Fault is what happens to a call.
+// Fault is what the proxy does to a call.
 type Fault struct {
-	Delay time.Duration // before it is passed on
-	Skip  bool          // it is not passed on
-	Drop  bool          // the connection is closed in place of an answer
-	Error string        // it is answered with this exception of DynamoDB's
+	Delay time.Duration // before the call is forwarded
+	Skip  bool          // the call is not forwarded
+	Drop  bool          // the connection is closed instead of sending the response
+	Error string        // the response is this DynamoDB exception
 }
 
 // Exceptions for Fault.Error.
 const (
-	InternalServerError = "InternalServerError"                    // a 500: the call may have been applied
-	Throttled           = "ProvisionedThroughputExceededException" // a 400: it has not
+	InternalServerError = "InternalServerError"                    // status 500: the call may have been applied
+	Throttled           = "ProvisionedThroughputExceededException" // status 400: the call has not been applied
 )
 
-// SetFault has fault decide what happens to each call from now on; nil lets
-// all pass.
+// SetFault sets the function that selects the fault of each call. If it is nil, all
+// calls are forwarded.
 func (p *Proxy) SetFault(fault func(Call) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +35,7 @@ func (f Fault) apply(w http.ResponseWriter, r *http.Request, engine http.Handler
 		select {
 		case <-time.After(f.Delay):
 		case <-r.Context().Done():
-			// The client gave up; what it sent is on its way all the same.
+			// The call is forwarded even if the client has disconnected.
 			r = r.WithContext(context.WithoutCancel(r.Context()))
 		}
 	}
@@ -60,16 +60,16 @@ func (f Fault) answer(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(status)
-	io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#`+f.Error+`","message":"because the test says so"}`) //nolint:errcheck // the client may have gone
+	io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#`+f.Error+`","message":"because the test says so"}`) //nolint:errcheck // the client may have disconnected
 }
 
-// hangUp closes the connection without an answer.
+// hangUp closes the connection without a response.
 func hangUp(w http.ResponseWriter) {
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {
-		return // a recorder's answer goes nowhere anyway
+		return // a recorder has no connection
 	}
 	if conn, _, err := hijacker.Hijack(); err == nil {
-		conn.Close() //nolint:errcheck // that is the fault
+		conn.Close() //nolint:errcheck // the broken connection is intended
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// Cut is a way in which an idle connection ends.
+// Cut is a way to end an idle connection.
 type Cut string
 
-// What servers and networks do to connections that have been idle for long.
+// What servers and networks do to connections that have been idle for a long time.
 const (
 	FIN    Cut = "FIN"  // the server closes the connection
 	RST    Cut = "RST"  // the server resets the connection
-	Silent Cut = "none" // the client is told nothing and gets a RST when it writes, as behind a NAT gateway
+	Silent Cut = "none" // the client is not notified; it gets a RST when it writes, as behind a NAT gateway
 )
 
-// CutIdle ends all idle connections and returns their number. It waits until no
+// CutIdle ends all idle connections and returns their number. First it waits until no
 // call is in flight.
 func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	for {
@@ -40,8 +40,8 @@ func (p *Proxy) CutIdle(ctx context.Context, cut Cut) (int, error) {
 	}
 }
 
-// idle returns the connections if all of them are idle, otherwise a channel
-// that is closed when the state of one changes.
+// idle returns the connections if all of them are idle. Otherwise it returns a
+// channel that is closed when the state of a connection changes.
 func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *Proxy) idle() (conns []net.Conn, changed <-chan struct{}) {
 	return conns, nil
 }
 
-// connState is an http.Server's ConnState hook.
+// connState implements http.Server.ConnState.
 func (p *Proxy) connState(c net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func cutConn(c net.Conn, cut Cut) error {
 	}
 	switch cut {
 	case FIN:
-		return c.Close() // with TLS, also an alert
+		return c.Close() // with TLS, this also sends an alert
 	case RST:
 		return tcp.reset()
 	case Silent:
@@ -101,7 +101,7 @@ func (l proxyListener) Accept() (net.Conn, error) {
 
 type proxyConn struct {
 	*net.TCPConn
-	silent atomic.Bool // Silent has cut the connection
+	silent atomic.Bool // set when the connection was cut with Silent
 }
 
 func (c *proxyConn) Read(b []byte) (int, error) {

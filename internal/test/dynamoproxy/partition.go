@@ -2,26 +2,24 @@ package dynamoproxy
 
 import "time"
 
-// partitions limits the writes to each partition key, as a partition of DynamoDB
-// does.
+// partitions limits the writes to each partition key, like a DynamoDB partition.
 type partitions struct {
-	perSecond int               // writes; 0 for no limit
-	second    int64             // of writes, as Unix time
-	writes    map[[2]string]int // in that second, by table and partition key
-	most      int               // writes that one partition key was asked for in a second
+	perSecond int               // maximum writes per second; 0 for no limit
+	second    int64             // second of the counts in writes, as Unix time
+	writes    map[[2]string]int // writes in that second by table and partition key
+	most      int               // most writes that one partition key has received in a second
 }
 
-// ThrottlePartitions rejects writes to items with the key attribute pk above so
-// many a second for each value of pk. Each write counts as one unit, also if its
-// condition fails.
+// ThrottlePartitions rejects writes above perSecond for each value of the key
+// attribute pk. Each write counts as one unit, even if its condition fails.
 func (p *Proxy) ThrottlePartitions(perSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.partitions = partitions{perSecond: perSecond}
 }
 
-// MostWrites returns the most writes a second that one partition key was asked
-// for since ThrottlePartitions, including those that were rejected.
+// MostWrites returns the most writes that one partition key has received in a second
+// since ThrottlePartitions, including rejected writes.
 func (p *Proxy) MostWrites() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

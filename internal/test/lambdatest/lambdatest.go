@@ -1,6 +1,5 @@
-// Package lambdatest runs the real function binaries as Lambda does: each
-// instance is a process that polls a Runtime API of its own and serves one
-// event at a time.
+// Package lambdatest runs the function binaries as Lambda does. Each instance is a
+// process that polls its own Runtime API and serves one event at a time.
 package lambdatest
 
 import (
@@ -28,13 +27,11 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// Timeout is what template.yaml gives a function that serves a route for one
-// event.
+// Timeout is the timeout that template.yaml sets for a function that serves a route.
 const Timeout = 10 * time.Second
 
-// Build builds the function's binary with the flags of the deployment and
-// returns its path, which is the same for all tests: what is up to date is not
-// linked anew.
+// Build builds a function's binary with the flags of the deployment and returns its
+// path. All tests share the path, so an unchanged binary is not linked again.
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	root := child.ModuleRoot(t)
@@ -55,8 +52,8 @@ var built = struct {
 	functions map[string]bool
 }{functions: make(map[string]bool)}
 
-// Compile builds a package of the module in dir for Lambda on machines of a
-// GOARCH, with the flags of the deployment.
+// Compile builds a package of the module in dir for Lambda on the given GOARCH, with
+// the flags of the deployment.
 func Compile(t testing.TB, dir, pkg, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
@@ -70,10 +67,10 @@ func Compile(t testing.TB, dir, pkg, goarch, path string) {
 // Instance is a running function instance.
 type Instance struct {
 	*child.Process
-	mu      sync.Mutex // one event at a time
+	mu      sync.Mutex // held while an event is processed
 	events  chan invocation
-	answers chan answer
-	freezes chan chan error // see Freeze
+	results chan result
+	freezes chan chan error // used by Freeze
 	polled  chan struct{}   // closed when the process first asks for an event
 	api     *httptest.Server
 }
@@ -83,12 +80,12 @@ type invocation struct {
 	timeout time.Duration
 }
 
-type answer struct {
+type result struct {
 	body   []byte
-	failed bool // the function reported an error in place of a response
+	failed bool // the function reported an error instead of a response
 }
 
-// Start is Run for the time of a test.
+// Start starts an instance, like Run, and stops it at the end of the test.
 func Start(t testing.TB, binary string, env ...string) *Instance {
 	t.Helper()
 	i, err := Run(binary, env...)
@@ -99,10 +96,10 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	return i
 }
 
-// Run starts a binary with the environment env ("NAME=value") and nothing else
-// of this process's own but credentials of no worth.
+// Run starts a binary as an instance. Its environment consists of env ("NAME=value"),
+// the variables of the Runtime API and fake credentials.
 func Run(binary string, env ...string) (*Instance, error) {
-	i := &Instance{events: make(chan invocation), answers: make(chan answer), freezes: make(chan chan error), polled: make(chan struct{})}
+	i := &Instance{events: make(chan invocation), results: make(chan result), freezes: make(chan chan error), polled: make(chan struct{})}
 	i.api = httptest.NewServer(i.runtimeAPI())
 	cmd := exec.Command(binary)
 	cmd.Env = append([]string{
@@ -125,11 +122,11 @@ func (i *Instance) Stop() {
 	i.api.Close()
 }
 
-// runtimeAPI is the part of the Lambda Runtime API (version 2018-06-01) that
-// a function uses.
+// runtimeAPI returns a handler for the part of the Lambda Runtime API (version
+// 2018-06-01) that a function uses.
 func (i *Instance) runtimeAPI() http.Handler {
 	mux := http.NewServeMux()
-	var invocations int // next is asked for by one process, one at a time
+	var invocations int // one process asks for the next event, one at a time
 	var first sync.Once
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
 		first.Do(func() { close(i.polled) })
@@ -166,7 +163,7 @@ func (i *Instance) runtimeAPI() http.Handler {
 			}
 			w.WriteHeader(http.StatusAccepted)
 			select {
-			case i.answers <- answer{body: body, failed: failed}:
+			case i.results <- result{body: body, failed: failed}:
 			case <-r.Context().Done():
 			}
 		}
@@ -176,11 +173,11 @@ func (i *Instance) runtimeAPI() http.Handler {
 	return mux
 }
 
-// ErrFailed says that the function reported an error in place of a response.
+// ErrFailed means that the function reported an error instead of a response.
 var ErrFailed = errors.New("the function failed")
 
-// Ready waits until the init phase is over: the process polls for its first
-// event. It fails with child.ErrExited, or when Timeout has passed.
+// Ready waits until the init phase is over, when the process polls for its first
+// event. It returns child.ErrExited if the process exits, and an error after Timeout.
 func (i *Instance) Ready(ctx context.Context) error {
 	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
 		select {
@@ -193,8 +190,8 @@ func (i *Instance) Ready(ctx context.Context) error {
 	})
 }
 
-// Invoke hands the event of a request to the instance and waits for its
-// response. Calls wait for each other. It fails as Handle does.
+// Invoke sends a request event to the instance and returns the response. Concurrent
+// calls wait for each other. Invoke returns the errors that Handle returns.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
 	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {
@@ -203,9 +200,9 @@ func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return resp, json.Unmarshal(body, &resp)
 }
 
-// Handle hands any event to the instance, which has that long for it, and waits
-// for its response. It fails with ErrFailed, with child.ErrExited, or when the
-// function exceeds its timeout.
+// Handle sends an event to the instance and returns its response. It returns
+// ErrFailed if the function reports an error, child.ErrExited if the process exits,
+// and another error if the function takes longer than timeout.
 func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (response []byte, err error) {
 	payload, err := json.Marshal(ev)
 	if err != nil {
@@ -223,7 +220,7 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 		return nil, fmt.Errorf("the function does not ask for an event: %w: %s", ctx.Err(), i.Log())
 	}
 	select {
-	case a := <-i.answers:
+	case a := <-i.results:
 		if a.failed {
 			return nil, fmt.Errorf("%w: %s", ErrFailed, a.body)
 		}
@@ -231,12 +228,12 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	case <-i.Exited():
 		return nil, fmt.Errorf("%w: %s", child.ErrExited, i.Log())
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the function does not answer: %w: %s", ctx.Err(), i.Log())
+		return nil, fmt.Errorf("the function does not respond: %w: %s", ctx.Err(), i.Log())
 	}
 }
 
-// PeakMemory is the most memory in bytes that the process has had in use so far,
-// while it runs. It needs Linux.
+// PeakMemory returns the maximum memory that the running process has used so far, in
+// bytes. It needs Linux.
 func (i *Instance) PeakMemory() (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.PID()))
 	if err != nil {
@@ -250,8 +247,8 @@ func (i *Instance) PeakMemory() (int64, error) {
 	return kilobytes << 10, nil
 }
 
-// Event is the event of a request as API Gateway would send it. target is the
-// path with its query; body, if not empty, is sent as JSON.
+// Event returns the event that API Gateway would send for a request. target is the
+// path with its query. If body is not empty, it is sent as JSON.
 func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {
 	path, query, _ := strings.Cut(target, "?")
 	ev := events.APIGatewayV2HTTPRequest{

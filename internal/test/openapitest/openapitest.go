@@ -1,6 +1,6 @@
-// Package openapitest holds responses against openapi.yaml, both ways: what a
-// response has and the description lacks fails at once, and what the
-// description has and no response had can be asked for at the end.
+// Package openapitest compares responses with openapi.yaml in both directions. Check
+// returns an error if a response does not match the description. Unseen returns the
+// parts of the description that no response contained.
 package openapitest
 
 import (
@@ -22,8 +22,8 @@ import (
 	"sluice"
 )
 
-// Spec is openapi.yaml and what has been seen of it. It is safe for concurrent
-// use.
+// Spec is openapi.yaml and what responses have contained so far. It is safe for
+// concurrent use.
 type Spec struct {
 	validator validator.Validator
 	document  map[string]any
@@ -32,7 +32,7 @@ type Spec struct {
 	seen map[string]bool
 }
 
-// Load reads the description, which must be valid itself.
+// Load loads openapi.yaml and validates it.
 func Load() (*Spec, error) {
 	doc, err := libopenapi.NewDocument(sluice.OpenAPI)
 	if err != nil {
@@ -49,7 +49,7 @@ func Load() (*Spec, error) {
 	return s, yaml.Unmarshal(sluice.OpenAPI, &s.document)
 }
 
-// Response is a response and what it answers.
+// Response is a response and its request.
 type Response struct {
 	Method string
 	Target string // path and query
@@ -58,9 +58,9 @@ type Response struct {
 	Body   []byte
 }
 
-// Check says in what the response differs from its description. What no
-// operation describes must be a problem like that of an unknown record, or a 204
-// to OPTIONS.
+// Check returns an error if the response does not match its description. If no
+// operation matches the request, the response must be a problem like the one for an
+// unknown record, or a 204 to OPTIONS.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -83,15 +83,15 @@ func (s *Spec) Check(r Response) error {
 			described.Status = http.StatusNotFound
 		}
 	} else if _, fixed := object(s.document["paths"])[path]; !fixed && strings.Count(path, "/") > 1 {
-		// The library does not match a path that breaks its parameter's pattern.
+		// The library does not match a path whose parameter violates its pattern.
 		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
 	}
 	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)
 	if err != nil {
 		return err
 	}
-	// The library reads numbers as float64 and fails on those beyond; their
-	// digits are no part of the description.
+	// The library decodes numbers as float64 and fails if they are too large. The
+	// description does not restrict the number of digits.
 	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
 	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
 	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
@@ -125,7 +125,7 @@ func (s *Spec) operation(method, path string) map[string]any {
 	return nil
 }
 
-// note remembers the status and the members of a response. s.mu is held.
+// note records the status and the members of a response. The caller holds s.mu.
 func (s *Spec) note(operation map[string]any, r Response) error {
 	s.seen[statusKey(operation, fmt.Sprint(r.Status))] = true
 	response := s.resolve(object(object(operation["responses"])[fmt.Sprint(r.Status)]))
@@ -145,11 +145,11 @@ func (s *Spec) note(operation map[string]any, r Response) error {
 }
 
 func statusKey(operation map[string]any, status string) string {
-	return fmt.Sprintf("%v answers %s", operation["operationId"], status)
+	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue remembers the members and the enumerated values of named schemas
-// that a value has.
+// noteValue records the members and enumerated values in a value that named schemas
+// describe.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -175,7 +175,7 @@ func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
 	}
 }
 
-// resolve follows a $ref, if it is one.
+// resolve returns the target of node if node is a $ref, and node otherwise.
 func (s *Spec) resolve(node map[string]any) map[string]any {
 	ref, ok := node["$ref"].(string)
 	if !ok {
@@ -198,8 +198,8 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen is what the description promises of responses and none had: statuses
-// of operations, members of the schemas, values of their enumerations.
+// Unseen returns what the description contains but no response did: statuses of
+// operations, members of schemas, and values of enumerations.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
 	for _, item := range object(s.document["paths"]) {
@@ -218,7 +218,7 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds the members of a schema, and of those within it, once.
+// promise adds the members of a schema and of its nested schemas, each once.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

@@ -80,7 +80,7 @@ var renderings struct {
 }
 
 // render renders environments, by the arguments of testdata/render.py; those of
-// samconfig.toml if there is none. It renders each list of arguments once. Tests
+// samconfig.toml if no arguments are given. It renders each list of arguments once. Tests
 // must not modify what it returns.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
@@ -106,8 +106,8 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 	return all
 }
 
-// at is the value at a path of members and, as numbers, elements; nil if there
-// is none.
+// at returns the value at a path of member names and element indexes, or nil if the
+// path does not exist.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -481,7 +481,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	}
 }
 
-// member is the value of a mapping's key; an empty node if there is none.
+// member returns the value of a mapping's key, or an empty node if the key is missing.
 func member(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 		if n.Content[i].Value == key {

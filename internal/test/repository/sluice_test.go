@@ -102,7 +102,7 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 }
 
-// Every package whose tests know of access keys looks for secrets in what its
+// Every package whose tests create API keys looks for secrets in what its
 // tests and their processes write.
 func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0

@@ -1,10 +1,9 @@
-// Package s3local gives tests a real S3 server: Versity S3 Gateway over a
-// directory, run as a process of its own that ends with the test process.
+// Package s3local runs an S3 server for tests: Versity S3 Gateway on a directory, as
+// a child process that ends with the test process.
 //
-// "make versitygw" builds it. Where it is missing, tests that ask for it are
-// skipped, but fail where the environment variable CI is set. The variable
-// VERSITYGW names another program than .cache/versitygw/versitygw in the
-// module's root.
+// "make versitygw" builds it. If it is missing, tests that need it are skipped, or
+// fail if the environment variable CI is set. The variable VERSITYGW overrides the
+// path of the program, .cache/versitygw/versitygw.
 package s3local
 
 import (
@@ -25,23 +24,23 @@ import (
 	"sluice/internal/test/child"
 )
 
-// What a client must be configured with.
+// The configuration of clients.
 const (
 	Region          = "us-east-1"
 	AccessKeyID     = "test"
 	SecretAccessKey = "test"
 )
 
-// startTimeout is how long a server may take until it is ready. It takes a
-// fraction of a second.
+// startTimeout is the maximum startup time of a server. Usually it takes a fraction
+// of a second.
 const startTimeout = 30 * time.Second
 
 // Server is a running S3 server.
 type Server struct {
-	Endpoint string // its URL, http://127.0.0.1:PORT
+	Endpoint string // URL, http://127.0.0.1:PORT
 }
 
-// Start starts a server without buckets. It is stopped when the test ends.
+// Start starts a server without buckets. It stops at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	program := locate(t)
@@ -57,16 +56,16 @@ func Start(t testing.TB) *Server {
 	}
 	t.Cleanup(func() {
 		p.Kill()
-		reservation.Close() //nolint:errcheck // nothing was sent
+		reservation.Close() //nolint:errcheck // it carries no data
 	})
 	return s
 }
 
-// run starts the program and waits until it lists its buckets.
+// run starts the process and waits until it can list buckets.
 func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"buckets", "metadata"} { // not every file system keeps metadata with its files
+	for _, name := range []string{"buckets", "metadata"} { // some file systems cannot store metadata with their files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -88,8 +87,7 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client is a client of the server. It has the defaults of the SDK, changed by
-// options.
+// Client returns a client of the server, with the defaults of the SDK and options.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,
@@ -99,7 +97,7 @@ func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	}, options...)
 }
 
-// Bucket creates an empty bucket and gives its name, which no other has.
+// Bucket creates an empty bucket and returns its unique name.
 func (s *Server) Bucket(t testing.TB) string {
 	t.Helper()
 	name := "exports-" + strings.ToLower(rand.Text())
@@ -109,7 +107,7 @@ func (s *Server) Bucket(t testing.TB) string {
 	return name
 }
 
-// Object opens an object. The caller closes it.
+// Object opens an object. The caller must close it.
 func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
 	t.Helper()
 	out, err := s.Client().GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: &key})
@@ -119,7 +117,7 @@ func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
 	return out.Body
 }
 
-// Uploads is how many multipart uploads of a bucket are under way.
+// Uploads returns the number of incomplete multipart uploads in a bucket.
 func (s *Server) Uploads(t testing.TB, bucket string) int {
 	t.Helper()
 	out, err := s.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket})
@@ -129,7 +127,7 @@ func (s *Server) Uploads(t testing.TB, bucket string) int {
 	return len(out.Uploads)
 }
 
-// locate finds the program, or skips or fails the test.
+// locate finds the program. If it is missing, locate skips or fails the test.
 func locate(t testing.TB) string {
 	t.Helper()
 	program := os.Getenv("VERSITYGW")

@@ -1,7 +1,6 @@
-// Package secrettest shows that no secret of an API key gets into what a
-// program writes. Tests make their keys with New, what they and the processes
-// that they start have written is collected, and Run fails the test binary if
-// one is found in the other.
+// Package secrettest checks that programs do not write the secrets of API keys to
+// their output. Tests create API keys with New and collect the output of the programs
+// that they start. Run fails the test binary if the output contains a secret.
 package secrettest
 
 import (
@@ -20,15 +19,15 @@ import (
 	"sluice/pkg/access"
 )
 
-// The process's own.
+// all is the collection of this process.
 var all collection
 
-// collection is what was written and what must not be in it. It is safe for
+// collection holds output and the secrets that it must not contain. It is safe for
 // concurrent use.
 type collection struct {
 	mu      sync.Mutex
 	secrets []string
-	written map[string]*bytes.Buffer // by source
+	written map[string]*bytes.Buffer // output by source
 }
 
 func (c *collection) keep(token string) {
@@ -49,7 +48,7 @@ func (c *collection) write(source string, b []byte) {
 	c.written[source].Write(b)
 }
 
-// found names the sources that have a secret.
+// found returns the sources whose output contains a secret.
 func (c *collection) found() (sources []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +61,8 @@ func (c *collection) found() (sources []string) {
 	return sources
 }
 
-// New makes a key as access.New does, whose secret is looked for.
+// New creates an API key like access.New and adds its secret to those that the output
+// must not contain.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)
@@ -73,13 +73,13 @@ func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	return k, token
 }
 
-// Keep has the secret of a token looked for that was made by another program.
+// Keep adds the secret of a token that another program has created.
 func Keep(token string) { all.keep(token) }
 
-// Collect adds to what has been written by source.
+// Collect adds text to the output of source.
 func Collect(source, text string) { all.write(source, []byte(text)) }
 
-// Writer collects what is written to it.
+// Writer returns a writer that adds to the output of source.
 func Writer(source string) io.Writer { return writer(source) }
 
 type writer string
@@ -89,9 +89,9 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Run runs the tests of m, and collects what the process itself writes. It
-// returns the code to exit with: not 0 if a secret was found, and if all tests
-// were run and there was none to find or nothing to find it in.
+// Run runs the tests of m, collects the output of this process, and returns the exit
+// code. The code is not 0 if the output contains a secret. It is also not 0 if all
+// tests have run but no secret or no output was collected.
 func Run(m *testing.M) int {
 	stop := collectOwn()
 	code := m.Run()
@@ -107,7 +107,7 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Whole reports whether all tests of the binary are to be run.
+// Whole reports whether the test binary runs all tests.
 func Whole() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.fuzz", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
@@ -126,8 +126,8 @@ func (c *collection) size() (n int) {
 	return n
 }
 
-// collectOwn collects what the process writes to its standard output and error,
-// which it still does, until stop is called.
+// collectOwn collects the standard output and standard error of this process until
+// stop is called. The process still writes them.
 func collectOwn() (stop func()) {
 	stdout, stderr := os.Stdout, os.Stderr
 	var wg sync.WaitGroup
@@ -139,17 +139,17 @@ func collectOwn() (stop func()) {
 		}
 		ends = append(ends, w)
 		wg.Go(func() {
-			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // it ends with the pipe
+			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // it ends when the pipe is closed
 		})
 		return w
 	}
 	os.Stdout, os.Stderr = tee(stdout), tee(stderr)
-	log.SetOutput(os.Stderr) // it keeps what it was made with
+	log.SetOutput(os.Stderr) // log keeps the writer that os.Stderr was at init
 	return func() {
 		os.Stdout, os.Stderr = stdout, stderr
 		log.SetOutput(stderr)
 		for _, w := range ends {
-			w.Close() //nolint:errcheck // a pipe
+			w.Close() //nolint:errcheck // closing a pipe does not fail
 		}
 		wg.Wait()
 	}

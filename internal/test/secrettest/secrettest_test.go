@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/access"
 )
 
-// TestMain runs what TestASecretThatIsWrittenFailsTheTests starts.
+// TestMain runs the process that TestASecretThatIsWrittenFailsTheTests starts.
 func TestMain(m *testing.M) {
 	if os.Getenv("SECRETTEST") == "" {
 		os.Exit(m.Run())
@@ -50,7 +50,7 @@ func write(t *testing.T, how string) {
 		fmt.Fprint(os.Stderr, text)
 	case "log":
 		fmt.Fprint(Writer("a log"), text[:20])
-		fmt.Fprint(Writer("a log"), text[20:]) // found although it came in parts
+		fmt.Fprint(Writer("a log"), text[20:]) // a secret that is written in two parts must be found
 	case "child":
 		Collect("another program", text)
 	}

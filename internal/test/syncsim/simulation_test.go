@@ -1,5 +1,6 @@
-// Package syncsim_test simulates writers and readers of entities and events that
-// synchronize, over the domain code and a store with a slow network and slow indexes.
+// Package syncsim_test simulates clients that write entities and events and clients
+// that synchronize with them. It runs the domain code on a store with a slow network
+// and slow indexes.
 package syncsim_test
 
 import (
@@ -28,13 +29,14 @@ const (
 	writerPause = 4 * time.Second
 	readerPause = 8 * time.Second
 	workspace   = "default"
-	seeds       = 10_000 // SYNC_SEEDS changes it
-	seedsRace   = 1_000  // with the race detector, or -short
+	seeds       = 10_000 // the environment variable SYNC_SEEDS overrides it
+	seedsRace   = 1_000  // with the race detector or -short
 )
 
-// TestSimulation checks that each completed walk leaves a reader with a copy of the
-// store as of the walk's end, whatever clocks, writes, indexes and readers do within
-// their bounds, and that the time of an entity's latest change never goes back.
+// TestSimulation checks that after each completed walk a reader's copy equals the
+// store as of the end of the walk, whatever clocks, writes, indexes and readers do
+// within their bounds. It also checks that the time of an entity's latest change
+// never decreases.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -50,8 +52,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationNeedsItsLag checks that the simulation finds what is lost without the
-// lag, with one that ignores a bound that it follows from, and with one a little short.
+// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag
+// is zero, ignores one of its causes, or is slightly too short.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -93,7 +95,8 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// simulate runs one seed in a bubble of its own and returns what is wrong.
+// simulate runs one seed in a synctest bubble of its own and returns the errors that
+// it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), arrived: make(map[string]event.Event)}
@@ -146,7 +149,7 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 			}, OccurredAtSet: true}
 			_, _, err = event.Create(ctx, events{s: s}, workspace, e, now)
 		}
-		_ = err // a client whose request fails goes on
+		_ = err // the client continues after an error
 		cancel()
 	}
 }
@@ -155,7 +158,7 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time
-	since    [2]record.Time // of the next walks of entities and of events
+	since    [2]record.Time // bounds of the next walks of entities and of events
 	entities map[string]entity.Change
 	events   map[string]event.Event
 	walks    []walk
@@ -165,7 +168,7 @@ type reader struct {
 type walk struct {
 	until, latest record.Time // latest is the latest end of any walk so far
 	ended         time.Time
-	entities      map[string]entity.Change // the copy then; nil for a walk of events
+	entities      map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events        map[string]event.Event
 }
 
@@ -180,8 +183,8 @@ func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
 	}
 }
 
-// walk walks changes, then arrivals. If it may stop, it pauses between pages, or ends
-// before a walk is complete.
+// walk walks the changes of entities and then the arrivals of events. If mayStop is
+// true, it may pause between pages or stop before the end of a walk.
 func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.SyncPage[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), s, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
@@ -229,7 +232,7 @@ func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQu
 	r.walks = append(r.walks, note(walk{until: until, latest: latest, ended: time.Now()}))
 }
 
-// between returns a duration from 0 to d.
+// between returns a random duration from 0 to d.
 func between(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d)))
 }
@@ -241,8 +244,8 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
-// check compares the copy after each completed walk with the store as of the walk's
-// end. The last walk began after all writes had ended.
+// check compares the copy after each completed walk with the store as of the end of
+// the walk. The last walk began after all writes had ended.
 func (r *reader) check(s *store) (wrong []string) {
 	for _, w := range r.walks {
 		if w.entities != nil {
@@ -265,8 +268,8 @@ func (r *reader) check(s *store) (wrong []string) {
 }
 
 // checkEntity compares the copy of an entity with its states. The copy may lack the
-// state as of the walk's end if that was overwritten before the walk ended. It may be
-// ahead if an earlier walk, which was not completed, read further.
+// state as of the end of the walk if that state was overwritten before the walk
+// ended. The copy may be newer if an earlier, incomplete walk had read further.
 func (w walk) checkEntity(copied entity.Change, history []state) string {
 	at := copied.SyncPosition().At
 	var want state

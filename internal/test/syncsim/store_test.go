@@ -15,15 +15,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// entry is a record in an index. Reads see it from a time on until another.
+// entry is a record in an index, which is visible to reads for a period.
 type entry[R any] struct {
 	position    string
 	record      R
 	from, until time.Time
 }
 
-// index is an index whose changes appear to reads up to record.MaxIndexDelay after
-// they were made.
+// index is an index that shows a change up to record.MaxIndexDelay after the change
+// was made.
 type index[R interface{ SyncPosition() record.SyncPosition }] struct {
 	entries []*entry[R]
 }
@@ -59,15 +59,15 @@ func (x *index[R]) page(q record.SyncQuery, now time.Time) (page []R, more bool)
 	return page, false
 }
 
-// state is a change of an entity and the time at which it was committed.
+// state is a state of an entity and the time at which it was committed.
 type state struct {
 	entity.Change
 	committed time.Time
 }
 
-// store keeps the entities and the events of one workspace behind a slow network, and
-// all states that its entities have had. It implements what the simulation uses of
-// entity.Store; events implements that of event.Store.
+// store is a store of the entities and events of one workspace behind a slow network.
+// It also keeps all states of its entities. It implements the methods of entity.Store
+// that the simulation uses; events implements those of event.Store.
 type store struct {
 	entity.Store
 	mu       sync.Mutex
@@ -76,7 +76,7 @@ type store struct {
 	changes  index[entity.Change]
 	arrived  map[string]event.Event
 	arrivals index[event.Event]
-	back     []string // what went back in time
+	back     []string // changes whose time decreased
 }
 
 type events struct {
@@ -90,7 +90,7 @@ func (s *store) random(d time.Duration) time.Duration {
 	return extreme(s.rng, 0, d)
 }
 
-// extreme returns a duration between two, often one of them.
+// extreme returns a random duration from low to high, often one of the two.
 func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	if low == high {
 		return low
@@ -104,7 +104,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 
-// write calls commit at some time until the deadline of ctx. The response may be lost.
+// write calls commit at a random time before the deadline of ctx. The response may be
+// lost.
 func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	deadline, _ := ctx.Deadline()
 	time.Sleep(s.random(time.Until(deadline)))
@@ -117,7 +118,7 @@ func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	return nil
 }
 
-// current returns the current state of an entity that exists.
+// current returns the current state of an entity and whether it exists.
 func (s *store) current(id string) (state, bool) {
 	all := s.history[id]
 	if len(all) == 0 {
@@ -135,7 +136,7 @@ func (s *store) commit(c entity.Change, now time.Time) {
 		if last.SyncPosition().At.Compare(c.SyncPosition().At) >= 0 {
 			s.back = append(s.back, last.SyncPosition().String()+" before "+c.SyncPosition().String())
 		}
-		if !last.Deleted { // tombstones stay
+		if !last.Deleted { // tombstones are not removed
 			s.changes.remove(last.Change, delay())
 		}
 	}

@@ -1,11 +1,11 @@
-// Package templatetest reads from template.yaml what only tests ask for: the
-// routes of each function, what it may do, which streams it reads and which tables
-// it is told of.
+// Package templatetest reads from template.yaml what only tests need: the routes,
+// permissions, streams and tables of each function.
 //
-// It is as strict as package template is lenient: in functions and tables it
-// rejects every property that neither package understands, because that one
-// might make the deployed stack differ from local tables and from what tests
-// see. In policies it rejects wildcards, managed policies and conditions.
+// Package template ignores what it does not know; this package rejects it. In
+// functions and tables, it rejects every property that neither package reads, because
+// such a property could make the deployed stack differ from local tables and from
+// what the tests check. In policies, it rejects wildcards, managed policies and
+// conditions.
 package templatetest
 
 import (
@@ -29,9 +29,9 @@ import (
 // Function is a function of a template.
 type Function struct {
 	LogicalID string            // ends in "Function": ListEntityFunction
-	Name      string            // name of its folder, the logical id in kebab case without "Function": list-entity
+	Name      string            // name of its folder: the logical id in kebab case without "Function", such as list-entity
 	Routes    []Route           // sorted by Key; empty for a function without HttpApi events
-	Tables    map[string]string // environment variable → logical id of the table that it names
+	Tables    map[string]string // environment variables that contain a table name, with the logical id of the table
 	Streams   []Stream          // sorted by Table
 	Grants    []Grant
 }
@@ -42,10 +42,10 @@ type Route struct {
 	Path   string // "$default" for the default route
 }
 
-// Default is the route of requests that no other route takes.
+// Default is the route of requests that match no other route.
 var Default = Route{Path: "$default"}
 
-// Key returns the route key of API Gateway: "GET /entity" or "$default".
+// Key returns the route key of API Gateway, such as "GET /entity" or "$default".
 func (r Route) Key() string {
 	if r == Default {
 		return r.Path
@@ -53,18 +53,18 @@ func (r Route) Key() string {
 	return r.Method + " " + r.Path
 }
 
-// Stream is a DynamoDB event of a function: the changes of a table's items.
+// Stream is a DynamoDB event source of a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON, of which a change must match one; all changes if there are none
+	Patterns []string // event patterns in JSON; a change must match one of them, or any change if the list is empty
 }
 
-// Grant is an action that a function may take on a resource.
+// Grant is the permission to take an action on a resource.
 type Grant struct {
-	Action string // dynamodb:Query
+	Action string // such as dynamodb:Query
 
-	// Resource is the logical id and what follows its ARN: EntitiesTable,
-	// EntitiesTable/index/by_type, or Files/* for a bucket's objects.
+	// Resource is a logical id and the part after its ARN: EntitiesTable,
+	// EntitiesTable/index/by_type, or Files/* for the objects of a bucket.
 	Resource string
 }
 
@@ -78,8 +78,8 @@ func Functions(t testing.TB) []Function {
 	return functions
 }
 
-// Parse returns the functions of a template, sorted by logical id. The error
-// lists what it rejects, each with its line number or logical id.
+// Parse returns the functions of a template, sorted by logical id. The error lists
+// everything that is rejected, with its line number or logical id.
 func Parse(b []byte) ([]Function, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	dec.KnownFields(true)
@@ -121,8 +121,8 @@ func Parse(b []byte) ([]Function, error) {
 	return functions, errors.Join(errs...)
 }
 
-// check rejects resources that may stand for routes or tables that package
-// template does not see, and names that folders cannot have.
+// check rejects resources that could define routes or tables that package template
+// does not see, and logical ids that cannot be names of folders.
 func (d document) check(id string) error {
 	switch typ := d.Resources[id].Type; {
 	case typ == typeFunction && !regexp.MustCompile(`^([A-Z][a-z0-9]*)+Function$`).MatchString(id):
@@ -137,8 +137,8 @@ func (d document) check(id string) error {
 	return nil
 }
 
-// check reports attributes that no key uses, which AWS rejects and DynamoDB
-// Local accepts, projections that AWS rejects, and expiry that is switched off, which only looks like expiry.
+// check reports attributes that no key uses (AWS rejects them, DynamoDB Local does
+// not), projections that AWS rejects, and a TTL that is specified but disabled.
 func (t table) check() error {
 	keys := slices.Clone(t.Key)
 	for _, i := range t.Indexes {
@@ -160,7 +160,7 @@ func (t table) check() error {
 
 var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
-// function returns the function with that logical id.
+// function returns the function with the given logical id.
 func (d document) function(id string) (Function, error) {
 	properties := d.Resources[id].function
 	name := innerCapital.ReplaceAllString(strings.TrimSuffix(id, "Function"), "-$0")
@@ -224,7 +224,7 @@ func (d document) checkRoute(e httpEvent) error {
 	method, path := string(e.Method), string(e.Path)
 	switch {
 	case d.Resources[e.API.of("!Ref")].Type != typeAPI:
-		// SAM serves an event without ApiId from another API, which it creates.
+		// SAM creates another API for an event without ApiId.
 		return fmt.Errorf("ApiId is not !Ref of a %s", typeAPI)
 	case method == "" && path == "":
 		return nil // the default route
@@ -254,7 +254,7 @@ func (d document) stream(e streamEvent) (Stream, error) {
 	return s, nil
 }
 
-// grants returns what a statement allows: each action on each resource.
+// grants returns the permissions in a statement: each action on each resource.
 func (d document) grants(s statement) (grants []Grant, err error) {
 	if s.Effect != "Allow" || len(s.Action) == 0 || len(s.Resource) == 0 {
 		return nil, errors.New("a statement has the Effect Allow, an Action and a Resource")
@@ -277,7 +277,7 @@ func (d document) grants(s statement) (grants []Grant, err error) {
 
 var arnSub = regexp.MustCompile(`^\$\{([A-Za-z0-9]+)\.Arn\}([^$]*)$`)
 
-// arn returns the ARN of a resource as Grant has it.
+// arn returns the resource of an ARN in the form of Grant.Resource.
 func (d document) arn(v value) (string, error) {
 	id, isARN := strings.CutSuffix(v.of("!GetAtt"), ".Arn")
 	rest := ""

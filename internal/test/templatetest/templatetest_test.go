@@ -9,7 +9,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// small is a template with one of everything that Parse reads.
+// small is a template with one instance of everything that Parse reads.
 const small = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
@@ -146,7 +146,7 @@ func TestTemplateIsAccepted(t *testing.T) {
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // what is changed in small
+		old, new string // replacement in small
 		want     string // part of the error
 	}{
 		"empty template":         {small, "", "no Resources"},
@@ -240,7 +240,7 @@ func TestParseReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		broken *strings.Replacer
-		want   []string // in the error
+		want   []string // parts of the error
 	}{
 		{strings.NewReplacer("BatchSize", "Batch", "StreamViewType", "View"), []string{"line 45: field Batch", "line 71: field View"}},
 		{strings.NewReplacer("Method: get", "Method: fetch", "dynamodb:Query", "dynamodb:*"), []string{"UsageFunction: event Route", "CreateExportJobFunction: the action"}},

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// Types of resources that are read or referred to.
+// Types of resources that this package reads or refers to.
 const (
 	typeAPI      = "AWS::Serverless::HttpApi"
 	typeFunction = "AWS::Serverless::Function"
@@ -16,8 +16,8 @@ const (
 	typeBucket   = "AWS::S3::Bucket"
 )
 
-// document is a template in YAML. The decoder rejects fields that its types do
-// not have, unless they have an inline map for them.
+// document is a template. The decoder rejects fields that a type does not have,
+// unless the type has an inline map.
 type document struct {
 	Globals struct {
 		Function struct {
@@ -33,7 +33,7 @@ type environment struct {
 	Variables map[string]value `yaml:"Variables"`
 }
 
-// head is what resources and events begin with.
+// head has the fields that all resources and events share.
 type head struct {
 	Type  template.Text      `yaml:"Type"`
 	Other map[string]ignored `yaml:",inline"`
@@ -46,7 +46,7 @@ type resource struct {
 	function function
 }
 
-// UnmarshalYAML has the older of the two signatures that package yaml accepts,
+// UnmarshalYAML has the older of the two signatures that package yaml supports,
 // because only that one rejects unknown fields.
 func (r *resource) UnmarshalYAML(decode func(any) error) error {
 	var h head
@@ -62,8 +62,8 @@ func (r *resource) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// envelope is a resource with properties of type P. It has no Condition, which
-// would make the resource depend on more than the template.
+// envelope is a resource with properties of type P. It has no field Condition, so
+// conditional resources are rejected: whether they exist would depend on parameters.
 type envelope[P any] struct {
 	Type                ignored `yaml:"Type"`
 	Metadata            ignored `yaml:"Metadata"`
@@ -85,7 +85,7 @@ type table struct {
 	TTL    *template.TTL   `yaml:"TimeToLiveSpecification"`
 	Stream template.Stream `yaml:"StreamSpecification"`
 
-	// A local table works without these.
+	// Local tables do not have these properties.
 	DeletionProtectionEnabled        ignored `yaml:"DeletionProtectionEnabled"`
 	OnDemandThroughput               ignored `yaml:"OnDemandThroughput"`
 	PointInTimeRecoverySpecification ignored `yaml:"PointInTimeRecoverySpecification"`
@@ -115,7 +115,7 @@ type event struct {
 	stream streamEvent
 }
 
-// UnmarshalYAML has the same signature as that of resource.
+// UnmarshalYAML has the older signature, like resource.UnmarshalYAML.
 func (e *event) UnmarshalYAML(decode func(any) error) error {
 	var h head
 	if err := decode(&h); err != nil {
@@ -149,7 +149,7 @@ type streamEvent struct {
 		} `yaml:"Filters"`
 	} `yaml:"FilterCriteria"`
 
-	// These say how changes are handed over, not which.
+	// These properties say how changes are delivered, not which changes.
 	StartingPosition           ignored `yaml:"StartingPosition"`
 	BatchSize                  ignored `yaml:"BatchSize"`
 	ParallelizationFactor      ignored `yaml:"ParallelizationFactor"`
@@ -160,14 +160,14 @@ type streamEvent struct {
 	FunctionResponseTypes      ignored `yaml:"FunctionResponseTypes"`
 }
 
-// ignored is a part of a template that is accepted and dropped.
+// ignored is a part of a template that is accepted but not read.
 type ignored struct{}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (ignored) UnmarshalYAML(*yaml.Node) error { return nil }
 
-// value is a scalar, or an intrinsic function of AWS CloudFormation in its short
-// form, such as !Ref, with a scalar. Of !If there is only the tag.
+// value is a scalar, or a short-form CloudFormation intrinsic function with a scalar,
+// such as !Ref. For !If, only the tag is kept.
 type value struct{ tag, text string }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -179,8 +179,8 @@ func (v *value) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// of returns the text of v if its tag is tag, such as !Ref, and "" otherwise.
-// The tag of a string is !!str.
+// of returns the text of v if its tag is tag, such as !Ref, and "" otherwise. The tag
+// of a plain string is !!str.
 func (v value) of(tag string) string {
 	if v.tag != tag {
 		return ""

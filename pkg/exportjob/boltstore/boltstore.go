@@ -1,11 +1,10 @@
-// Package boltstore keeps export jobs in a bbolt file, for a server that needs
-// no other program. They outlive the process.
+// Package boltstore stores export jobs in a bbolt file, for a local server. The jobs
+// survive a restart of the process.
 //
-// The bucket export_jobs holds a bucket for each workspace, and that four more:
-// by_id has every job by id and progress its progress, if it is not zero
-// (exportjob.Marshal); unfinished has the ids of the unfinished jobs; by_position
-// has the id of every job by exportjob.Position.String, which is the order of
-// lists.
+// The bucket export_jobs holds one bucket per workspace. That bucket holds four more:
+// by_id maps a job's id to the job, progress maps it to the job's progress if that is
+// not zero (see exportjob.Marshal), unfinished holds the ids of the unfinished jobs,
+// and by_position maps exportjob.Position.String, the order of lists, to the id.
 package boltstore
 
 import (
@@ -33,7 +32,7 @@ type Store struct {
 	workspaces *boltrecord.Workspaces
 }
 
-// New returns a Store in db, which other stores may share. The caller closes db.
+// New returns a Store in db. Other stores may use db too. The caller closes db.
 func New(db *bbolt.DB) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("exportjob boltstore: a database is required")
@@ -72,8 +71,7 @@ func (s *Store) Create(ctx context.Context, j exportjob.Job, quota int) (stored 
 	return stored, created, nil
 }
 
-// get returns the job with that id in the bucket of a workspace, and whether it
-// exists.
+// get returns a job from the bucket of its workspace and reports whether it exists.
 func get(b *bbolt.Bucket, id string) (j exportjob.Job, exists bool, err error) {
 	jobs, progress := b.Bucket([]byte(byID)), b.Bucket([]byte(progressOf))
 	if jobs == nil || jobs.Get([]byte(id)) == nil {
@@ -100,7 +98,8 @@ func put(b *bbolt.Bucket, j exportjob.Job) error {
 	return errors.Join(set(b, byID, j.ID, job), set(b, progressOf, j.ID, progress), set(b, unfinished, j.ID, mark))
 }
 
-// set puts value at key in a bucket in b, or removes what is there if value is nil.
+// set stores value under key in the given bucket of b. If value is nil, set deletes
+// the key.
 func set(b *bbolt.Bucket, bucket, key string, value []byte) error {
 	in, err := b.CreateBucketIfNotExists([]byte(bucket))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package dirfiles keeps export files in a directory, for a server that needs no
-// other program, and serves them to whoever has a link.
+// Package dirfiles stores export files in a directory, for a local server, and serves
+// them over HTTP to whoever has a link.
 //
-// A file is at its exportjob.Job.FileKey. An upload is a directory below
-// .uploads that holds a file for each part. Each file is written beside its place
-// and then renamed, so that no file is ever incomplete.
+// The path of a file is its exportjob.Job.FileKey. An upload is a directory below
+// .uploads that holds one file per part. Each file is written under a temporary name
+// and then renamed, so no file is ever incomplete.
 package dirfiles
 
 import (
@@ -27,26 +27,27 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Prefix is where the paths of links begin.
+// Prefix is the beginning of the paths of links.
 const Prefix = "/export_file/"
 
 // LinkLifetime is how long a link is valid.
 const LinkLifetime = 15 * time.Minute
 
-// uploads is the directory of the uploads. No workspace has this name.
+// uploads is the directory of the uploads. No workspace has this name, because
+// FileKey escapes dots.
 const uploads = ".uploads"
 
-// Store is an exportjob.Files and exportjob.Links, and the http.Handler of its
-// links, which are valid for as long as the Store exists, at most. It is safe for
-// concurrent use.
+// Store is an exportjob.Files and exportjob.Links, and the http.Handler of its links.
+// It is safe for concurrent use. A link is valid only as long as the Store that
+// created it exists.
 type Store struct {
 	dir string
-	key []byte // of the links' signatures
+	key []byte // key of the links' signatures
 	now func() time.Time
 }
 
-// New returns a Store in dir, which it creates if needed. now is the clock of the
-// links' lifetime.
+// New returns a Store in dir, which it creates if needed. now is the clock for the
+// expiry of links.
 func New(dir string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
@@ -65,7 +66,7 @@ func (s *Store) Start(context.Context, exportjob.Job) (upload string, err error)
 
 func (s *Store) upload(name string) string { return filepath.Join(s.dir, uploads, name) }
 
-// part returns the name of the file with part n of an upload.
+// part returns the path of part n of an upload.
 func (s *Store) part(upload string, n int) string {
 	return filepath.Join(s.upload(upload), strconv.Itoa(n))
 }
@@ -86,7 +87,7 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the file called name by write: durably, and all at once.
+// replace writes the named file atomically and durably. write writes its content.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	}
 	err := replace(name, func(f *os.File) error { return s.join(f, j) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// Completed before, or gone.
+		// The upload was completed earlier, or it is gone.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
 			return nil
 		}
@@ -123,7 +124,7 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	return s.Abort(ctx, j)
 }
 
-// join writes the job's parts, one after the other.
+// join writes the job's parts to w in order.
 func (s *Store) join(w io.Writer, j exportjob.Job) error {
 	for i, etag := range j.Progress.Parts {
 		f, err := os.Open(s.part(j.Progress.Upload, i+1))
@@ -163,10 +164,11 @@ func (s *Store) Delete(_ context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// Expire removes the files and uploads that were last written to days ago.
+// Expire removes the files and uploads that were last modified at least that many
+// days ago.
 func (s *Store) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and uploads, which each part changes
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and upload directories, whose modification time changes with each part
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)
@@ -180,7 +182,7 @@ func (s *Store) Expire(days int) error {
 	return nil
 }
 
-// Link implements exportjob.Links by a path of the server that the Store serves.
+// Link implements exportjob.Links. The link is a path of the local server.
 func (s *Store) Link(_ context.Context, j exportjob.Job) (string, error) {
 	key := j.FileKey()
 	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
@@ -195,8 +197,9 @@ func (s *Store) sign(key, name, expires string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP responds with the file of a link, or a range of it; with 403 if the
-// link is forged or has expired, and with 404 if the file has expired.
+// ServeHTTP responds with the file of a link, or with the requested range of it. It
+// responds with 403 if the link is forged or has expired, and with 404 if the file
+// has expired.
 func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

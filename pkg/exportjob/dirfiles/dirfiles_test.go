@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// open makes a store in dir at whatever time *clock is.
+// open returns a store in dir whose clock shows *clock.
 func open(t *testing.T, dir string, clock *time.Time) *dirfiles.Store {
 	t.Helper()
 	s, err := dirfiles.New(dir, func() time.Time { return *clock })
@@ -59,7 +59,7 @@ func ask(s *dirfiles.Store, method, target string, header ...string) *httptest.R
 	return w
 }
 
-func TestALinkGivesOutItsFile(t *testing.T) {
+func TestALinkServesItsFile(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), &now)
 	j := storetest.File(t, s, "a workspace/../é", "a:b", "0123456789")
@@ -110,23 +110,23 @@ func TestAForgedLinkIsRefused(t *testing.T) {
 		digit = "1"
 	}
 	for name, forged := range map[string]string{
-		"another file":        strings.Replace(target, "event-a", "event-b", 1),
-		"another workspace":   strings.Replace(target, "/one/", "/two/", 1),
-		"a longer life":       strings.Replace(target, "expires=", "expires=9", 1),
-		"a sign before it":    strings.Replace(target, "expires=", "expires=%2B", 1),
-		"no expiry":           strings.Replace(target, "expires=", "expired=", 1),
-		"no signature":        strings.Replace(target, "signature=", "signed=", 1),
-		"an empty signature":  path + "?expires=9999999999&signature=",
-		"another signature":   target[:len(target)-1] + digit,
-		"nothing":             path,
-		"the directory":       dirfiles.Prefix + "?" + query,
-		"a way out":           dirfiles.Prefix + "../secret?" + query,
-		"a hidden way out":    dirfiles.Prefix + "one/%2e%2e/%2e%2e/secret?" + query,
-		"the uploads":         dirfiles.Prefix + ".uploads/?" + query,
-		"two expiries, first": path + "?expires=9999999999&" + query,
+		"another file":                          strings.Replace(target, "event-a", "event-b", 1),
+		"another workspace":                     strings.Replace(target, "/one/", "/two/", 1),
+		"a later expiry":                        strings.Replace(target, "expires=", "expires=9", 1),
+		"a sign before it":                      strings.Replace(target, "expires=", "expires=%2B", 1),
+		"no expiry":                             strings.Replace(target, "expires=", "expired=", 1),
+		"no signature":                          strings.Replace(target, "signature=", "signed=", 1),
+		"an empty signature":                    path + "?expires=9999999999&signature=",
+		"another signature":                     target[:len(target)-1] + digit,
+		"nothing":                               path,
+		"the directory":                         dirfiles.Prefix + "?" + query,
+		"a path outside the directory":          dirfiles.Prefix + "../secret?" + query,
+		"an escaped path outside the directory": dirfiles.Prefix + "one/%2e%2e/%2e%2e/secret?" + query,
+		"the uploads":                           dirfiles.Prefix + ".uploads/?" + query,
+		"two expiries, first":                   path + "?expires=9999999999&" + query,
 	} {
 		if r := ask(s, "GET", forged); forged == target || r.Code != http.StatusForbidden {
-			t.Errorf("%s: %s answers %d %s", name, forged, r.Code, r.Body)
+			t.Errorf("%s: %s responds with %d %s", name, forged, r.Code, r.Body)
 		}
 	}
 	if r := ask(open(t, dir, &now), "GET", target); r.Code != http.StatusForbidden {

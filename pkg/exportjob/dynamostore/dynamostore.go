@@ -1,20 +1,20 @@
-// Package dynamostore keeps export jobs in a DynamoDB table.
+// Package dynamostore stores export jobs in a DynamoDB table.
 //
-// The table's partition key is workspace (S), its sort key id (S). A job's other
-// attributes are job and progress (S: exportjob.Marshal, all there is of it), and
-// what the table itself must understand: status and lane (S, for the filters of
-// its stream; no lane if the job waits for no run), position (S:
-// exportjob.Position.String), revision (N) and, of a job that has ended,
-// expires_at (N, Unix time, for the TTL). Unfinished jobs do not expire.
+// The partition key of the table is workspace (S), the sort key id (S). The
+// attributes job and progress (S) hold the complete job (see exportjob.Marshal).
+// DynamoDB needs the other attributes: status and lane (S) for the filters of the
+// table's stream, position (S, exportjob.Position.String) for the indexes, revision
+// (N) for conditions, and expires_at (N, Unix time in seconds) for the TTL. A job
+// that waits for no run has no lane. Only a job that has ended has expires_at.
 //
-// The item of a workspace with the id #unfinished, which no job can have, has the
-// ids of the workspace's unfinished jobs in the attribute jobs (SS). It changes in
-// the same transaction as the job, so it cannot differ from the jobs.
+// The item with the id #unfinished, which no job can have, holds the ids of a
+// workspace's unfinished jobs in the attribute jobs (SS). It changes in the same
+// transaction as the job, so it always agrees with the jobs.
 //
-// The global secondary index by_position, of workspace and position, serves
-// lists. It holds job, but not progress. The index by_status, of status and
-// position, serves OldestQueued. It holds only keys, so that a job's progress does
-// not change it.
+// The global secondary index by_position has the keys workspace and position and
+// serves lists. It projects job, but not progress. The index by_status has the keys
+// status and position and serves OldestQueued. It projects only keys, so a change of
+// the progress writes nothing to it.
 package dynamostore
 
 import (
@@ -48,7 +48,7 @@ type Store struct {
 	table  string
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store in the named table.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("exportjob dynamostore: a client and a table name are required")
@@ -74,8 +74,8 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (exportjob.Job, e
 	return j, err
 }
 
-// List implements exportjob.Store. An index is only ever read eventually
-// consistent: a job may be missing, or be shown as it was, for a moment.
+// List implements exportjob.Store. An index is eventually consistent: for a moment
+// after a change, a job may be missing or shown in its earlier state.
 func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -107,19 +107,19 @@ func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.
 	return s.write(ctx, "replace export job", j, exportjob.NotFoundError(j.ID), put, counts...)
 }
 
-// Transactions that conflict with others are repeated after a random time of at
-// most firstWait, which doubles: for some seconds in all.
+// A transaction that conflicts with another is repeated after a random wait of at
+// most firstWait. The bound doubles with each attempt.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
 )
 
-// write makes a transaction of put, which gets the item of j, and of counts. It
-// returns the job that is stored afterwards and whether that is j. If a condition
-// is not met and no job is stored, it returns absent.
+// write executes a transaction of put and counts. put writes the item of j. write
+// returns the job that is stored afterwards and whether it is j. If a condition fails
+// and no job is stored, write returns the error absent.
 //
-// If the SDK repeats a transaction whose response was lost, the repeat has the same
-// token and succeeds without effect.
+// The SDK repeats a transaction with the same token if the response was lost. The
+// repeat succeeds without writing again.
 func (s *Store) write(ctx context.Context, op string, j exportjob.Job, absent error, put *types.Put, counts ...types.TransactWriteItem) (stored exportjob.Job, written bool, err error) {
 	put.TableName, put.ExpressionAttributeNames = &s.table, map[string]string{"#revision": "revision"}
 	put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
@@ -154,13 +154,13 @@ func (s *Store) write(ctx context.Context, op string, j exportjob.Job, absent er
 	return exportjob.Job{}, false, record.UnavailableError(op, err)
 }
 
-// hasCode reports whether a reason has one of the codes.
+// hasCode reports whether any of the reasons has one of the codes.
 func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
 // count returns the write that adds j to the unfinished jobs of its workspace, or
-// removes it if it has ended.
+// removes it if j has ended.
 func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
 	action := "ADD"
 	if j.Status.Final() {
@@ -175,7 +175,7 @@ func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
 	}}
 }
 
-// Unfinished implements exportjob.Backlog. It reads the whole table.
+// Unfinished implements exportjob.Backlog. It scans the whole table.
 func (s *Store) Unfinished(ctx context.Context) (keys []exportjob.Key, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:                &s.table,

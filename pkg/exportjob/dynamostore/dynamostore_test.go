@@ -37,8 +37,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses sends requests on, but fails those that are counted as if their response
-// had been lost on the way.
+// loses is an HTTP client that sends every request, but returns an error for some of
+// them, as if the response had been lost.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64
@@ -53,8 +53,8 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// The SDK repeats a call whose response was lost.
-func TestChangesWhoseResponsesWereLostAreMadeOnce(t *testing.T) {
+// The SDK repeats a call if its response was lost.
+func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	network := &loses{}
 	options := dynamolocal.Client(t).Options()
@@ -79,7 +79,8 @@ func TestChangesWhoseResponsesWereLostAreMadeOnce(t *testing.T) {
 	}
 }
 
-// cancels fails as many transactions as left says, for reasons with these codes.
+// cancels is a client that fails the next left transactions, for reasons with the
+// given codes.
 type cancels struct {
 	*dynamodb.Client
 	left  int
@@ -104,7 +105,7 @@ func TestTransactionsThatConflictAreRepeated(t *testing.T) {
 	for name, tt := range map[string]struct {
 		times int
 		codes []string
-		kind  record.Kind // of the error; 0 for none
+		kind  record.Kind // kind of the error; 0 for no error
 	}{
 		"another transaction has the job":         {3, []string{"TransactionConflict", "None"}, 0},
 		"another transaction has the count":       {3, []string{"None", "TransactionConflict"}, 0},
@@ -127,7 +128,7 @@ func TestTransactionsThatConflictAreRepeated(t *testing.T) {
 	}
 }
 
-// A job that expired while it counts would count for ever.
+// If an unfinished job expired, it would count toward the quota forever.
 func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "ExportJobsTable")
@@ -163,7 +164,7 @@ func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
 	}
 }
 
-// lists notes how many bytes the items of queries have.
+// lists records the size of the items that queries return, in bytes.
 type lists struct {
 	*dynamodb.Client
 	bytes int

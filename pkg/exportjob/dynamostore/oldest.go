@@ -13,9 +13,9 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// OldestQueued returns when the oldest queued job of all workspaces was created,
-// and false if no job is queued. It reads one item of the index by_status, which
-// is eventually consistent.
+// OldestQueued returns the creation time of the oldest queued job in all workspaces.
+// ok is false if no job is queued. OldestQueued reads one item of the index
+// by_status, which is eventually consistent.
 func (s *Store) OldestQueued(ctx context.Context) (created record.Time, ok bool, err error) {
 	const op = "find the oldest queued export job"
 	out, err := s.client.Query(ctx, &dynamodb.QueryInput{

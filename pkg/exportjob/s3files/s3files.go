@@ -1,5 +1,5 @@
-// Package s3files keeps export files in an S3 bucket, as multipart uploads, and
-// creates presigned links to them.
+// Package s3files stores export files in an S3 bucket, by multipart uploads, and
+// creates presigned download links.
 package s3files
 
 import (
@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// LinkLifetime is how long a link is valid, unless the credentials that signed it
-// expire sooner.
+// LinkLifetime is how long a link is valid. A link ends earlier if the credentials
+// that signed it expire.
 const LinkLifetime = 15 * time.Minute
 
 // Store is an exportjob.Files and exportjob.Links. It is safe for concurrent use.
@@ -29,7 +29,7 @@ type Store struct {
 	bucket string
 }
 
-// New returns a Store over the bucket of that name.
+// New returns a Store in the named bucket.
 func New(client *s3.Client, bucket string) (*Store, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("exportjob s3files: a client and a bucket name are required")
@@ -37,13 +37,13 @@ func New(client *s3.Client, bucket string) (*Store, error) {
 	return &Store{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
 }
 
-// Open returns the Store that environment variables describe:
-// EXPORT_JOBS_BUCKET names the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket
-// is part of the path instead of the host.
+// Open returns the Store that environment variables describe. EXPORT_JOBS_BUCKET is
+// the name of the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket name is part of
+// the URL's path instead of the host.
 func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
 	s, err := New(s3.NewFromConfig(sdk, func(o *s3.Options) {
-		// A server other than AWS's has one host for all buckets, and may lack the
-		// checksums that S3 has besides the signature of a body.
+		// Servers other than S3 usually have one host name for all buckets, and may
+		// not support the additional checksums of S3.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -79,8 +79,8 @@ func (s *Store) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (e
 	return aws.ToString(out.ETag), nil
 }
 
-// Complete implements exportjob.Files. S3 forgets an upload that has been
-// completed, so that a repeat finds only the file.
+// Complete implements exportjob.Files. S3 removes an upload when it is completed, so
+// a repeated call finds only the file.
 func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	parts := make([]types.CompletedPart, len(j.Progress.Parts))
 	for i, etag := range j.Progress.Parts {
@@ -117,8 +117,7 @@ func (s *Store) Abort(ctx context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// Delete implements exportjob.Files. S3 reports success for a file that does not
-// exist.
+// Delete implements exportjob.Files. S3 reports success if the file does not exist.
 func (s *Store) Delete(ctx context.Context, j exportjob.Job) error {
 	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
 	if err != nil {
@@ -127,8 +126,8 @@ func (s *Store) Delete(ctx context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// Link implements exportjob.Links without a call to S3. It does not check that
-// the file exists.
+// Link implements exportjob.Links. It makes no call to S3 and does not check that the
+// file exists.
 func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
 	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
 	if err != nil {
@@ -137,8 +136,8 @@ func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
 	return link.URL, nil
 }
 
-// errorOf returns err with ErrUpload if it means that the upload is not what the
-// job remembers of it.
+// errorOf wraps err. If err means that the upload differs from what the job has
+// stored, errorOf adds ErrUpload.
 func errorOf(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

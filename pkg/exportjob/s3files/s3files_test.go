@@ -47,7 +47,7 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
+func TestALinkServesOnlyItsFile(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
 	bucket := server.Bucket(t)
@@ -74,12 +74,12 @@ func TestALinkGivesOutTheFileAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "900" {
-		t.Errorf("the link is good for %s s", lifetime)
+		t.Errorf("the link is valid for %s s", lifetime)
 	}
 	for name, forged := range map[string]string{
-		"another file":  strings.Replace(link, "event-", "entity-", 1),
-		"a longer life": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
-		"no signature":  strings.Split(link, "?")[0],
+		"another file":   strings.Replace(link, "event-", "entity-", 1),
+		"a later expiry": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
+		"no signature":   strings.Split(link, "?")[0],
 	} {
 		if resp, _ := get(t, forged); forged == link || resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: status %d", name, resp.StatusCode)
@@ -112,7 +112,7 @@ type environment map[string]string
 
 func (e environment) get(name string) string { return e[name] }
 
-// sdk is the configuration for the server.
+// sdk returns the configuration of a client of the server.
 func sdk(server *s3local.Server) aws.Config {
 	return aws.Config{
 		Region: s3local.Region, BaseEndpoint: &server.Endpoint,
@@ -141,7 +141,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// Keys of any workspace and id are signed as S3 reads them.
+// The signature of a link must be valid for the keys of any workspace and id.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
@@ -182,7 +182,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsAwayIsNotALostUpload(t *testing.T) {
+func TestAnUnreachableServerIsNotALostUpload(t *testing.T) {
 	t.Parallel()
 	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:9"), Retryer: aws.NopRetryer{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {

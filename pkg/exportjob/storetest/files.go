@@ -9,20 +9,19 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// partBytes is what S3 wants every part but the last to have at least.
+// partBytes is the minimum size that S3 requires of every part but the last.
 const partBytes = 5 << 20
 
-// odd is a workspace whose name would do harm in a path.
+// odd is a workspace name that is dangerous in a path if it is not escaped.
 const odd = "a workspace/of ../ é"
 
-// FileStore is an exportjob.Files that can be read.
+// FileStore is an exportjob.Files whose files a test can read.
 type FileStore struct {
 	exportjob.Files
-	Read func(t *testing.T, j exportjob.Job) []byte // the job's file; nil if there is none
+	Read func(t *testing.T, j exportjob.Job) []byte // returns the content of the job's file; nil if the file does not exist
 }
 
-// File makes the file of a new job, of one part with the content, in files that
-// may hold others.
+// File stores a file with the content for a new job, and returns the job.
 func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.Job {
 	t.Helper()
 	f := FileStore{Files: files}
@@ -31,19 +30,19 @@ func File(t *testing.T, files exportjob.Files, workspace, id, content string) ex
 	return j
 }
 
-// RunFiles checks that the stores that open returns keep the contract of
-// exportjob.Files. Each call of open must return a store without files.
+// RunFiles tests the implementation of exportjob.Files that open returns. Each call
+// of open must return an empty store.
 func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 	tests := []struct {
 		name string
 		run  func(t *testing.T, f FileStore)
 	}{
-		{"a file is its parts in order, and there only when it is complete", testParts},
-		{"a part is what was put last", testPartAgain},
-		{"an empty file and a small one are files too", testSmall},
-		{"an upload that is not as the job remembers it is refused", testOtherParts},
-		{"an aborted upload is gone", testAbort},
-		{"a deleted file is gone, also after a later upload", testDelete},
+		{"a file consists of its parts in order and exists only once it is complete", testParts},
+		{"a part has the content that was put last", testPartAgain},
+		{"empty and small files are possible", testSmall},
+		{"an upload that differs from the job is rejected", testOtherParts},
+		{"an aborted upload no longer exists", testAbort},
+		{"a deleted file no longer exists, even after a later upload", testDelete},
 		{"a new upload replaces the file", testReplace},
 	}
 	for _, tt := range tests {
@@ -54,7 +53,7 @@ func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 	}
 }
 
-// upload starts an upload of the file of a job.
+// upload starts an upload for a new job.
 func upload(t *testing.T, f FileStore, workspace, id string) exportjob.Job {
 	t.Helper()
 	j := plain(id)
@@ -66,14 +65,14 @@ func upload(t *testing.T, f FileStore, workspace, id string) exportjob.Job {
 	return j
 }
 
-// part is n bytes that seed tells.
+// part returns n pseudorandom bytes, the same for the same seed.
 func part(seed byte, n int) []byte {
 	b := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // it never fails
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // it never returns an error
 	return b
 }
 
-// put puts the next part, and lets the job remember it.
+// put uploads b as the next part and adds it to the job.
 func put(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
 	t.Helper()
 	n := len(j.Progress.Parts) + 1
@@ -90,7 +89,8 @@ func put(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
 	return j
 }
 
-// complete completes an upload, as often as a worker may that does not learn of it.
+// complete completes an upload twice, as a worker does if the first response was
+// lost.
 func complete(t *testing.T, f FileStore, j exportjob.Job) {
 	t.Helper()
 	for range 2 {

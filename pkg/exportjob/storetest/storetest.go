@@ -1,4 +1,4 @@
-// Package storetest is the suite that every exportjob.Store passes.
+// Package storetest is the conformance suite of exportjob.Store.
 package storetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Store is an exportjob.Store that can also be asked for what is left to do.
+// Store is an exportjob.Store that can also list its unfinished jobs.
 type Store interface {
 	exportjob.Store
 	exportjob.Backlog
@@ -25,31 +25,32 @@ type Store interface {
 
 const workspace = "default"
 
-// created is when the jobs of the tests are: of late, for stores remove old ones.
+// created is the creation time of the test jobs. It is recent, because stores remove
+// old jobs.
 var created = record.TimeOf(time.Now())
 
-// later is so much after created.
+// later returns the time d after created.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
-// Run checks that the stores that open returns keep the contract of
-// exportjob.Store and exportjob.Backlog. Each call of open must return a store
-// without jobs, whose lists show a change at once.
+// Run tests the implementation of exportjob.Store and exportjob.Backlog that open
+// returns. Each call of open must return an empty store whose lists show every change
+// at once.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	tests := []struct {
 		name string
 		run  func(t *testing.T, s Store)
 	}{
-		{"a job is read back as it was created and as it was replaced", testReadBack},
-		{"a repeated create changes nothing and returns what is stored", testRepeat},
-		{"of concurrent replacements of one revision one wins", testOneWinner},
+		{"Get returns a job as it was created or replaced", testReadBack},
+		{"a repeated create changes nothing and returns the stored job", testRepeat},
+		{"one of several concurrent replacements succeeds", testOneWinner},
 		{"only the next revision replaces a job", testRevisions},
-		{"workspaces are apart", testWorkspaces},
-		{"what is not there is not found", testNotFound},
-		{"pages of any length hold every job once, the newest first", testPages},
-		{"of concurrent creates as many are accepted as the quota has room for", testQuota},
-		{"a job counts until it ends, and once", testQuotaOfEachStatus},
+		{"workspaces are separate", testWorkspaces},
+		{"missing jobs are not found", testNotFound},
+		{"pages of any length contain every job once, newest first", testPages},
+		{"the quota is exact for concurrent creates", testQuota},
+		{"a job counts once, until it ends", testQuotaOfEachStatus},
 		{"the largest job can be stored", testLargest},
-		{"unfinished are the queued and the running of all workspaces", testUnfinished},
+		{"Unfinished returns the queued and running jobs of all workspaces", testUnfinished},
 		{"a cancelled context is an error and changes nothing", testCancelled},
 	}
 	for _, tt := range tests {
@@ -60,7 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 }
 
-// plain is a queued job about which nothing is special.
+// plain returns a queued job with default values.
 func plain(id string) exportjob.Job {
 	return exportjob.Job{
 		ID: id, Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON, Status: exportjob.Queued,
@@ -68,7 +69,7 @@ func plain(id string) exportjob.Job {
 	}
 }
 
-// full is a job with a value in everything.
+// full returns a job in which every field is set.
 func full(id string) exportjob.Job {
 	j := plain(id)
 	when, n, text := later(time.Hour), int64(1<<40), "a <reason> & \u2028 \x00"
@@ -245,20 +246,20 @@ func testPages(t *testing.T, s Store) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := exportjob.Position{CreatedAt: created, ID: "a00"} // where no job is
+	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position without a job
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
 		t.Errorf("before a position where no job is: %+v, error %v", page, err)
 	}
 }
 
-// testQuota creates 50 jobs at once, each twice.
+// testQuota creates 50 jobs at the same time, each of them twice.
 func testQuota(t *testing.T, s Store) {
 	const quota, jobs = 10, 50
 	other := plain("other")
 	other.Workspace = "another"
 	create(t, s, other)
-	for round := range 2 { // the second round has room for 3
+	for round := range 2 { // in the second round, three places are free
 		var created, refused atomic.Int64
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -317,19 +318,20 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 		}
 	}
 	if tooMany("c", 2) {
-		t.Error("a quota that was raised has no room")
+		t.Error("an increased quota has no room")
 	}
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)
 	j.Revision++
-	replace(t, s, j) // such as the same end again
+	replace(t, s, j) // for example, the worker ends the job again
 	if !tooMany("d", 1) {
 		t.Error("two changes of a job that has ended made room for two")
 	}
 }
 
-// testLargest stores what a job remembers of a CSV file with as many parts and as
-// long names as the worker admits: each byte of a name takes six in JSON.
+// testLargest stores a job with the maximum progress of a CSV export: as many parts,
+// and names of attributes as long, as a worker allows. In JSON each byte of a name
+// takes six bytes.
 func testLargest(t *testing.T, s Store) {
 	j := full("a")
 	j.Progress.Parts, j.Progress.Survey.Names = nil, nil

@@ -1,5 +1,5 @@
 package worker
 
-// FlushRecords makes w flush each record by itself, so that files of a few records
-// have parts: gzip holds back tens of kilobytes otherwise.
+// FlushRecords makes w flush the compressor after each record, so that files of a few
+// records have several parts. Otherwise gzip buffers tens of kilobytes.
 func FlushRecords(w *Worker) { w.flush = true }

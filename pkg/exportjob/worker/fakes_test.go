@@ -31,18 +31,18 @@ import (
 
 const workspace, jobID = "default", "job"
 
-// created is when the job of a world was created.
+// created is the creation time of a world's job.
 var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// tester is what *testing.T and *rapid.T have in common here.
+// tester has the methods that *testing.T and *rapid.T share.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// world is what outlives a worker: a job, its file and the records. It has
-// neither network nor clock, and checks what workers do to it.
+// world is the state that survives a worker: a job, its file and the records. It has
+// no network and no clock. It checks every change that workers make.
 type world struct {
 	t      tester
 	config worker.Config
@@ -51,22 +51,22 @@ type world struct {
 	job      exportjob.Job
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
-	records  []stored // in the order of their keys
-	pageSize int      // most records that a list returns, whatever its limit
-	want     []string // ids of the records of the job, in order
-	names    []string // of their attributes, in order
+	records  []stored // ordered by key
+	pageSize int      // maximum number of records in a page, whatever its limit
+	want     []string // ids of the job's records, in order
+	names    []string // attribute names of the job's records, in order
 	now      time.Time
-	started  int // uploads
+	started  int // number of uploads started
 
-	unreadable string // key of a record at which lists fail; "" for none
+	unreadable string // key of a record at which lists fail; "" for no record
 
-	pending int      // deliveries of the job that are still to be made or repeated
-	trace   []string // what happened, for people
+	pending int      // deliveries of the job that are not finished
+	trace   []string // the calls so far, for error messages
 }
 
-// stored is a record of either kind.
+// stored is an entity or an event.
 type stored struct {
-	key    string // its place in a list
+	key    string // its position in a list
 	entity entity.Entity
 	event  event.Event
 }
@@ -78,8 +78,8 @@ func (r stored) createdAt() record.Time {
 	return r.event.CreatedAt
 }
 
-// newWorld makes a world with a job and n records that belong to it, and as
-// many that were created afterwards.
+// newWorld returns a world with a job, n records that belong to it, and n records
+// that were created after it.
 func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg worker.Config) *world {
 	t.Helper()
 	w := &world{
@@ -106,8 +106,9 @@ func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n 
 	return w
 }
 
-// insert adds record number i, with an attribute of the name. Neighbors of all
-// numbers stand apart in the order of records, and some events occur at once.
+// insert adds record number i, with an attribute of the given name. Records with
+// adjacent numbers are not adjacent in the list, and some events occur at the same
+// time.
 func (w *world) insert(resource exportjob.Resource, i int, at record.Time, name string) {
 	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
 	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
@@ -119,24 +120,24 @@ func (w *world) insert(resource exportjob.Resource, i int, at record.Time, name 
 	w.records = slices.Insert(w.records, place, r)
 }
 
-// fate is what becomes of a call.
+// fate is what happens to a call.
 type fate int
 
 const (
 	fine        fate = iota
-	refused          // it fails with nothing done
-	lost             // it is done, but says that it failed
-	killed           // the worker ends before it
-	killedAfter      // the worker ends after it
+	refused          // the call fails without effect
+	lost             // the call succeeds, but reports an error
+	killed           // the worker is killed before the call
+	killedAfter      // the worker is killed after the call
 )
 
-// life is one run of a worker: what it sees of the world.
+// life is one run of a worker, with the faults that happen to it.
 type life struct {
 	*world
-	fate  func(call string) fate // of each call that changes something; all are fine without it
-	lists atomic.Int64           // calls that list records until one fails; never if it starts negative
+	fate  func(call string) fate // fate of each call that changes something; nil if all succeed
+	lists atomic.Int64           // number of lists until one fails; negative if none fails
 
-	pageTime time.Duration // that a page takes
+	pageTime time.Duration // duration of a list
 	dead     atomic.Bool
 }
 
@@ -145,7 +146,7 @@ var (
 	errBroken = errors.New("the call failed")
 )
 
-// call makes a call as its fate has it.
+// call makes a call, with the effect of its fate.
 func (l *life) call(name string, do func() error) error {
 	if l.dead.Load() {
 		return errDead
@@ -214,7 +215,7 @@ func (l *life) Replace(_ context.Context, j exportjob.Job) (stored exportjob.Job
 	return stored, replaced, err
 }
 
-// check says what is wrong with a job that is about to be stored.
+// check checks a job that a worker stores.
 func (w *world) check(j exportjob.Job) {
 	wrong := func(format string, args ...any) {
 		w.t.Errorf("%s: %+v over %+v; %v", fmt.Sprintf(format, args...), j, w.job, w.trace)
@@ -226,10 +227,10 @@ func (w *world) check(j exportjob.Job) {
 		wrong("the job has %d records", n)
 	}
 	if len(j.Progress.Parts) > 0 && j.SizeBytes == nil || j.RecordsWritten < j.Progress.Records {
-		wrong("there is more than is told")
+		wrong("the job is larger than it reports")
 	}
 	if j.Status == exportjob.Succeeded && j.RecordsWritten != int64(len(w.want)) {
-		wrong("not all was written")
+		wrong("not all records were written")
 	}
 	if left := (exportjob.Progress{Upload: j.Progress.Upload}); j.Status.Final() && !reflect.DeepEqual(j.Progress, left) || j.Status == exportjob.Succeeded && left.Upload != "" {
 		wrong("a job that has ended has progress")
@@ -298,7 +299,7 @@ func (l *life) Delete(_ context.Context, j exportjob.Job) error {
 	})
 }
 
-// list returns the records behind the key after.
+// list returns the records after the given key.
 func (l *life) list(ctx context.Context, after string, limit int) (page []stored, more bool, err error) {
 	if l.pageTime > 0 {
 		select {
@@ -370,8 +371,8 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 	return l.count(until)
 }
 
-// worker is a worker that sees the world as l does. Its clock moves at each
-// look, so that progress is saved now and then.
+// worker returns a worker that runs in the life l. Each reading advances its clock,
+// so that the worker saves its progress now and then.
 func (l *life) worker() *worker.Worker {
 	cfg := l.config
 	if cfg.Now == nil {
@@ -386,8 +387,8 @@ func (l *life) worker() *worker.Worker {
 	return w
 }
 
-// deliver runs the job once, as Lambda does for a change in the stream. A run
-// that was killed or failed is delivered again.
+// deliver runs the job once, as Lambda does for a change in the stream. If the run is
+// killed or fails, the job is delivered again.
 func (w *world) deliver(ctx context.Context, l *life) error {
 	l.world = w
 	w.trace = append(w.trace, "[")
@@ -399,8 +400,7 @@ func (w *world) deliver(ctx context.Context, l *life) error {
 	return err
 }
 
-// finish delivers what is to be delivered, with nothing in the way any more,
-// until the job has ended.
+// finish makes all remaining deliveries, without faults, until the job has ended.
 func (w *world) finish() {
 	w.t.Helper()
 	for range 50 {
@@ -416,7 +416,7 @@ func (w *world) finish() {
 	}
 }
 
-// checkFile checks that the job has succeeded and that its file has each of its
+// checkFile checks that the job has succeeded and that the file contains each of its
 // records once, in order.
 func (w *world) checkFile() {
 	w.t.Helper()
@@ -436,8 +436,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that the job has failed for a reason, or succeeded without one,
-// and that no upload is left, nor a file of a job that has failed.
+// ended checks that the job failed with the reason, or succeeded if reason is "". It
+// checks that no upload exists and that a failed job has no file.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.job; {
@@ -458,8 +458,8 @@ func unzip(file []byte) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// idsOf reads the ids of the records in a file, which has columns for the
-// attributes of these names if it is CSV.
+// idsOf returns the ids of the records in a file. A CSV file has columns for the
+// named attributes.
 func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {

@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// member is a part under way: a gzip member in memory.
+// member is the gzip member that is being written, in memory.
 type member struct {
-	bytes.Buffer // what has been compressed
+	bytes.Buffer // the compressed bytes
 	gzip         *gzip.Writer
 	records      int64
-	json         []byte // of the latest record; reused
-	flush        bool   // after each record
+	json         []byte // JSON of the latest record; the buffer is reused
+	flush        bool   // flush the compressor after each record
 }
 
 func (w *Worker) newMember() *member {
 	m := &member{flush: w.flush}
-	m.Grow(w.PartBytes + w.PartBytes/8)                        // the last record may be large; mostly it is not
-	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // a valid level
+	m.Grow(w.PartBytes + w.PartBytes/8)                        // the extra space is for the record that crosses the limit
+	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // the level is valid
 	return m
 }
 
-// add adds a record by to, which writes to m.
+// add writes a record with the writer to, which writes to m.
 func (m *member) add(to recordWriter, r row) (err error) {
 	if m.json, err = r.record.AppendJSON(m.json[:0]); err == nil {
 		err = to.Write(m.json)
@@ -37,12 +37,12 @@ func (m *member) add(to recordWriter, r row) (err error) {
 	return nil
 }
 
-// Write compresses b.
+// Write compresses b and adds it to the member.
 func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
 
-// bytes ends the member, with at least size bytes, and returns it. What is missing
-// is filled with empty blocks, which decompress to nothing. The bytes are valid
-// until reset.
+// bytes closes the member and returns its bytes. It pads the member to at least size
+// bytes with empty blocks, which decompress to nothing. The bytes are valid until
+// reset is called.
 func (m *member) bytes(size int) ([]byte, error) {
 	for m.Len() < size {
 		if err := m.gzip.Flush(); err != nil {
@@ -55,7 +55,7 @@ func (m *member) bytes(size int) ([]byte, error) {
 	return m.Bytes(), nil
 }
 
-// reset begins the next member.
+// reset starts a new member.
 func (m *member) reset() {
 	m.Reset()
 	m.gzip.Reset(&m.Buffer)

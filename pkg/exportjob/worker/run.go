@@ -12,29 +12,31 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// run is one run of a worker.
+// run is one run of a worker, on one job.
 type run struct {
 	*Worker
-	calls context.Context // of calls that must not end halfway; ends Config.Grace after the run's own
-	job   exportjob.Job   // as it is stored
+	calls context.Context // context of calls that must be completed; ends Config.Grace after the context of the run
+	job   exportjob.Job   // the stored job
 	log   *slog.Logger
-	saved time.Time // when it was
+	saved time.Time // when job was saved
 
-	counted atomic.Pointer[int64] // records of the job; nil until they are counted
+	counted atomic.Pointer[int64] // total number of the job's records; nil until they have been counted
 }
 
-// errTaken means that another run holds the job.
+// errTaken means that another run has taken the job.
 var errTaken = errors.New("another run has the export job")
 
-// errEnded means that the job has ended meanwhile: run.job is as it ended.
+// errEnded means that the job has ended in the meantime. run.job is the job as it
+// ended.
 var errEnded = errors.New("the export job has ended")
 
-// failure is why a job cannot succeed, in words for people.
+// failure is the reason why a job fails, in words for people.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// conclude ends the run: it leaves the job as err, the result of export, says.
+// conclude ends the run. err is the result of export and determines the status of the
+// job.
 func (r *run) conclude(ctx context.Context, err error) error {
 	var reason failure
 	switch {
@@ -57,7 +59,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	return r.tidy()
 }
 
-// tidy removes what a job that has ended without a file has left of it.
+// tidy removes the upload and the file of a job that ended without a file.
 func (r *run) tidy() error {
 	if !r.job.Status.Final() || r.job.Status == exportjob.Succeeded {
 		return nil
@@ -68,7 +70,7 @@ func (r *run) tidy() error {
 	return nil
 }
 
-// fail ends the job with a reason. cause is for the log.
+// fail ends the job with a reason for people. cause goes to the log.
 func (r *run) fail(reason failure, cause error) error {
 	text := string(reason)
 	next := r.job.Finish(exportjob.Failed, r.Now())
@@ -86,13 +88,13 @@ func (r *run) handOver(ctx context.Context) error {
 	next.Status, next.RecordsWritten = exportjob.Queued, next.Progress.Records
 	next.Progress.Run = ""
 	if errors.Is(ctx.Err(), context.Canceled) {
-		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped: no fault of the job
+		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped, which is not a fault of the job
 	}
 	return r.save(next)
 }
 
-// save stores next over the job. It fails with errTaken or errEnded when the job
-// is no longer the run's.
+// save stores next as the job. It returns errTaken if another run holds the job, and
+// errEnded if the job has ended.
 func (r *run) save(next exportjob.Job) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	for {
@@ -112,7 +114,7 @@ func (r *run) save(next exportjob.Job) error {
 		case stored.Status != exportjob.Running || stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// A save of this run was stored, although its response was lost.
+		// An earlier save of this run succeeded, but its response was lost.
 		r.job = stored
 	}
 }

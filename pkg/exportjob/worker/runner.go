@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// firstTurn is how long a run in the fast lane reads. What is left of the job
-	// then waits in the slow lane.
+	// firstTurn is how long a run in the fast lane reads. If the job is not done
+	// then, it continues in the slow lane.
 	firstTurn = 5 * time.Second
 
-	// retryAfter is how long a job waits after a run that failed.
+	// retryAfter is how long a job waits after a failed run.
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store whose jobs run in this process. It does what the stream of the
-// jobs' table and the functions do in the deployment: it runs each job that waits
-// in a lane, and repeats a run that failed. Workspaces take turns. It is safe for
+// Runner is a Store that also runs its jobs in this process. It does what the stream
+// of the jobs table and the functions do on AWS: it runs each job that waits in a
+// lane and repeats a run that failed. The workspaces take turns. A Runner is safe for
 // concurrent use.
 type Runner struct {
 	exportjob.Store
@@ -32,26 +32,26 @@ type Runner struct {
 	group  sync.WaitGroup
 
 	mu     sync.Mutex
-	ctx    context.Context // of the runs; nil before Start
+	ctx    context.Context // context of the runs; nil before Start
 	worker *Worker
 	lanes  map[exportjob.Lane]*lane
 }
 
-// lane is the jobs that wait for a run of one kind.
+// lane is a queue of jobs.
 type lane struct {
-	most    int           // runs at once
-	turn    time.Duration // how long each reads; 0 for as long as it takes
+	most    int           // maximum number of concurrent runs
+	turn    time.Duration // maximum reading time of a run; 0 for no maximum
 	running int
 	waiting []exportjob.Key
-	started int            // runs
-	latest  map[string]int // run of a workspace, by its number
+	started int            // number of runs started so far
+	latest  map[string]int // number of the latest run of each workspace
 }
 
-// NewRunner returns a Runner of store's jobs. It has one run at once in the fast
-// lane, and as many as most says in the slow one.
+// NewRunner returns a Runner of the jobs in store. It runs one job at a time in the
+// fast lane and up to most jobs in the slow lane.
 func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, error) {
 	if store == nil || most < 1 {
-		return nil, errors.New("worker: a runner needs a store and room for one job")
+		return nil, errors.New("worker: a store and room for at least one job are required")
 	}
 	return &Runner{Store: store, logger: logger, lanes: map[exportjob.Lane]*lane{
 		exportjob.Fast: {most: 1, turn: firstTurn, latest: make(map[string]int)},
@@ -59,8 +59,9 @@ func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, e
 	}}, nil
 }
 
-// Start runs jobs by worker, whose store must be r, until ctx is done; first those
-// of the backlog. Wait then waits for the runs.
+// Start starts running jobs with worker, whose store must be r, until ctx is done. It
+// begins with the unfinished jobs of backlog. Call Wait to wait for the end of the
+// runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Ba
 	return nil
 }
 
-// Wait waits until all runs have ended. No job may be created meanwhile.
+// Wait waits until all runs have ended. No job may be created during the call.
 func (r *Runner) Wait() { r.group.Wait() }
 
 // Create implements exportjob.Store.
@@ -96,19 +97,20 @@ func (r *Runner) Replace(ctx context.Context, j exportjob.Job) (stored exportjob
 	return stored, replaced, err
 }
 
-// enqueue puts a job into a lane, unless in is "".
+// enqueue adds a job to a lane. It does nothing if in is "".
 func (r *Runner) enqueue(in exportjob.Lane, key exportjob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[in]
-	if l == nil || r.ctx == nil { // Start finds what is queued before
+	if l == nil || r.ctx == nil { // before Start; Start queues the job from the backlog
 		return
 	}
 	l.waiting = append(l.waiting, key)
 	r.dispatch(l)
 }
 
-// dispatch starts as many runs as l has room for. r.mu is held.
+// dispatch starts runs until l has no more room or no more jobs. The caller holds
+// r.mu.
 func (r *Runner) dispatch(l *lane) {
 	for l.running < l.most && len(l.waiting) > 0 && r.ctx.Err() == nil {
 		key := l.next()
@@ -123,7 +125,8 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job once, and again later if that fails.
+// run runs a job once. If that fails, it queues the job again after
+// retryAfter, in the slow lane.
 func (r *Runner) run(l *lane, key exportjob.Key) {
 	ctx := r.ctx
 	if l.turn > 0 {
@@ -132,12 +135,13 @@ func (r *Runner) run(l *lane, key exportjob.Key) {
 		defer cancel()
 	}
 	if err := r.worker.Run(ctx, key.Workspace, key.ID); err != nil {
-		r.logger.Error("export job failed for now", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", retryAfter)
+		r.logger.Error("run of an export job failed", "workspace", key.Workspace, "export_job", key.ID, "error", err, "again_after", retryAfter)
 		time.AfterFunc(retryAfter, func() { r.enqueue(exportjob.Slow, key) })
 	}
 }
 
-// next removes the oldest job of the workspace whose latest run is the oldest.
+// next removes and returns the oldest job of the workspace whose latest run started
+// the longest ago.
 func (l *lane) next() exportjob.Key {
 	key := slices.MinFunc(l.waiting, func(a, b exportjob.Key) int { return cmp.Compare(l.latest[a.Workspace], l.latest[b.Workspace]) })
 	i := slices.Index(l.waiting, key)

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// jobs is a Store and a Backlog in memory.
+// jobs is an exportjob.Store and exportjob.Backlog in memory.
 type jobs struct {
 	mu  sync.Mutex
 	all map[exportjob.Key]exportjob.Job
@@ -63,14 +63,14 @@ func (s *jobs) Unfinished(context.Context) (keys []exportjob.Key, _ error) {
 	return keys, nil
 }
 
-// in counts the unfinished jobs of a workspace.
+// in returns the number of unfinished jobs in a workspace.
 func (s *jobs) in(workspace string) int {
 	keys, _ := s.Unfinished(context.Background())
 	return len(slices.DeleteFunc(keys, func(k exportjob.Key) bool { return k.Workspace != workspace }))
 }
 
-// slowEvents has a page of one event a second: 1,000 in workspaces whose name
-// begins with "large", and 1 in others.
+// slowEvents returns one event per page, and a page takes a second. Workspaces whose
+// name begins with "large" have 1,000 events, others have one.
 type slowEvents struct{ fail func() error }
 
 func (e slowEvents) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
@@ -96,7 +96,7 @@ func (slowEvents) Count(context.Context, string, event.Query, record.Time) (int6
 	return 1, nil
 }
 
-// noFiles takes everything and keeps nothing.
+// noFiles accepts every call and stores nothing.
 type noFiles struct{ exportjob.Files }
 
 func (noFiles) Start(context.Context, exportjob.Job) (string, error)            { return "upload", nil }
@@ -105,16 +105,16 @@ func (noFiles) Complete(context.Context, exportjob.Job) error                   
 func (noFiles) Abort(context.Context, exportjob.Job) error                      { return nil }
 func (noFiles) Delete(context.Context, exportjob.Job) error                     { return nil }
 
-// local is a runner of jobs, as a local server has it.
+// local is a Runner with its jobs, as in a local server.
 type local struct {
 	t    *testing.T
 	jobs *jobs
 	*worker.Runner
-	stop func() // and wait
+	stop func() // stops the runner and waits for it
 }
 
-// startLocal runs the jobs of store, two at once, over events of which fail may
-// fail a page. It must be called in a bubble.
+// startLocal starts a runner of the jobs in store, with two runs at a time. fail may
+// return an error for a page of events. It must be called in a synctest bubble.
 func startLocal(t *testing.T, store *jobs, fail func() error) *local {
 	t.Helper()
 	runner, err := worker.NewRunner(store, 2, slog.New(slog.DiscardHandler))
@@ -146,8 +146,8 @@ func (l *local) create(workspace string, n int) {
 	}
 }
 
-// await waits until a workspace has at most n unfinished jobs, and returns how
-// long that took.
+// await waits until a workspace has at most n unfinished jobs, and returns the time
+// that this took.
 func (l *local) await(workspace string, n int) time.Duration {
 	began := time.Now()
 	for l.jobs.in(workspace) > n {
@@ -156,8 +156,8 @@ func (l *local) await(workspace string, n int) time.Duration {
 	return time.Since(began)
 }
 
-// Also while all jobs of the other workspace are new, and when they have run for
-// long.
+// This holds when the other workspace's jobs are new, and when they have been running
+// for long.
 func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T
 			}
 			time.Sleep(200 * time.Second)
 		}
-		// Two at once, and what one has read of a job the next need not.
+		// Two jobs run at a time, and a run continues where the last one stopped.
 		if took := l.await("large", 0); took > 10*1000/2*time.Second {
 			t.Errorf("the large jobs took %v", took)
 		}
@@ -234,8 +234,8 @@ func TestJobsContinueAfterAStop(t *testing.T) {
 	})
 }
 
-// The run of a cancelled job removes what it has left, so it waits for no large
-// job.
+// The cleanup run of a cancelled job is in the fast lane, so it does not wait for
+// large jobs.
 func TestTheLaneOfAJob(t *testing.T) {
 	t.Parallel()
 	started := record.TimeOf(created)

@@ -26,34 +26,34 @@ type Events interface {
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
-// source reads the records of a job, in the order of the file: entities by id,
-// events by the time at which they occurred, oldest first, then by id.
+// source reads the records of a job in the order of the file: entities ordered by id,
+// events ordered by occurred_at, then id, oldest first.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // after a cursor, "" for the first
-	count func(ctx context.Context) (int64, error)              // how many belong to the job
+	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; "" for the first page
+	count func(ctx context.Context) (int64, error)              // counts the records of the job
 }
 
-// pageLength is the most records of a page. Stores end a page of large records
-// earlier (record.MaxPageBytes).
+// pageLength is the maximum number of records in a page. A page of large records is
+// shorter (record.MaxPageBytes).
 const pageLength = 2000
 
-// page is what a source has read at once.
+// page is one page of a source.
 type page struct {
-	rows []row  // the records that belong to the job: those created after it do not
-	last string // cursor of the last record looked at, whether or not it is in rows
+	rows []row  // the records that belong to the job: those not created after it
+	last string // cursor of the last record that was read, even if it is not in rows
 	more bool
 }
 
 // row is a record on its way into a file.
 type row struct {
-	cursor string // its place among the records
+	cursor string // position of the record in the source
 	record interface {
 		AppendJSON(b []byte) ([]byte, error)
 	}
 	attributes record.Attributes
 }
 
-// look adds r, which was created at that time, unless j is older.
+// look adds r to the page unless it was created after j.
 func (p *page) look(j exportjob.Job, created record.Time, r row) {
 	p.last = r.cursor
 	if created.Compare(j.CreatedAt) <= 0 {
@@ -109,7 +109,7 @@ func eventSource(events Events, j exportjob.Job, now func() time.Time) source {
 	}
 }
 
-// parsePosition parses the text of an event.Position; nil for "".
+// parsePosition parses the result of event.Position.String. It returns nil for "".
 func parsePosition(text string) (*event.Position, error) {
 	if text == "" {
 		return nil, nil
@@ -122,8 +122,8 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
-// eachPage calls do with the pages after a cursor until the first error; the end
-// of ctx is one. It reads the next page while do runs.
+// eachPage calls do with each page after a cursor. It stops at the first error or
+// when ctx is done. It reads the next page while do runs.
 func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)

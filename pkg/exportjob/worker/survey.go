@@ -12,13 +12,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// Bounds of a CSV header, which a job remembers until its file is written.
+// Bounds of a CSV header. The job stores the header until the file is written.
 const (
-	maxColumns     = 2000  // names of attributes
-	maxColumnBytes = 64000 // of these names together, as JSON has them between its quotes
+	maxColumns     = 2000  // maximum number of attribute names
+	maxColumnBytes = 64000 // maximum length of all names together, in bytes of JSON without the quotes
 )
 
-// survey looks at the attributes of all records, which are the columns of a CSV
+// survey finds the attribute names of all records, which become the columns of a CSV
 // file.
 func (r *run) survey(ctx context.Context) error {
 	s := r.job.Progress.Survey
@@ -44,7 +44,7 @@ func (r *run) survey(ctx context.Context) error {
 	return errors.Join(r.saveSurvey(s, found), err)
 }
 
-// saveSurvey saves s with the names that were found.
+// saveSurvey saves s with the names found so far.
 func (r *run) saveSurvey(s exportjob.Survey, found *surveyor) error {
 	next := r.job
 	if s.Done || s.Cursor != next.Progress.Survey.Cursor {
@@ -58,10 +58,10 @@ func (r *run) saveSurvey(s exportjob.Survey, found *surveyor) error {
 	return r.save(next)
 }
 
-// surveyor collects the names of attributes.
+// surveyor collects attribute names.
 type surveyor struct {
 	names map[string]bool
-	bytes int // of the names as JSON has them between its quotes
+	bytes int // length of the names in bytes of JSON without the quotes
 }
 
 func newSurveyor(s exportjob.Survey) *surveyor {
@@ -75,13 +75,13 @@ func newSurveyor(s exportjob.Survey) *surveyor {
 func (v *surveyor) note(name string) {
 	if !v.names[name] {
 		v.names[name] = true
-		encoded, _ := json.Marshal(name) // a string can be encoded
+		encoded, _ := json.Marshal(name) // a string can always be encoded
 		v.bytes += len(encoded) - len(`""`)
 	}
 }
 
-// look notes the names of attributes. It fails with a failure when they are more
-// than a header may have.
+// look adds the attribute names of one record. It returns a failure if the names
+// exceed the bounds of a header.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

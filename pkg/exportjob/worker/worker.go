@@ -1,6 +1,6 @@
-// Package worker carries out export jobs: it reads the records of a job, writes
-// its file in parts, and saves the progress after each part. A Worker does one
-// run of a job; a Runner runs all jobs of a local server.
+// Package worker executes export jobs. It reads the records of a job, writes them to
+// the file in parts, and saves the progress after each part. A Worker executes one
+// run of a job. A Runner runs all jobs of a local server.
 package worker
 
 import (
@@ -15,50 +15,51 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Config tunes a Worker. Its zero value is ready to use.
+// Config configures a Worker. The zero value is valid.
 type Config struct {
-	// PartBytes is the least size of every part but the last. S3 requires 5 MiB,
-	// the default.
+	// PartBytes is the minimum size of every part but the last, in bytes. The default
+	// is 5 MiB, the minimum that S3 requires.
 	PartBytes int
 
-	// MaxParts is the most parts of a file, 4,000 by default: the job must
-	// remember them, in an item of at most 400 KB.
+	// MaxParts is the maximum number of parts of a file. The default is 4,000,
+	// because a job stores the ETags of its parts in an item of at most 400 KB.
 	MaxParts int
 
-	// MaxTries is how many runs in a row may end without having looked at further
-	// records before the job fails; 5 by default.
+	// MaxTries is the number of consecutive runs without progress after which a job
+	// fails. The default is 5.
 	MaxTries int
 
-	// Grace is how long after the end of its context a run may take to upload and
-	// save what it has read; 10 s by default.
+	// Grace is how long a run may take, after its context is done, to upload and save
+	// what it has read. The default is 10 s.
 	Grace time.Duration
 
-	// SaveEvery is how often the number of records written is saved, about; 1 s
-	// by default.
+	// SaveEvery is the approximate interval at which the number of written records is
+	// saved. The default is 1 s.
 	SaveEvery time.Duration
 
-	// Settle is how old a job must be before its records are read, so that all
-	// those created before it have reached the indexes; 0 by default.
+	// Settle is the age that a job must have before its records are read. By then the
+	// indexes must show every record that was created before the job. The default is
+	// 0.
 	Settle time.Duration
 
-	// FileDays is for how many days a file is kept; 7 by default.
+	// FileDays is the number of days for which a file is kept. The default is 7.
 	FileDays int
 
-	Now    func() time.Time // the clock of the jobs' times; time.Now by default
+	Now    func() time.Time // clock for the jobs' times; time.Now by default
 	Logger *slog.Logger     // slog.Default by default
 }
 
-// Worker carries out jobs. It is safe for concurrent use.
+// Worker executes export jobs. It is safe for concurrent use.
 type Worker struct {
 	store    exportjob.Store
 	entities Entities
 	events   Events
 	files    exportjob.Files
-	flush    bool // each record by itself; only for tests
+	flush    bool // flush the compressor after each record; only for tests
 	Config
 }
 
-// New returns a Worker.
+// New returns a Worker. It returns an error if a store is nil.
 func New(store exportjob.Store, entities Entities, events Events, files exportjob.Files, cfg Config) (*Worker, error) {
 	if store == nil || entities == nil || events == nil || files == nil {
 		return nil, errors.New("worker: a store, records and files are required")
@@ -78,12 +79,14 @@ func New(store exportjob.Store, entities Entities, events Events, files exportjo
 	return &Worker{store: store, entities: entities, events: events, files: files, Config: cfg}, nil
 }
 
-// Run takes a job and works on it until it has ended, another run has taken it,
-// or ctx is done: then Run saves what it has read and queues the job for the next
-// run, within Config.Grace. Of a job that was cancelled or has failed, it removes
-// what is left of its file. Run returns nil in all these cases, and when the job
-// does not exist. An error means that the job should be run again; after
-// Config.MaxTries runs in a row that got no further, the job fails.
+// Run takes a job and works on it until the job ends, another run takes it, or ctx is
+// done. If ctx is done, Run saves what it has read and queues the job for the next
+// run, within Config.Grace. If the job was cancelled or has failed, Run removes its
+// upload and file.
+//
+// Run returns nil in all these cases, and if the job does not exist. An error means
+// that the job should be run again. After Config.MaxTries consecutive runs without
+// progress, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

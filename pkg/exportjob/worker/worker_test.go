@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// small makes files of several parts out of few records.
+// small configures a worker to write several parts for a few records.
 var small = worker.Config{PartBytes: 700, MaxTries: 1000}
 
 func TestAFileHasEachRecordOnce(t *testing.T) {
@@ -34,9 +34,9 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 	})
 }
 
-// Whatever becomes of one call of a run, the job ends well, and by the next
-// delivery.
-func TestAnyCallMayGoWrong(t *testing.T) {
+// Whatever happens to one call of a run, the next delivery completes the job
+// correctly.
+func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		for _, what := range []fate{refused, lost, killed, killedAfter} {
@@ -53,7 +53,7 @@ func TestAnyCallMayGoWrong(t *testing.T) {
 				w.finish()
 				w.checkFile()
 				if calls <= step {
-					break // the run was over before
+					break // the run made fewer calls
 				}
 			}
 		}
@@ -106,8 +106,9 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// Whenever its worker was killed, a job that is cancelled then leaves nothing. Only
-// an upload of which no worker has learned stays, until the files' rule for old ones.
+// A job that is cancelled after its worker was killed leaves nothing, whenever that
+// happened. Only an upload that no worker has saved remains, until the bucket's rule
+// for incomplete uploads removes it.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -126,7 +127,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 					break
 				}
 				w.finish()
-				unknown := last == "start" || last == "replace running" && what == killed // that saves the upload
+				unknown := last == "start" || last == "replace running" && what == killed // the call that saves the upload
 				if w.job.Status != exportjob.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
 					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.job, w.uploads, w.files, w.trace)
 				}
@@ -135,9 +136,9 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	})
 }
 
-// Deliveries come twice or at the same time, workers are killed, their calls
-// fail or seem to, records are created and the job is cancelled, in any order.
-func TestNothingBringsAFileOutOfOrder(t *testing.T) {
+// Deliveries are repeated or concurrent, workers are killed, calls fail or seem to
+// fail, records are created and the job is cancelled, in any order.
+func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		resource := rapid.SampledFrom([]exportjob.Resource{exportjob.Entity, exportjob.Event}).Draw(t, "resource")
@@ -165,7 +166,7 @@ func TestNothingBringsAFileOutOfOrder(t *testing.T) {
 				case 0, 1, 2, 3:
 					return fate(what + 1)
 				case 4, 5:
-					if depth < 3 { // the same job to another worker, while this one stands still
+					if depth < 3 { // deliver the same job to another worker while this one is suspended
 						w.pending++
 						deliver(depth + 1)
 					}
@@ -195,22 +196,22 @@ func TestNothingBringsAFileOutOfOrder(t *testing.T) {
 	})
 }
 
-func TestAJobThatGetsNowhereFails(t *testing.T) {
+func TestAJobWhoseRunsAllFailFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		what   fate
-		runs   int // until it has failed, the first of which got something done
+		runs   int // number of runs until the job fails; only the first run makes progress
 		reason string
 	}{
-		{"its worker is killed", killed, 5, "was started 3 times in a row and broke off"},
-		{"its worker is killed with something done that it does not know of", killedAfter, 5, "was started 3 times in a row and broke off"},
+		{"its worker is killed", killed, 5, "was started 3 times in a row and stopped"},
+		{"its worker is killed after an upload that is not saved", killedAfter, 5, "was started 3 times in a row and stopped"},
 		{"a call fails", refused, 4, "failed 3 times in a row at the same place"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 3})
-			puts := 0 // the second part never works, in whichever run
+			puts := 0 // the second part always fails, in every run
 			runs := 0
 			for ; w.pending > 0 && runs < 10; runs++ {
 				_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
@@ -230,7 +231,7 @@ func TestAJobThatGetsNowhereFails(t *testing.T) {
 	}
 }
 
-func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
+func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 60, worker.Config{PartBytes: 700, MaxTries: 2})
@@ -239,7 +240,7 @@ func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
 			puts := 0
 			_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
 				if call == "put" {
-					if puts++; puts == 2 { // one part a run
+					if puts++; puts == 2 { // each run uploads one part
 						return killed
 					}
 				}
@@ -253,7 +254,7 @@ func TestAJobThatGetsOnIsNeverGivenUp(t *testing.T) {
 	})
 }
 
-// In a bubble time passes only while all wait.
+// In a synctest bubble, time passes only while all goroutines wait.
 func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -281,8 +282,8 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// Between the records of the job are many more that were created after it. Each run
-// ends before it comes to the next record of the job.
+// Many records that were created after the job lie between the job's records. Each
+// run ends before it reaches the next record of the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -309,8 +310,8 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	})
 }
 
-// Runs that save, but never look at further records, are no progress.
-func TestAJobThatGetsNoFurtherFails(t *testing.T) {
+// Runs that save but read no further records make no progress.
+func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 0, worker.Config{MaxTries: 3, SaveEvery: time.Nanosecond})
@@ -323,13 +324,13 @@ func TestAJobThatGetsNoFurtherFails(t *testing.T) {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
-		if runs != 4 { // the first got some way
+		if runs != 4 { // the first run made progress
 			t.Errorf("%d runs", runs)
 		}
 	})
 }
 
-// A stopped program is not the job's fault, however often it happens.
+// Stopping the program does not count as a failed run, however often it happens.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 1})
@@ -359,7 +360,7 @@ func TestAnUploadThatIsGoneIsWrittenAnew(t *testing.T) {
 			err := w.deliver(t.Context(), &life{fate: func(c string) fate {
 				if c == call {
 					if calls++; calls == 1 && call == "complete" || calls == 3 {
-						clear(w.uploads) // as a rule for old uploads does
+						clear(w.uploads) // as the bucket's rule for incomplete uploads does
 					}
 				}
 				return fine
@@ -377,16 +378,16 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		columns int    // of attributes
-		other   string // name of another one
+		columns int    // number of attributes
+		other   string // name of one more attribute
 		reason  string
 	}{
-		{"as many columns as may be", 2000, "", ""},
-		{"one column more", 2001, "", "more than 2000 different attributes"},
-		{"names as long as may be", 0, strings.Repeat("x", 64000), ""},
-		{"names one byte longer", 0, strings.Repeat("x", 64001), "64000 bytes of names"},
-		{"escaped names as long as may be", 0, strings.Repeat("\x01", 64000/6), ""},
-		{"escaped names one character longer", 0, strings.Repeat("\x01", 64000/6+1), "64000 bytes of names"},
+		{"the maximum number of columns", 2000, "", ""},
+		{"one column too many", 2001, "", "more than 2000 different attributes"},
+		{"names of maximum length", 0, strings.Repeat("x", 64000), ""},
+		{"names one byte too long", 0, strings.Repeat("x", 64001), "64000 bytes of names"},
+		{"escaped names of maximum length", 0, strings.Repeat("\x01", 64000/6), ""},
+		{"escaped names one character too long", 0, strings.Repeat("\x01", 64000/6+1), "64000 bytes of names"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -437,7 +438,7 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAJobThatIsNotThereIsDoneWith(t *testing.T) {
+func TestRunOfAMissingJobSucceeds(t *testing.T) {
 	t.Parallel()
 	l := &life{world: newWorld(t, exportjob.Event, exportjob.NDJSON, 1, small)}
 	if err := l.worker().Run(t.Context(), workspace, "other"); err != nil {
@@ -448,12 +449,12 @@ func TestAJobThatIsNotThereIsDoneWith(t *testing.T) {
 	}
 }
 
-func TestAJobIsLeftToSettle(t *testing.T) {
+func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct{ age, wait time.Duration }{
 			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
-			{-time.Hour, 2 * time.Second}, // the clock of its maker is ahead
+			{-time.Hour, 2 * time.Second}, // the clock that created the job is ahead
 		} {
 			cfg := worker.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
 			w, began := newWorld(t, exportjob.Event, exportjob.NDJSON, 1, cfg), time.Now()

@@ -14,10 +14,10 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// export does all of the job that is not done yet.
+// export executes the remaining work of the job.
 func (r *run) export(ctx context.Context) error {
 	if r.job.Progress.Tries > r.MaxTries {
-		return failure(fmt.Sprintf("The export was started %d times in a row and broke off each time without getting further.", r.MaxTries))
+		return failure(fmt.Sprintf("The export was started %d times in a row and stopped each time without progress.", r.MaxTries))
 	}
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (r *run) export(ctx context.Context) error {
 		}
 	}
 	err := r.file(ctx)
-	if errors.Is(err, exportjob.ErrUpload) { // write it again from the first record
+	if errors.Is(err, exportjob.ErrUpload) { // write the file again from the first record
 		if err := r.files.Abort(r.calls, r.job); err != nil {
 			return err
 		}
@@ -42,24 +42,24 @@ func (r *run) export(ctx context.Context) error {
 	return err
 }
 
-// settle waits until the job is old enough.
+// settle waits until the job has the age Config.Settle.
 func (r *run) settle(ctx context.Context) error {
 	wait := r.Settle - r.Now().Sub(r.job.CreatedAt.Time())
 	if wait <= 0 {
 		return nil
 	}
 	select {
-	case <-time.After(min(wait, r.Settle)): // whatever the clock of the instance that created the job
+	case <-time.After(min(wait, r.Settle)): // at most Settle, even if the clock that created the job is ahead
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// due reports whether it is time to save again.
+// due reports whether SaveEvery has passed since the last save.
 func (r *run) due() bool { return r.Now().Sub(r.saved) >= r.SaveEvery }
 
-// file writes the file.
+// file writes the file and ends the job.
 func (r *run) file(ctx context.Context) error {
 	if r.job.Progress.Upload == "" {
 		next := r.job
@@ -68,7 +68,7 @@ func (r *run) file(ctx context.Context) error {
 			return err
 		}
 		if err := r.save(next); err != nil {
-			_ = r.files.Abort(r.calls, next) // no other run knows of it
+			_ = r.files.Abort(r.calls, next) // no other run knows this upload
 			return err
 		}
 	}
@@ -83,12 +83,12 @@ func (r *run) file(ctx context.Context) error {
 	next := r.job.Finish(exportjob.Succeeded, r.Now())
 	expires := record.TimeOf(next.FinishedAt.Time().AddDate(0, 0, r.FileDays))
 	written := next.RecordsWritten
-	next.FileExpiresAt, next.RecordsExpected = &expires, &written // entities may have come and gone since they were counted
+	next.FileExpiresAt, next.RecordsExpected = &expires, &written // entities may have been created or deleted since the count
 	return r.save(next)
 }
 
-// write writes the records that are in no part yet. When ctx is done, it saves
-// those that it has read.
+// write writes the records that are in no part yet. If ctx is done, write saves those
+// that it has read.
 func (r *run) write(ctx context.Context) error {
 	from := r.source(r.job)
 	defer r.count(ctx, from)()
@@ -119,8 +119,8 @@ func (r *run) write(ctx context.Context) error {
 	return errors.Join(r.put(part, cursor, err == nil), err)
 }
 
-// count begins to count the records of the job, unless they have been counted.
-// stop ends the count.
+// count starts to count the job's records in the background, unless they have been
+// counted. stop stops counting.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.job.RecordsExpected != nil {
 		return func() {}
@@ -132,14 +132,14 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 		if err == nil {
 			r.counted.Store(&n)
 		} else if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "the records of an export job were not counted", "error", err)
+			r.log.WarnContext(ctx, "counting the records of an export job failed", "error", err)
 		}
 	})
 	return func() { cancel(); counting.Wait() }
 }
 
-// report saves, if it is due, how many records have been written, and the place
-// cursor if all records before it are saved.
+// report saves the number of written records if a save is due. It also saves cursor
+// if all records before it are in saved parts.
 func (r *run) report(part *member, cursor string) error {
 	if !r.due() {
 		return nil
@@ -152,20 +152,20 @@ func (r *run) report(part *member, cursor string) error {
 	return r.save(next)
 }
 
-// moveTo notes the last record looked at.
+// moveTo sets the cursor of p and resets its tries.
 func moveTo(p *exportjob.Progress, cursor string) {
 	if cursor != p.Cursor {
 		p.Cursor, p.Tries = cursor, 0
 	}
 }
 
-// recordWriter writes the JSON objects of records in the format of a file.
+// recordWriter writes JSON objects as records of a file format.
 type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter returns a writer of the records of a job whose survey is done, if it
-// needs one. It writes what comes before the first record of the file.
+// newWriter returns a recordWriter for the job and writes the beginning of the file,
+// if this is its first part. The survey of a CSV job must be done.
 func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	if j.Format == exportjob.NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil
@@ -181,15 +181,15 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part, if it has records, and saves that it did, with the last
-// record looked at. The last part may be small, and that of a file without records
-// empty.
+// put uploads a part and saves it in the job together with the cursor of the last
+// record that was read. It skips a part without records, unless it is the only part
+// of the file. Only the last part may be smaller than PartBytes.
 func (r *run) put(part *member, cursor string, last bool) error {
 	next := r.job
 	n := len(next.Progress.Parts) + 1
 	if part.records > 0 || last && n == 1 {
 		if n > r.MaxParts {
-			return failure(fmt.Sprintf("The file would be larger than %d MB. Export less at once, by a filter.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
+			return failure(fmt.Sprintf("The file would be larger than %d MB. Use filters to export fewer records.", int64(r.MaxParts)*int64(r.PartBytes)>>20))
 		}
 		least := r.PartBytes
 		if last {

@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported is the text of a file of events with these attributes, as the worker
-// writes it. They have the id "e0" and so on.
+// exported returns the content of the file that the worker writes for events with
+// these attributes. The events have the ids "e0", "e1", and so on.
 func exported(t tester, j exportjob.Job, attributes ...string) string {
 	t.Helper()
 	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 0, worker.Config{PartBytes: 1 << 16})
@@ -49,7 +49,7 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 	}
 }
 
-// Package recordfile tests the cells.
+// Package recordfile tests the format of cells.
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	const fields = "id,name,entity_id,occurred_at,created_at"
@@ -64,7 +64,7 @@ func TestCSV(t *testing.T) {
 			[]string{`{"b":1,"a":2}`, `{"é":3,"B":4}`},
 			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", record("e0") + ",,2,1,", record("e1") + ",4,,,3"},
 		},
-		"names of fields are no attributes": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", record("e0") + ",y,x"}},
+		"attributes with the names of fields": {[]string{`{"id":"x","attributes.id":"y"}`}, []string{fields + ",attributes.attributes.id,attributes.id", record("e0") + ",y,x"}},
 		"one value of each kind": {
 			[]string{`{"a":null,"b":true,"c":-1.50e+3,"d":"","e":"\u0041\"b","f":[1, 2],"g":{"x":"\u0041"}}`},
 			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", record("e0") + `,null,true,-1.50e+3,"","A""b","[1, 2]","{""x"":""\u0041""}"`},

@@ -68,11 +68,11 @@ func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T)
 			}
 		}
 	}
-	t.Logf("%d answers to the writes of %d events were lost, and batches were repeated %d times", lost.Load(), batches*batch, repeats)
+	t.Logf("%d responses to the writes of %d events were lost, and batches were repeated %d times", lost.Load(), batches*batch, repeats)
 	if n := count(t, d.events); n != batches*batch {
 		t.Errorf("%d events are stored, want %d", n, batches*batch)
 	}
 	if lost.Load() < batches*batch/4 {
-		t.Errorf("only %d answers were lost", lost.Load())
+		t.Errorf("only %d responses were lost", lost.Load())
 	}
 }
