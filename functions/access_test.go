@@ -228,7 +228,7 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	}
 }
 
-func TestUnreadableKeysAnswer503WithNothingDone(t *testing.T) {
+func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
