@@ -63,9 +63,11 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 
 # On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
 # The test runner comes last, so that its counts are the last line. What needs
-# nothing comes first. The other tests mostly wait, so more of them run at once than
-# there are processors, those of the packages that take longest first.
-LONGEST := sluice/functions sluice/cmd/sluice sluice/pkg/event/dynamostore
+# nothing comes first. Tests with engines mostly wait, so more of them run at once
+# than there are processors. Those of ALONE need more demand than the limits, and
+# share the machine with no other package; those of LONG take longest of the rest.
+ALONE := sluice/functions
+LONG  := sluice/cmd/sluice sluice/pkg/event/dynamostore
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
 	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)
@@ -74,10 +76,10 @@ test: ## run everything that must pass: check, template and the Go tests
 	@java -version >/dev/null 2>&1 || \
 		$(call without,the tests that use DynamoDB Local; they need Java 17)
 	@[ -n "$(RACE)" ] || $(call without,the search for data races; it needs a C compiler)
-	@fast=$$($(FAST)) && slow=$$(go list ./... | grep -Fvx "$$fast") && \
+	@fast=$$($(FAST)) && slow=$$(go list ./... | grep -Fvx -e $(ALONE) -e "$$fast") && \
 	fast=$$fast slow=$$slow go run $(GOTESTSUM) --format pkgname --raw-command -- sh -c ' \
 		run() { go test -json $(RACE) -shuffle=on -count=1 -timeout 15m "$$@" || failed=1; }; \
-		run $$fast; run -parallel 4 $(LONGEST) $$slow; \
+		run $$fast; run -parallel 4 $(ALONE); run -parallel 4 $(LONG) $$slow; \
 		exit $${failed:-0}'
 
 # Fills the build cache. The test run reports compile errors.
