@@ -17,7 +17,7 @@ import (
 // batch are changes that are applied to a copy at once.
 type batch struct {
 	lines  map[string][]byte      // by id of the record; nil removes it
-	erased map[string]record.Time // by id of the entity whose events from before that time are removed
+	erased map[string]record.Time // by id of the entity whose events that were created until that time are removed
 }
 
 // readBatch returns the next changes of a walk's file, until they have size bytes. The
@@ -31,9 +31,9 @@ func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, 
 		}
 		read += len(line)
 		var c struct {
-			ID        string      `json:"id"`
-			Deleted   bool        `json:"deleted"`
-			DeletedAt record.Time `json:"deleted_at"`
+			ID       string      `json:"id"`
+			Deleted  bool        `json:"deleted"`
+			ErasedAt record.Time `json:"erased_at"`
 		}
 		if err := json.Unmarshal(line, &c); err != nil {
 			return b, err
@@ -44,7 +44,7 @@ func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, 
 		case resource == exportjob.Entity:
 			b.lines[c.ID] = nil
 		default:
-			b.erased[c.ID] = c.DeletedAt
+			b.erased[c.ID] = c.ErasedAt
 		}
 	}
 	return b, nil
@@ -121,7 +121,7 @@ func (b batch) removes(line []byte) (bool, error) {
 		return false, err
 	}
 	at, erased := b.erased[e.EntityID]
-	return erased && e.CreatedAt.Compare(at) < 0, nil
+	return erased && e.CreatedAt.Compare(at) <= 0, nil
 }
 
 // idOf returns the id of the record in a line of a copy.

@@ -52,7 +52,9 @@ type erasures struct {
 func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQuery) ([]entity.Change, bool, error) {
 	changes, more, err := s.Store.Changes(ctx, workspace, q)
 	for i := range changes {
-		changes[i].Erased = changes[i].Deleted && s.ids[changes[i].ID]
+		if changes[i].Deleted && s.ids[changes[i].ID] {
+			changes[i].Erased, changes[i].ErasedAt = true, changes[i].DeletedAt
+		}
 	}
 	return changes, more, err
 }

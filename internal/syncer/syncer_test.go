@@ -195,7 +195,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	erased := make(map[string]record.Time)
 	for _, c := range changes {
 		if c.Erased {
-			erased[c.ID] = c.DeletedAt
+			erased[c.ID] = c.ErasedAt
 		}
 	}
 	if len(erased) != len(ids) {
@@ -204,7 +204,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	gone := 0
 	want := s.copyOf(t, exportjob.Event, func(e event.Event) bool {
 		at, was := erased[string(e.EntityID)]
-		if was && e.CreatedAt.Compare(at) < 0 {
+		if was && e.CreatedAt.Compare(at) <= 0 {
 			gone++
 			return false
 		}

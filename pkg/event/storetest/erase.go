@@ -35,10 +35,10 @@ func testErase(t *testing.T, s event.Store) {
 	for i := range 40 {
 		e := plain(fmt.Sprintf("%02d", i), later(-time.Duration(i/3)*time.Hour))
 		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // until 2 ms, three of five are erased
-		switch {
-		case i%8 == 6:
+		switch i % 8 {
+		case 6:
 			e.EntityID = ""
-		case i%8 == 7:
+		case 7:
 			e.EntityID = "u-10" // begins with u-1
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
