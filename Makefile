@@ -44,7 +44,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile

@@ -41,7 +41,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	return proxy.URL, lost
 }
 
-// insist sends an import again until its answer arrives, and returns it. Only
+// insist sends an import again until its response arrives, and returns it. Only
 // what the service says not to repeat ends it early. A batch is sent again as long
 // as one of its results is a 503.
 func insist(ctx context.Context, base, target, body string) (status int, answer string, err error) {

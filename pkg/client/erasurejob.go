@@ -9,7 +9,7 @@ import (
 )
 
 // EraseEntity deletes an entity, and erases its events by an erasure job, which it
-// returns: its ID and Status. The events that were created until now are erased, also if
+// returns: its ID and Status. The events that were created until now are erased, even if
 // no entity has that id. While the job is unfinished, a repeat extends it to the present;
 // afterwards a repeat starts another one.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {

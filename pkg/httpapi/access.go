@@ -43,7 +43,7 @@ func (e *endpoint) authenticate(r *request) error {
 	return e.admit(r, key, e.route.Scope)
 }
 
-// admit sets r.key and r.workspace by the text of an API key, if the key has the
+// admit sets r.key and r.workspace by an API key, if the key has the
 // scope.
 func (s *service) admit(r *request, key string, scope access.Scope) error {
 	d, err := s.Access.Authenticate(r.Context(), key)

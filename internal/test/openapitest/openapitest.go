@@ -110,7 +110,7 @@ func (s *Spec) Check(r Response) error {
 // parameter matches a parameter of a quoted path template.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
-// operation is the description of a method of a path; nil if there is none.
+// operation is the description of a method of a path; nil if the path has no such method.
 func (s *Spec) operation(method, path string) map[string]any {
 	paths := object(s.document["paths"])
 	if item, ok := paths[path]; ok {

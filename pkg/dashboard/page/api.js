@@ -65,7 +65,7 @@ async function call(method, path, { body, signal, exact } = {}) {
   };
 }
 
-/** The value of a JSON text; null if it is none. */
+/** The value of a JSON text; null if it is not JSON. */
 function parseJSON(text, reviver) {
   try {
     return JSON.parse(text, reviver);

@@ -3,7 +3,7 @@
 const awayInterval = 30_000; // milliseconds between two attempts to reach the service
 
 // Whether somebody has signed in here. No script can read the cookie, and without
-// keys there is none. Storage may be forbidden; then a page that is loaded again
+// keys no cookie exists. Storage may be forbidden; then a page that is loaded again
 // offers no way to sign out.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },

@@ -8,7 +8,7 @@ const number = (n) => numbers.format(n);
 const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 const clock = (seconds) => timeOnly.format(new Date(1000 * seconds));
 
-/** An instant in the time zone of the browser, or the text itself if it is none. */
+/** An instant in the time zone of the browser, or the text itself if it is not an instant. */
 function instant(text) {
   const date = new Date(text);
   return Number.isNaN(date.getTime()) ? text : dateTime.format(date);

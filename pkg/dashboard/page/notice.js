@@ -46,7 +46,7 @@ function waitText(error, stopped) {
   return `${error.message} ${stopped ? 'The page stopped asking.' : 'Trying again.'}`;
 }
 
-/** What is said of an error that nothing waits for any more. */
+/** The text about an error after the last retry. */
 function finalText(error) {
   return error.passing ? waitText(error, true) : error.message;
 }
