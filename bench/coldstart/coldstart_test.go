@@ -19,7 +19,7 @@ import (
 // calls is how many calls a function makes during init to open its connections
 // to DynamoDB, where that is not one. If it makes any, it reads the rows of limits
 // before them.
-var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
+var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
 // BenchmarkColdStart measures the start of each function. ns/start is the median
 // time. x-bare is that time without the calls that open connections, as a multiple of

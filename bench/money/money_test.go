@@ -180,7 +180,7 @@ func deploy(b *testing.B) deployment {
 	b.Helper()
 	client := dynamolocal.Client(b)
 	table := make(map[string]string)
-	for _, id := range []string{"CountersTable", "LimitsTable", "EntitiesTable", "EventsTable", "KeysTable"} {
+	for _, id := range []string{"CountersTable", "LimitsTable", "EntitiesTable", "EventsTable", "KeysTable", "ErasureJobsTable"} {
 		table[id] = dynamolocal.Table(b, id)
 	}
 	check := func(err error) {
@@ -210,7 +210,7 @@ func deploy(b *testing.B) deployment {
 		proxy: dynamoproxy.Start(b, dynamolocal.Endpoint(b)),
 		env: []string{
 			"COUNTERS_TABLE=" + table["CountersTable"], "LIMITS_TABLE=" + table["LimitsTable"], "ENTITIES_TABLE=" + table["EntitiesTable"],
-			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "SERVICE_NAME=sluice-prod",
+			"EVENTS_TABLE=" + table["EventsTable"], "KEYS_TABLE=" + table["KeysTable"], "ERASURE_JOBS_TABLE=" + table["ErasureJobsTable"], "SERVICE_NAME=sluice-prod",
 		},
 		key: token.Reveal(),
 	}

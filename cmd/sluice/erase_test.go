@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // A server is killed while it erases. The command waits until the next one, with the
-// same data, has erased everything.
+// same data, has erased everything. A copy of the events follows.
 func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -35,6 +36,11 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 		if _, err := c.CreateEvents(t.Context(), append(events[:99:99], api.NewEvent{ID: fmt.Sprint("other", i), Name: "n", EntityID: "bob"})); err != nil {
 			t.Fatal(err)
 		}
+	}
+	g, events := newGate(t, s.url), filepath.Join(t.TempDir(), "events.ndjson")
+	time.Sleep(record.SyncLag + time.Second)
+	if r := killedSync(t, g, 0, "events", events); r.Records != 300 {
+		t.Errorf("before the erasure: %+v", r)
 	}
 	cmd := sluiceCommand(t, s.url, "erase", "entity", "ada")
 	var out, stderr bytes.Buffer
@@ -68,6 +74,9 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"deleted":true,"erased":true`) {
 		t.Errorf("the changes are %s, error %v", body, err)
 	}
+	time.Sleep(record.SyncLag + time.Second)
+	killedSync(t, g, 0, "events", events)
+	wantSynced(t, again, "events", events)
 }
 
 func TestEraseSaysWhatIsWrong(t *testing.T) {
