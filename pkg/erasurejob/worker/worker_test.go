@@ -290,11 +290,13 @@ func TestARunnerRunsQueuedJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		wantJob(t, s, erasurejob.Succeeded, 150)
 
 		e.created = many(10, time.Now())
 		request(t, r)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		wantJob(t, s, erasurejob.Succeeded, 10)
 
 		e.created = many(10, time.Now())
