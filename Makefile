@@ -19,7 +19,7 @@ TYPESCRIPT         := 5.9.3
 REDOCLY            := 2.77.0
 SPECTRAL           := 6.16.3
 
-# The HTTP clients of the README's examples.
+# The HTTP clients of the examples in docs/clients.md.
 REQUESTS    := 2.34.2
 KY          := 1.14.3
 
@@ -94,8 +94,8 @@ LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven 
 LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
 LOST_schemathesis   := Schemathesis and its test; it needs python3 with venv and its package index
 LOST_moto           := moto and its test; it needs python3 with venv and its package index
-LOST_requests       := the Python example of the README; it needs python3 with venv and its package index
-LOST_ky             := the JavaScript example of the README; it needs Node.js and npm with its registry
+LOST_requests       := the Python example of docs/clients.md; it needs python3 with venv and its package index
+LOST_ky             := the JavaScript example of docs/clients.md; it needs Node.js and npm with its registry
 LOST_openapi-tools  := the client generators and linters for openapi.yaml and their tests; they need the Go proxy, python3 with venv and npm with its registry
 LOST_connector-tools := the test of the connectors; it needs python3 with venv and its package index
 LOST_axe            := axe-core and the tests of the dashboard; it needs npm and its registry
@@ -217,7 +217,7 @@ $(CONNECTORS_READY):
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors
 
-requests: .cache/requests/ready-$(REQUESTS) ## fetch requests, for the README's Python example
+requests: .cache/requests/ready-$(REQUESTS) ## fetch requests, for the Python example of docs/clients.md
 
 .cache/requests/ready-$(REQUESTS):
 	@echo "Installing requests $(REQUESTS) into .cache/requests"
@@ -226,7 +226,7 @@ requests: .cache/requests/ready-$(REQUESTS) ## fetch requests, for the README's 
 	.cache/requests/bin/pip install --quiet --disable-pip-version-check requests==$(REQUESTS)
 	@touch $@
 
-ky: .cache/ky/ready-$(KY) ## fetch ky, for the README's JavaScript example
+ky: .cache/ky/ready-$(KY) ## fetch ky, for the JavaScript example of docs/clients.md
 
 .cache/ky/ready-$(KY):
 	@echo "Installing ky $(KY) into .cache/ky"

@@ -149,14 +149,14 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	}
 }
 
-// README's table of routes names every route.
-func TestReadmeNamesEveryRoute(t *testing.T) {
+// The table of routes in docs/api.md names every route.
+func TestDocsNameEveryRoute(t *testing.T) {
 	t.Parallel()
-	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Routes\n")
+	_, section, _ := strings.Cut(read(t, "docs/api.md"), "\n## Routes\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, r := range httpapi.Routes() {
 		if key := r.Keys()[0]; r.Name != "dashboard" && r.Name != "not-found" && !strings.Contains(section, "`"+key+"`") {
-			t.Errorf("README lacks %s", key)
+			t.Errorf("docs/api.md lacks %s", key)
 		}
 	}
 }

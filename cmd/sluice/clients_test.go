@@ -24,39 +24,37 @@ func need(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client of the README, as it stands there and outside the repository, is
-// refused at first, does not call again before the window has ended, and then gets
-// what it asked for, whether API keys are on or off.
-func TestTheClientsOfTheReadmeWait(t *testing.T) {
+// Each client of docs/clients.md, unchanged and outside the repository, gets a 429 at
+// first, does not call again before the window has ended, and then creates its event,
+// whether API keys are on or off.
+func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
 		t.Parallel()
 		env := []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=api-key"}
 		s := startIn(t, env)
-		runClientsOfTheReadme(t, s, createKey(t, env, "--scope", "import,export"))
+		runClientsOfTheDocs(t, s, createKey(t, env, "--scope", "import,export"))
 	})
 	t.Run("keys off", func(t *testing.T) {
 		t.Parallel()
-		runClientsOfTheReadme(t, start(t, t.TempDir()), "")
+		runClientsOfTheDocs(t, start(t, t.TempDir()), "")
 	})
 }
 
-// runClientsOfTheReadme runs them against s, with SLUICE_API_KEY only if key is not "".
-func runClientsOfTheReadme(t *testing.T, s *server, key string) {
+// runClientsOfTheDocs runs the clients against s, with SLUICE_API_KEY only if key is not "".
+func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Clients\n")
-	section, _, _ = strings.Cut(section, "\n## ")
 	examples := make(map[string]string)
-	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
 		examples[block[1]] = block[2]
 	}
-	module := strings.Join(regexp.MustCompile(`(?m)^    (go mod .*)$`).FindAllString(section, -1), "\n")
+	module := strings.Join(regexp.MustCompile(`(?m)^    (go mod .*)$`).FindAllString(string(page), -1), "\n")
 	if !strings.Contains(module, "-replace") {
-		t.Fatalf("the README does not say how another module gets the Go client: %q", module)
+		t.Fatalf("docs/clients.md does not say how another module gets the Go client: %q", module)
 	}
 	for language, tt := range map[string]struct {
 		file    string
@@ -74,7 +72,7 @@ func runClientsOfTheReadme(t *testing.T, s *server, key string) {
 			source := examples[language]
 			id := regexp.MustCompile(`order-\d`).FindString(source)
 			if id == "" {
-				t.Fatalf("the README has no such example that creates an event: %q", source)
+				t.Fatalf("docs/clients.md has no example in %s that creates an event: %q", language, source)
 			}
 			need(t, tt.command[0], tt.help)
 			if language == "sh" {
@@ -132,6 +130,6 @@ func runClientsOfTheReadme(t *testing.T, s *server, key string) {
 		})
 	}
 	if len(examples) != 4 {
-		t.Errorf("the README has %d examples; this test runs four", len(examples))
+		t.Errorf("docs/clients.md has examples in %d languages; this test runs four", len(examples))
 	}
 }
