@@ -16,17 +16,17 @@ import (
 	"sluice/internal/test/child"
 )
 
-// need skips the test where a program that it runs is missing, but fails it
-// where CI is set.
+// need skips the test if the program is not installed. If CI is set, it fails the test
+// instead.
 func need(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
 	child.Require(t, err, help)
 }
 
-// Each client of the README, as it stands there and outside the repository, is
-// refused at first, does not call again before the window has ended, and then gets
-// what it asked for, whether API keys are on or off.
+// Each client in the README runs unchanged, outside the repository. It is refused first,
+// does not call again before the window ends, and then gets its response, with and without
+// API keys.
 func TestTheClientsOfTheReadmeWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -41,7 +41,8 @@ func TestTheClientsOfTheReadmeWait(t *testing.T) {
 	})
 }
 
-// runClientsOfTheReadme runs them against s, with SLUICE_API_KEY only if key is not "".
+// runClientsOfTheReadme runs the clients against s. It sets SLUICE_API_KEY unless key is
+// "".
 func runClientsOfTheReadme(t *testing.T, s *server, key string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../README.md")
@@ -60,7 +61,7 @@ func runClientsOfTheReadme(t *testing.T, s *server, key string) {
 	}
 	for language, tt := range map[string]struct {
 		file    string
-		command []string // the file comes behind it
+		command []string // the file name is appended
 		help    string
 		modules string
 	}{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every route of the README answers as it says, on either kind of store.
+// Every route responds as the README says, with either kind of store.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
