@@ -81,7 +81,7 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// A cancelled job goes to the fast lane, even if export-worker has run it. That run removes
+// A cancelled job goes to the fast lane, whichever function has run it. That run removes
 // its file and upload.
 func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	t.Parallel()
