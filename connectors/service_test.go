@@ -197,7 +197,7 @@ func (s *service) export(t *testing.T, key, dir string) tables {
 	} {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))
-			j.ID = "" // each export is a job of its own
+			j.ID = "" // each export is a separate job
 			if err := download(t.Context(), c, j, path); err != nil {
 				t.Error(err)
 			} else if j.Format == exportjob.NDJSON {

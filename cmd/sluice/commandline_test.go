@@ -214,7 +214,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		if n := calls.Add(1); n >= 5 && n <= 8 {
 			panic(http.ErrAbortHandler) // no response
 		}
-		time.Sleep(20 * time.Millisecond) // the service is slow, so that the terminal is resized meanwhile
+		time.Sleep(20 * time.Millisecond) // a slow response, so that the terminal is resized during the import
 		next.ServeHTTP(w, r)
 	})
 	resize := "stty cols 60; { sleep 1.5; stty cols 120 </dev/tty; } & "
@@ -264,7 +264,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// The import makes no more calls a second than --rate says.
+// The import makes at most as many calls per second as --rate allows.
 func TestImportRate(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

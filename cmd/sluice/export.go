@@ -173,8 +173,8 @@ type exportResult struct {
 	Format    exportjob.Format   `json:"format"`
 	File      string             `json:"file"`
 	Records   int64              `json:"records"`
-	SizeBytes int64              `json:"size_bytes"` // compressed
-	Seconds   float64            `json:"seconds"`    // of this run
+	SizeBytes int64              `json:"size_bytes"` // compressed size
+	Seconds   float64            `json:"seconds"`    // duration of this run
 }
 
 // export runs the command.

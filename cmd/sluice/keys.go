@@ -233,14 +233,14 @@ func parseLifetime(text string) (time.Duration, error) {
 // keyJSON is the JSON form in which the commands print an API key.
 type keyJSON struct {
 	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // the whole key; only when it is created
+	Key       string         `json:"key,omitzero"` // complete API key; set only by create
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`
 	Status    access.Status  `json:"status"`
 	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt *time.Time     `json:"expires_at"` // null: never
-	RevokedAt *time.Time     `json:"revoked_at"` // null: not revoked
+	ExpiresAt *time.Time     `json:"expires_at"` // null if the key never expires
+	RevokedAt *time.Time     `json:"revoked_at"` // null if the key is not revoked
 }
 
 func describe(k access.Key, now time.Time) keyJSON {

@@ -296,8 +296,8 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 
 // checkJSON is what check prints.
 type checkJSON struct {
-	Address string        `json:"address"` // as it is counted
-	Row     *override.Row `json:"row"`     // null: the defaults apply
+	Address string        `json:"address"` // address to which requests are charged
+	Row     *override.Row `json:"row"`     // null if the defaults apply
 }
 
 // describeRow describes the effect of a row in one line.

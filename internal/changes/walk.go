@@ -25,11 +25,11 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 // Mark is the progress of a walk, as saved in its journal.
 type Mark struct {
 	Since       record.Time  `json:"since"`        // start of the walk
-	SyncedUntil *record.Time `json:"synced_until"` // where it ends: before this time; nil before the first page
+	SyncedUntil *record.Time `json:"synced_until"` // exclusive end of the walk; nil before the first page
 	List        int          `json:"list"`         // index of the current list; the number of lists after the last one
 	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
-	Bytes       int64        `json:"bytes"`        // of the file
+	Bytes       int64        `json:"bytes"`        // size of the file in bytes
 }
 
 // Walk reads lists of changes one after the other and writes them to an NDJSON file in that

@@ -43,7 +43,7 @@ type Options struct {
 type task struct {
 	URL            string              `json:"url"`
 	Order          client.NewExportJob `json:"order"`
-	Since          *record.Time        `json:"since,omitempty"` // of RunSince
+	Since          *record.Time        `json:"since,omitempty"` // start of the export of RunSince
 	IncludeDeleted bool                `json:"include_deleted,omitempty"`
 }
 
@@ -51,7 +51,7 @@ type task struct {
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // its ID is that of the job
+	journal *journal.Journal // journal.ID is the id of the job
 	resumed bool             // an earlier run began the journal
 	created bool             // the service may have the job
 	part    string           // path of the partial download

@@ -20,7 +20,7 @@ import (
 // state is the content of the state file beside a copy.
 type state struct {
 	Version     int                `json:"sluice_sync"`
-	URL         string             `json:"url"` // of the service
+	URL         string             `json:"url"` // URL of the service
 	Resource    exportjob.Resource `json:"resource"`
 	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
 	Records     int64              `json:"records"`      // number of records in the copy
@@ -92,7 +92,7 @@ type digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// digester computes the digest of what is written to it.
+// digester is a writer that computes the digest of the written bytes.
 type digester struct {
 	hash.Hash
 	bytes int64

@@ -42,8 +42,8 @@ type Options struct {
 type Result struct {
 	Resource    exportjob.Resource `json:"resource"`
 	File        string             `json:"file"`
-	Records     int64              `json:"records"` // in the copy
-	Changes     int64              `json:"changes"` // since the last run
+	Records     int64              `json:"records"` // number of records in the copy
+	Changes     int64              `json:"changes"` // number of changes since the last run
 	SyncedUntil record.Time        `json:"synced_until"`
 }
 
@@ -227,8 +227,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones of deletions after the last run may have expired. For
-// a new copy that was interrupted, the start of that run counts.
+// outdated reports whether tombstones that the copy needs may have expired. The copy needs
+// the tombstones after its SyncedUntil or, for a new copy, after that of its interrupted
+// walk.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {

@@ -19,7 +19,7 @@ type Change struct {
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
 	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are erased too, now or soon
-	ErasedAt  record.Time `json:"erased_at,omitzero"` // those created at this time or before; zero unless Erased
+	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero unless Erased
 }
 
 // TombstoneOf returns the tombstone of an entity deleted at deletedAt.

@@ -35,20 +35,20 @@ const (
 // Final reports whether a job of this status has ended.
 func (s Status) Final() bool { return s == Succeeded || s == Failed }
 
-// Job is an erasure job. Its JSON form is that of the API. Stores keep additional fields;
-// see Marshal.
+// Job is an erasure job. Its JSON form is the one of the API. Stores keep additional
+// fields; see Marshal.
 type Job struct {
 	ID           string       `json:"id"` // id of the entity
 	Status       Status       `json:"status"`
-	EventsErased int64        `json:"events_erased"` // at least: those of a page are missing if a run was killed before it saved that
+	EventsErased int64        `json:"events_erased"` // a lower bound: if a run is killed before it saves a page, the events of the page are not counted
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
-	Error        *string      `json:"error"` // why events may be left, for people
+	Error        *string      `json:"error"` // why events may remain, as text for users
 
 	Workspace string      `json:"-"`
-	Until     record.Time `json:"-"` // events that were created at this time or before are erased
-	Revision  int64       `json:"-"` // counts the changes of a job, from 1
+	Until     record.Time `json:"-"` // latest CreatedAt of the events to erase
+	Revision  int64       `json:"-"` // number of the latest change of the job, from 1
 	Progress  Progress    `json:"-"`
 }
 
@@ -56,7 +56,7 @@ type Job struct {
 type Progress struct {
 	Run   string    `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
 	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since After last changed
-	After *Position `json:"after,omitempty"` // of the last event looked at; nil before the first
+	After *Position `json:"after,omitempty"` // position of the last event read; nil before the first
 }
 
 // Position is an event's place in the order in which events are erased.

@@ -54,7 +54,7 @@ func (e Event) Expired(at record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
 }
 
-// OptionalID is an id, or "" if there is no id. In JSON, "" is null.
+// OptionalID is an id, or "" for no id. In JSON, "" is null.
 type OptionalID string
 
 // MarshalJSON implements json.Marshaler.

@@ -461,7 +461,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 			}
 			seen++
 			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // which changes with it and may be read
+				name = "OriginSecretLabel" // changes with the parameter and may be read
 			}
 			if !strings.Contains(string(text), "${"+name+"}") {
 				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
