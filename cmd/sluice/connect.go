@@ -23,10 +23,10 @@ processes.`
 // connection holds the settings for connecting to a service.
 type connection struct {
 	getenv func(string) string
-	url    string // flags
+	url    string // values of the flags --url and --key
 	key    string
 	stderr io.Writer
-	outage *outage.Report // of the client
+	outage *outage.Report // outages of the client
 }
 
 // connectTimeout is the time limit of one connection attempt. It is short so that an

@@ -304,7 +304,7 @@ func TestAnExportIsChecked(t *testing.T) {
 		body := whole.Body.Bytes()
 		switch file := strings.HasPrefix(r.URL.Path, "/export_file/"); {
 		case part.Load() == "file" && file:
-			body[len(body)-5] ^= 1 // of the CRC
+			body[len(body)-5] ^= 1 // a byte of the CRC
 		case part.Load() == "count" && !file:
 			body = bytes.Replace(body, []byte(`"records_written":20`), []byte(`"records_written":21`), 1)
 		}

@@ -143,7 +143,7 @@ func (s *server) clientAt(t *testing.T, address string) *client {
 
 // response is a response whose body has been read.
 type response struct {
-	method, target string // of its request
+	method, target string // method and target of the request
 
 	status int
 	header http.Header
@@ -390,7 +390,7 @@ func TestBadRequests(t *testing.T) {
 		name, method, target, body string
 		header                     []string
 		status                     int
-		says                       string // in the problem
+		says                       string // text in the problem
 	}{
 		{name: "bad JSON", method: "POST", target: "/create_event", body: `{"name":`, status: 400, says: "well-formed"},
 		{name: "two values", method: "POST", target: "/create_event", body: `{"name":"a"}{}`, status: 400, says: "more after"},

@@ -24,7 +24,7 @@ type storage[S any] struct {
 	openDir   func(dir string) (S, error)
 	openTable func(client *dynamodb.Client, name string) (S, error)
 
-	dataDir  string // flags
+	dataDir  string // values of the flags
 	dynamodb string
 	table    string
 }

@@ -37,7 +37,7 @@ type Mark struct {
 // Walk is not safe for concurrent use.
 type Walk struct {
 	journal *journal.Journal
-	path    string // of the file
+	path    string // path of the file
 	mark    Mark
 }
 

@@ -29,7 +29,7 @@ const cancelTimeout = 5 * time.Second
 
 // Options configures an export.
 type Options struct {
-	URL    string              // of the service
+	URL    string              // URL of the service
 	Order  client.NewExportJob // what to export; Run sets its ID
 	Path   string              // path of the file, which appears when it is complete; "-" for Stdout
 	Force  bool                // replace an existing file at Path

@@ -46,7 +46,7 @@ import (
 type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
-	jobs       jobStore // of export jobs
+	jobs       jobStore // export jobs
 	erasures   erasureStore
 	settle     time.Duration // time after its creation when an event is in all indexes
 	keys       access.Store

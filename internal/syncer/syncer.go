@@ -28,9 +28,9 @@ import (
 
 // Options configures a run.
 type Options struct {
-	URL      string             // of the service
+	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
-	Path     string             // of the copy
+	Path     string             // path of the copy
 	Force    bool               // start a new copy that replaces any file at Path
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
@@ -61,7 +61,7 @@ type syncer struct {
 	statePath  string // beside Path
 	state      *state
 	walk       *changes.Walk
-	mode       fs.FileMode // of the copy
+	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
