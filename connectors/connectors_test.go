@@ -17,24 +17,24 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
-// A connector keeps a copy of the records.
+// connector keeps a copy of the records with one tool.
 type connector struct {
 	name string
 
-	// sync runs the tool once and brings copied up to date. dir keeps the tool's state.
+	// sync runs the tool once and updates copied. dir has the state of the tool.
 	sync func(t *testing.T, s *service, dir string, copied tables)
 
 	dir    string
 	copied tables
 }
 
-// TestConnectors has each connector copy all records and then what has changed. Its
-// copy equals export files, which DuckDB reads, too. Then dlt writes its copy into
-// another workspace.
+// TestConnectors runs each connector twice: it copies all records, and then the changes.
+// The copy must equal the records in export files, which DuckDB also reads. Then dlt writes
+// its copy into another workspace.
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
-	s := startService(t, entities, events) // first, because secrettest wants keys and logs
+	s := startService(t, entities, events) // first, because secrettest requires keys and logs
 	_, err := os.Stat(tool(t, "python"))
 	child.Require(t, err, "run: make connector-tools")
 	connectors := []*connector{
@@ -68,7 +68,8 @@ func TestConnectors(t *testing.T) {
 	}
 }
 
-// count returns the number of an environment variable, or standard if it is not set.
+// count returns the number in an environment variable, or standard if the variable is not
+// set.
 func count(t *testing.T, variable string, standard int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -82,11 +83,11 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// incrementalPages is the most pages of an incremental sync: one of each stream, and as
-// many to find out that nothing follows.
+// incrementalPages is the maximum number of pages of an incremental sync: for each stream
+// one page, and one more to find that nothing follows.
 const incrementalPages = 4
 
-// syncAll runs all connectors at the same time, each from an address of its own.
+// syncAll runs all connectors at the same time, each from its own address.
 func syncAll(t *testing.T, s *service, connectors []*connector) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -105,8 +106,8 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 	wg.Wait()
 }
 
-// fullThroughput is the least number of records for which the throughput is checked.
-// Below that, the begin and the end weigh too much.
+// fullThroughput is the minimum number of records for which the throughput is checked. With
+// fewer records, the start and the end take too large a part of the time.
 const fullThroughput = 10_000
 
 func checkThroughput(t *testing.T, name string, from *caller, records int) {

@@ -17,8 +17,8 @@ type table map[string]string
 // tables are tables by their name: entity, event.
 type tables map[string]table
 
-// put stores a record. Two records have the same canonical JSON if they are equal as
-// JSON values, with times as instants, and absent members as null ones.
+// put stores a record. The canonical JSON of two records is equal if their JSON values are
+// equal. Times are compared as instants, and an absent member equals null.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -51,8 +51,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical returns value with its numbers as fractions. Integers of more than 64 bits
-// are their digits: dlt loads them as text.
+// canonical returns value with its numbers as fractions. An integer of more than 64 bits
+// becomes a string of its digits, because dlt loads it as text.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -75,7 +75,7 @@ func canonical(value any) any {
 	return value
 }
 
-// compare reports the first records that differ.
+// compare reports the first records that differ between got and want.
 func compare(t *testing.T, who string, got, want tables) {
 	t.Helper()
 	for name := range want {

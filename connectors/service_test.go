@@ -32,16 +32,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// service is the service at an URL, from the address of the test process.
+// service is a running service, called from the default address of the test process.
 type service struct {
 	url      string
 	key      string // API key with all scopes
-	otherKey string // that of another workspace
+	otherKey string // API key of another workspace
 }
 
-// startService starts the server of `sluice serve` with default limits, API keys and
-// records that were created an hour ago. They are written before the start, so that no
-// test has to wait for record.SyncLag to see them.
+// startService starts the server of `sluice serve` with default limits and API keys. Its
+// records were created an hour ago and are written before the start, so no test has to wait
+// for record.SyncLag to read them.
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func createKey(t *testing.T, dir, workspace string) string {
 	return token.Reveal()
 }
 
-// createRecords creates the file of an embedded store.
+// createRecords creates the file of an embedded store with records.
 func createRecords(t *testing.T, path string, entities, events int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
@@ -123,17 +123,17 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	}
 }
 
-// attributes returns attributes that tools could change on the way.
+// attributes returns attributes with values that tools might change.
 func attributes(i int) record.Attributes {
 	return record.Attributes(fmt.Sprintf(`{"n":%d,"min":-9223372036854775808,"huge":1000000000000000000000000000000,"half":%d.5,"tiny":1e-7,`+
 		`"text":"07 = \"é\" \u0000 🙂","time":"2026-01-02T03:04:05.678+02:00","null":null,"CamelCase":{"a.b":[true,{},[]]},"empty":""}`,
 		firstN+i, i))
 }
 
-// firstN is an integer that a 64-bit float does not have.
+// firstN is an integer that a 64-bit float cannot represent.
 const firstN = 9007199254740993
 
-// greatest returns the greatest attribute n of so many records.
+// greatest returns the greatest attribute n among the given number of records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
 // late returns a time long before an event was created.
@@ -150,10 +150,10 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is how many events change creates.
+// lateEvents is the number of events that change creates.
 const lateEvents = 20
 
-// change makes 100 changes and returns the time of the last.
+// change makes 100 changes and returns the time of the last one.
 func (s *service) change(t *testing.T) time.Time {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()
@@ -185,7 +185,7 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// export returns all records as export jobs write them, and keeps their files in dir.
+// export exports all records with export jobs and returns them. It keeps the files in dir.
 func (s *service) export(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
@@ -197,7 +197,7 @@ func (s *service) export(t *testing.T, key, dir string) tables {
 	} {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))
-			j.ID = "" // each export is a job of its own
+			j.ID = "" // each export is a separate job
 			if err := download(t.Context(), c, j, path); err != nil {
 				t.Error(err)
 			} else if j.Format == exportjob.NDJSON {
@@ -248,16 +248,15 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller is the service as a client at another address sees it.
+// caller is the service as called from another address.
 type caller struct {
 	*service
 	mu          sync.Mutex
-	first, last time.Time   // of responses
-	statuses    map[int]int // how many responses have each status
+	first, last time.Time   // times of the first and the last response
+	statuses    map[int]int // number of responses by status
 }
 
-// from returns the service from another loopback address, so that clients do not
-// share limits.
+// from returns a caller with another loopback address, so that clients do not share limits.
 func (s *service) from(t *testing.T, address string) *caller {
 	t.Helper()
 	target, err := url.Parse(s.url)

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// tool returns the path of a program that make connector-tools installs.
+// tool returns the path of a program that "make connector-tools" installs.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	return child.Cached(t, "connectors/bin/"+name)
@@ -38,7 +38,7 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	return bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 }
 
-// tail returns the end of what a program printed.
+// tail returns the last 4,000 bytes of the output of a program.
 func tail(out []byte) []byte { return out[max(0, len(out)-4000):] }
 
 // writeJSON writes a file into dir and returns its path.
@@ -55,8 +55,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record of a stream, or removes it if deletedAt, one of its members, is
-// not null.
+// apply stores a record of a stream. If the record's member named deletedAt is not null,
+// apply removes the record.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -75,8 +75,7 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 	all[stream].put(t, text)
 }
 
-// syncAirbyte reads with the manifest and does what a destination does with the
-// messages.
+// syncAirbyte reads with the manifest and processes the messages as a destination does.
 func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
 	args := []string{
@@ -122,7 +121,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", list)
 }
 
-// syncSinger runs the tap and does what a target does with the messages.
+// syncSinger runs the tap and processes the messages as a target does.
 func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	args := []string{
 		filepath.Join(child.ModuleRoot(t), "connectors", "singer", "tap_sluice.py"),
@@ -153,7 +152,8 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", state)
 }
 
-// dltEnv configures dlt as a deployment does, and keeps its state in dir.
+// dltEnv returns the environment variables that configure dlt as in a deployment, with its
+// state in dir.
 func dltEnv(section, dir, url, key string) []string {
 	return []string{
 		section + "__SLUICE__BASE_URL=" + url, section + "__SLUICE__API_KEY=" + key,
@@ -161,7 +161,7 @@ func dltEnv(section, dir, url, key string) []string {
 	}
 }
 
-// syncDLT loads into DuckDB and reads the tables there.
+// syncDLT loads the records into DuckDB and reads the tables from there.
 func syncDLT(t *testing.T, s *service, dir string, copied tables) {
 	connectors := filepath.Join(child.ModuleRoot(t), "connectors")
 	run(t, dir, dltEnv("SOURCES", dir, s.url, s.key), "python", filepath.Join(connectors, "dlt", "to_duckdb.py"))
@@ -180,16 +180,16 @@ func syncDLT(t *testing.T, s *service, dir string, copied tables) {
 	}
 }
 
-// writeWithDLT writes the DuckDB file in dir into another workspace, which then has the
-// records of the file.
+// writeWithDLT writes the records of the DuckDB file in dir into another workspace and
+// checks that the workspace then has them.
 func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	t.Helper()
 	run(t, dir, dltEnv("DESTINATION", dir, s.url, s.otherKey), "python", filepath.Join(child.ModuleRoot(t), "connectors", "dlt", "from_duckdb.py"))
 	compare(t, "dlt", writable(t, s.export(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
-// writable returns records without what a write does not keep: the times that the
-// service sets, and attributes of entities that are null, which a merge removes.
+// writable returns the records without the values that a write does not preserve: the times
+// that the service sets, and null attributes of entities, which a merge removes.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)
@@ -215,14 +215,15 @@ func writable(t *testing.T, all tables) tables {
 	return stripped
 }
 
-// queryExports runs the queries of docs/duckdb.md on export files in dir, which have
-// the given numbers of records, late events among them, and greatest attribute n.
+// queryExports runs the queries of docs/duckdb.md on the export files in dir. The files
+// have the given numbers of entities and events, including late events, and greatest is the
+// greatest attribute n.
 func queryExports(t *testing.T, dir string, entities, events, late int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)
 	got := run(t, dir, nil, "python", filepath.Join(root, "connectors", "testdata", "queries.py"), filepath.Join(root, "docs", "duckdb.md"))
 	want := []string{
-		"[]", "[]", // the views
+		"[]", "[]", // results of the statements that create views
 		fmt.Sprintf("[[%d, %d]]", events, events),
 		fmt.Sprintf("[[%d, %d]]", entities, entities),
 		fmt.Sprintf(`[["late", %d], ["signed_up", %d]]`, late, events-late),

@@ -30,7 +30,7 @@ type keyring struct {
 	table string
 }
 
-// guard makes the deployment's functions require API keys.
+// guard configures the deployment's functions to require API keys.
 func (d *deployment) guard(t *testing.T) keyring {
 	t.Helper()
 	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
@@ -143,7 +143,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 	}
 }
 
-// apart checks that a key of another workspace finds none of the records.
+// apart checks that an API key of another workspace cannot read any of the records.
 func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)

@@ -26,7 +26,8 @@ import (
 	"sluice/pkg/event"
 )
 
-// erasedEvents is how many events the test erases: ERASURE_EVENTS, or 2,000.
+// erasedEvents returns the number of events that the test erases: the environment variable
+// ERASURE_EVENTS, or 2,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))
@@ -50,7 +51,7 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	return all
 }
 
-// text returns an attribute of an item, as the text of its string or number.
+// text returns the string or number in an attribute of an item, as text.
 func text(item map[string]types.AttributeValue, name string) string {
 	switch v := item[name].(type) {
 	case *types.AttributeValueMemberS:
@@ -61,7 +62,7 @@ func text(item map[string]types.AttributeValue, name string) string {
 	return ""
 }
 
-// wantExpiry checks that an item expires 30 days after a time.
+// wantExpiry checks that an item expires 30 days after the given time.
 func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.Time) {
 	t.Helper()
 	if want := strconv.FormatInt(after.AddDate(0, 0, 30).Unix(), 10); text(item, "expires_at") != want {
@@ -69,8 +70,8 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 	}
 }
 
-// An entity with many events is erased by the real functions, of which the worker is
-// killed in the middle. A scan of all tables then finds its tombstone and the job.
+// The real functions erase an entity with many events. The test kills the worker during the
+// erasure. At the end, a scan of all tables finds only the tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"
@@ -110,7 +111,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 		t.Fatalf("%d of %d events were left", left, n)
 	}
 	began = time.Now()
-	if _, err := lambdatest.Start(t, binary, env...).Handle(t.Context(), ev, workerTimeout); err != nil { // Lambda repeats the run
+	if _, err := lambdatest.Start(t, binary, env...).Handle(t.Context(), ev, workerTimeout); err != nil { // Lambda retries the run
 		t.Fatal(err)
 	}
 	j := job()
@@ -122,7 +123,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	wantErased(t, d, table, id)
 }
 
-// killWorker kills a worker that handles ev as soon as when reports true.
+// killWorker invokes a worker with ev and kills it as soon as when returns true.
 func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -145,8 +146,8 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 	}
 }
 
-// wantErased checks that of an entity and its events the tables have only the tombstone
-// and the job.
+// wantErased checks that, of an entity and its events, the tables contain only the
+// tombstone and the job.
 func wantErased(t *testing.T, d deployment, jobs, id string) {
 	t.Helper()
 	tombstones, erasures := items(t, d.entities), items(t, jobs)

@@ -56,7 +56,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda repeats a run that was killed. A job fails if all its runs are killed.
+// Lambda retries a run that was killed. A job fails if all its runs are killed.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -81,8 +81,8 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// A cancelled job goes to the fast lane, whichever function has run it. That run
-// removes its file and upload.
+// A cancelled job goes to the fast lane, whichever function has run it. That run removes
+// its file and upload.
 func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -98,7 +98,7 @@ func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	if n := x.files(); n != 0 || x.job(t, "a").Status != exportjob.Cancelled {
 		t.Errorf("%d files and uploads are left; the job is %+v", n, x.job(t, "a"))
 	}
-	x.run(t, x.worker, ev, workerTimeout) // Lambda repeats the run that was killed
+	x.run(t, x.worker, ev, workerTimeout) // Lambda retries the run that was killed
 	if n := x.files(); n != 0 {
 		t.Errorf("%d files and uploads are left by a late run", n)
 	}

@@ -55,9 +55,9 @@ func exportRecords(t testing.TB) int {
 // the first ones occurred.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// importedEvent returns the i-th event in the order of an export. Its attributes
-// hardly compress, so a file of many events has several parts. Three events each
-// occur at the same time.
+// importedEvent returns the i-th event in the order of an export. Its attributes barely
+// compress, so a file of many events has several parts. Three events each occur at the same
+// time.
 func importedEvent(i int) event.Event {
 	random := make([]byte, 420)
 	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // it never returns an error

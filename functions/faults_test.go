@@ -22,7 +22,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds is how long each fault lasts: 3 seconds, or FAULT_SECONDS.
+// faultSeconds returns the duration of each fault: the environment variable FAULT_SECONDS,
+// or 3 seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	text := os.Getenv("FAULT_SECONDS")
 	if text == "" {
@@ -113,7 +114,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // the SDK repeated the put
+			s.acknowledged = append(s.acknowledged, id) // the SDK retried the put
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost
@@ -209,7 +210,7 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	}
 }
 
-// eventIDs returns how many events of a table have each id.
+// eventIDs returns the number of events in a table for each id.
 func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
 	t.Helper()
 	ids := make(map[string]int)

@@ -1,5 +1,5 @@
-// Package functions_test runs the functions' real binaries in processes of
-// their own against DynamoDB Local.
+// Package functions_test runs the binaries of the functions, each in its own process,
+// against DynamoDB Local.
 package functions_test
 
 import (
@@ -28,7 +28,7 @@ import (
 	counters "sluice/pkg/ratelimit/dynamostore"
 )
 
-// deployment is a set of fresh tables and the environment that names them.
+// deployment is a set of new tables and the environment variables that name them.
 type deployment struct {
 	counters, limits, entities, events string
 	env                                []string
@@ -53,8 +53,7 @@ func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deploym
 	return d
 }
 
-// start starts n instances of a function and waits until their init phase is
-// over.
+// start starts n instances of a function and waits until their init phase has ended.
 func (d deployment) start(t *testing.T, function string, n int) []*lambdatest.Instance {
 	t.Helper()
 	binary := lambdatest.Build(t, function)
@@ -92,10 +91,10 @@ type window struct {
 // outcome counts admitted and refused requests.
 type outcome struct{ admitted, refused int }
 
-// flood invokes all instances at once, each one event after the other, until
-// full windows of which each refused something have passed, and counts the
-// outcomes by window. A refused worker rests for refusedRest. cost tells what an admitted response cost. errors are
-// statuses of admitted requests, besides the usual ones.
+// flood invokes all instances concurrently, each with one event at a time. It counts the
+// outcomes by window and stops after full windows that each refused a request. A worker
+// waits for refusedRest after a refusal. cost returns the cost of an admitted response.
+// errors are additional statuses that admitted requests may have.
 func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
 	t.Helper()
 	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, errors...)
@@ -157,8 +156,8 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 	return windows
 }
 
-// refusedRest is how long a worker rests after a refusal. Eight workers still ask
-// for eight times the limit, and leave the machine to the other tests.
+// refusedRest is the time that a worker waits after a refusal. Eight workers still send
+// eight times as many requests as the limit, but leave CPU time for the other tests.
 const refusedRest = 5 * time.Millisecond
 
 // rest waits for refusedRest if the status is 429.
@@ -168,7 +167,7 @@ func rest(status int) {
 	}
 }
 
-// busy counts the windows that refused something.
+// busy returns the number of windows that refused a request.
 func busy(windows map[ratelimit.Window]window) (n int) {
 	for _, w := range windows {
 		if w.refused > 0 {
@@ -378,8 +377,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
-	// The records of a batch are written at the same time, by connections of their own.
-	// The queries of GET /usage are made at the same time too.
+	// The records of a batch are written concurrently, each over its own connection. The
+	// queries of GET /usage are concurrent too.
 	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": counters.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
@@ -429,9 +428,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 }
 
 // checkConnections fails the test unless the first request to an instance of a function
-// uses only the connections of the init phase, want in number. On a busy machine,
-// net/http sometimes drops a connection because the response arrives before the request
-// is completely written. So it is enough if one of three instances succeeds.
+// uses only the connections of the init phase, want in number. On a busy machine, net/http
+// sometimes drops a connection because the response arrives before the request is
+// completely written. So it is enough if one of three instances succeeds.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int

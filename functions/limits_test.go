@@ -59,7 +59,7 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until a request has started after begun.
+// until waits until a request that started after begun has completed.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {

@@ -69,12 +69,12 @@ func metrics(t *testing.T, log string) (names []string) {
 	return names
 }
 
-// maxLine bounds the line of a request without an error, in bytes.
+// maxLine is the maximum length of a log line of a request without an error, in bytes.
 const maxLine = 550
 
-// The lines that the functions write move the metrics that the alarms of
-// template.yaml watch, and no others. The scenarios of TestAlarms in the root
-// rest on it. Lines without an error are short: docs/cost.md counts their bytes.
+// The log lines of the functions change the metrics that the alarms of template.yaml watch,
+// and no others. The scenarios of TestAlarms in package repository_test depend on this.
+// Lines without an error are short, because docs/cost.md includes their cost.
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"
@@ -88,7 +88,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
 		"unreachable counters":     {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		// The instance counts in its own memory, and the records cannot be read.
+		// The instance keeps its own counters in memory, and the records cannot be read.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 			d.env = append(append(d.env, "SERVICE_NAME=sluice-test", "AWS_ENDPOINT_URL_DYNAMODB="+c.endpoint), c.env...)
 			instance := d.start(t, "list-entity", 1)[0]
 			invoke(t, instance, list, c.status)
-			instance.Kill() // and so wait for its log
+			instance.Kill() // Kill also waits for the complete log
 			log := strings.TrimSpace(instance.Log())
 			if line := log[strings.LastIndex(log, "\n")+1:]; c.status < 500 && len(line) > maxLine {
 				t.Errorf("the line has %d bytes, want at most %d: %s", len(line), maxLine, line)

@@ -14,9 +14,8 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// The database's answers are lost too, after it has written: the function
-// repeats some writes by itself, and the client whole batches until it has seen
-// each of their events stored.
+// DynamoDB writes, but its responses are lost. The function retries some writes. The client
+// repeats a whole batch until every event in it is stored.
 func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
 	t.Parallel()
 	const batches, batch = 6, 100

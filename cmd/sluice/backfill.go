@@ -58,7 +58,7 @@ EntitiesTableName and EventsTableName name them.`,
 	return cmd
 }
 
-// backfill runs b, if it has a table, and reports how many records it updated.
+// backfill runs b unless b.Table is empty, and prints how many records it updated.
 func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	if b.Table == "" {
 		return nil
@@ -73,8 +73,8 @@ func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	return nil
 }
 
-// dynamoClient returns a client by the AWS configuration of this machine, of another
-// endpoint if that is not "".
+// dynamoClient returns a client with the default AWS configuration of this machine. If
+// endpoint is not empty, the client uses that endpoint.
 func dynamoClient(cmd *cobra.Command, endpoint string) (*dynamodb.Client, error) {
 	sdk, err := config.LoadDefaultConfig(cmd.Context())
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// seedBrowsing creates 14 customers, the last of which changed last, suppliers
-// with hostile names, and events of which one is dated far in the future.
+// seedBrowsing creates 14 customers, suppliers with hostile names, and events. The last
+// customer has the latest change, and one event is dated far in the future.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)
@@ -31,7 +31,7 @@ func seedBrowsing(t *testing.T, s *server) {
 	c.want(t, http.StatusOK, "POST", "/update_entity", `{"id":"customer-00","attributes":{"seats":50}}`)
 }
 
-// names is a JavaScript expression: the names of the rows that are listed.
+// names is a JavaScript expression for the names in the listed rows.
 const names = `[...document.querySelectorAll('#records strong')].map((n) => n.textContent).join(' ')`
 
 func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
@@ -49,7 +49,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// Lists and their pages. Far-future events do not come first, unless asked for.
+	// Lists and their pages. Far-future events come first only on request.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
 	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)
@@ -63,11 +63,11 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// Filters are in the address, and hostile text keeps to its place.
+	// Filters are in the address, and hostile text does not affect the layout.
 	tab.Click("#records-form label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	tab.Click("#records-type")
-	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // no key types it
+	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // it cannot be typed
 	tab.Press(kb.Enter)
 	tab.Wait(names + ` === 'hostile'`)
 	tab.Do(chromedp.Reload())
@@ -87,8 +87,8 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	browseRecords(t, tab, back)
 }
 
-// browseRecords opens an entity, one of its events, and the entity of that, and
-// goes back to the list.
+// browseRecords opens an entity, then one of its events, then the entity of that event, and
+// returns to the list.
 func browseRecords(t *testing.T, tab *browsertest.Tab, back func(until string)) {
 	t.Helper()
 	const title = `document.getElementById('record-title').textContent`

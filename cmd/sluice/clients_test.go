@@ -16,8 +16,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// need skips the test where a program that it runs is missing, but fails it
-// where CI is set.
+// need skips the test if the program is not installed. If CI is set, it fails the test
+// instead.
 func need(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -58,7 +58,7 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	}
 	for language, tt := range map[string]struct {
 		file    string
-		command []string // the file comes behind it
+		command []string // the file name is appended
 		help    string
 		modules string
 	}{

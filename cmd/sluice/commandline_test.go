@@ -16,8 +16,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// An empty filter, as from a shell variable that is not set, does not select
-// everything.
+// An empty filter, for example from an unset shell variable, must not select everything.
 func TestEmptyFlagValuesAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -46,8 +45,8 @@ func TestTheURLNeedsAScheme(t *testing.T) {
 	}
 }
 
-// A key that may not do it leaves nothing behind, so that another service or
-// another key can follow.
+// An import with an API key that lacks permission leaves no journal. The user can then try
+// another service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
@@ -81,7 +80,7 @@ func TestOneRecordWasRejected(t *testing.T) {
 	s.stop(t)
 }
 
-// A key is created where a server looks for it, not in a new store that none uses.
+// A key is created where a server looks for it, not in a new store that no server uses.
 func TestAKeyNeedsAStore(t *testing.T) {
 	t.Parallel()
 	cmd := sluiceCommand(t, nowhere, "keys", "create", "--scope", "import")
@@ -91,14 +90,15 @@ func TestAKeyNeedsAStore(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	wantFiles(t, cmd.Dir)
-	// A directory that is named is that of a server, perhaps of one that comes later.
+	// With --data-dir the directory need not exist: a server may use it later.
 	cmd = sluiceCommand(t, nowhere, "keys", "create", "--scope", "import", "--data-dir", "later")
 	if out, stderr, code := run(t, cmd); code != 0 || !strings.HasPrefix(out, "slc_") || !strings.Contains(stderr, cmd.Dir+"/later") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
 
-// What the server prints names its data directory wherever commands are run.
+// The server prints its data directory as an absolute path, which is valid in any working
+// directory.
 func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -214,7 +214,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		if n := calls.Add(1); n >= 5 && n <= 8 {
 			panic(http.ErrAbortHandler) // no response
 		}
-		time.Sleep(20 * time.Millisecond) // the service is slow, so that the terminal is resized meanwhile
+		time.Sleep(20 * time.Millisecond) // a slow response, so that the terminal is resized during the import
 		next.ServeHTTP(w, r)
 	})
 	resize := "stty cols 60; { sleep 1.5; stty cols 120 </dev/tty; } & "
@@ -264,7 +264,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// The import makes no more calls a second than --rate says.
+// The import makes at most as many calls per second as --rate allows.
 func TestImportRate(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

@@ -20,21 +20,21 @@ const connectionHelp = `The service is the one at --url or SLUICE_URL, by defaul
 Its key is --key or SLUICE_API_KEY; the variable keeps it out of the list of
 processes.`
 
-// connection is how to reach a service.
+// connection holds the settings for connecting to a service.
 type connection struct {
 	getenv func(string) string
-	url    string // flags
+	url    string // values of the flags --url and --key
 	key    string
 	stderr io.Writer
-	outage *outage.Report // of the client
+	outage *outage.Report // outages of the client
 }
 
-// connectTimeout bounds the attempt to connect, so that a service that cannot be
-// reached is reported soon. The client tries again.
+// connectTimeout is the time limit of one connection attempt. It is short so that an
+// unreachable service is reported soon. The client retries.
 const connectTimeout = 1500 * time.Millisecond
 
-// addFlags adds the flags of the connection to a command. Their defaults are empty,
-// because help would show the key.
+// addFlags adds the connection flags to a command. The flags have empty defaults because
+// help would otherwise print the API key.
 func (c *connection) addFlags(cmd *cobra.Command) {
 	c.stderr = cmd.ErrOrStderr()
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the service (env SLUICE_URL)")
@@ -44,13 +44,14 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 // baseURL returns the URL of the service.
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client of the service, which reports outages.
+// client returns a client of the service that reports outages to stderr.
 func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is client for commands that move much data and show c.waiting with
-// their progress: it tries again for long enough that the service can be restarted.
+// patientClient is like client, for commands that transfer many records and show c.waiting
+// with their progress. Its client retries for up to 2 minutes, long enough for a restart of
+// the service.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
@@ -87,5 +88,6 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 	return made, nil
 }
 
-// waiting returns what the client waits for, in words; "" if the service responds.
+// waiting describes what the client is waiting for. It returns "" while the service
+// responds.
 func (c *connection) waiting() string { return c.outage.Waiting() }

@@ -18,8 +18,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// TestSyncAndExportSince has runs of sync and export --since that are killed, while
-// records change.
+// TestSyncAndExportSince kills runs of sync and export --since while records change.
 func TestSyncAndExportSince(t *testing.T) {
 	t.Parallel()
 	const total = 3000
@@ -54,8 +53,8 @@ func TestSyncAndExportSince(t *testing.T) {
 	s.stop(t)
 }
 
-// changeRecords changes 700 entities, deletes 101, of which one is created again, creates
-// 100, and creates 1000 events, most of them late.
+// changeRecords changes 700 entities, deletes 101 and recreates one of these, and creates
+// 100 more. It also creates 1000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
 	c, err := api.New(s.url, api.Config{})
@@ -95,7 +94,7 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs sync, which is killed that many times, until it is complete.
+// killedSync runs sync until it completes, and kills the first runs, as many as kills says.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -125,7 +124,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 	}
 }
 
-// wantSynced fails the test unless the copy in file is what the service has.
+// wantSynced fails the test unless the copy in file equals the records of the service.
 func wantSynced(t *testing.T, s *server, resource, file string) {
 	t.Helper()
 	want := filepath.Join(t.TempDir(), "export.ndjson")
@@ -133,7 +132,7 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 		t.Fatalf("exit code %d, %s%s", code, out, stderr)
 	}
 	lines := strings.SplitAfter(read(t, want), "\n")
-	slices.Sort(lines) // by id, with which a line begins
+	slices.Sort(lines) // by id, because each line begins with it
 	if got := read(t, file); got != strings.Join(lines, "") {
 		t.Errorf("the copy of %s has %d bytes, which differ from the %d of the service", resource, len(got), len(read(t, want)))
 	}
@@ -145,7 +144,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "changes.ndjson")
 	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
-	// Interrupted, it exits with 130 and continues.
+	// After an interrupt it exits with 130, and the next run continues.
 	cmd := sluiceCommand(t, g.url, args...)
 	var interrupted bytes.Buffer
 	cmd.Stderr = &interrupted
@@ -153,7 +152,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	g.after(3, func() {
 		<-started
 		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code tells
-		<-ended                          // it does not get the third page
+		<-ended                          // it does not receive the third page
 	})
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -176,7 +175,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 	wantFiles(t, dir, "changes.ndjson")
 
-	// What it printed is where the next one begins.
+	// The printed time is the start of the next export.
 	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "entities", "--since", printed[1], "-o", "-"))
 	if code != 0 || out != "" || !strings.HasPrefix(stderr, "0 changes in standard output.\nsynced_until 2") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -192,7 +191,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// A copy that is not sync's own stays as it is, and has nothing beside it.
+// sync leaves a file that it did not write unchanged, and creates no file beside it.
 func TestSyncRefusesAFileOfAnother(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

@@ -25,7 +25,7 @@ import (
 // The browser's address is 127.0.0.1.
 const browserAddress = "127.0.0.1"
 
-// answers stand in for those of the server, by path.
+// answers are responses that replace those of the server, by path.
 type answers = map[string]browsertest.Answer
 
 // jobPage is a page of the list of export jobs.
@@ -36,7 +36,7 @@ func jobPage(list ...map[string]any) browsertest.Answer {
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// fakeJob is an export job that was created some time ago.
+// fakeJob returns an export job created the given time ago.
 func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
 	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
 	j := map[string]any{
@@ -54,8 +54,7 @@ func problem(status int64, code, detail string) browsertest.Answer {
 	}}
 }
 
-// busyMinute is the usage of an address that reads and imports, and reaches
-// limits.
+// busyMinute returns the usage of an address that reads, imports and reaches limits.
 func busyMinute() browsertest.Answer {
 	var seconds []map[string]any
 	now := time.Now().Unix()
@@ -74,12 +73,13 @@ func busyMinute() browsertest.Answer {
 	}}
 }
 
-// visible is a JavaScript expression: the element of that id can be seen.
+// visible returns a JavaScript expression that is truthy if the element with this id is
+// visible.
 func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
 }
 
-// seedPage creates the records that the page shows, as the browser's address.
+// seedPage creates the records that the page shows, from the address of the browser.
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)
@@ -175,7 +175,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("usage-charts"))
 }
 
-// The page shows numbers with all their digits, also one that no float64 can hold.
+// The page shows numbers with all their digits, even if a float64 cannot represent them.
 func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
@@ -189,8 +189,8 @@ func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// dashboardRequests returns how many requests of the route dashboard the browser
-// has made in the last minute.
+// dashboardRequests returns the number of requests that the browser sent to the dashboard
+// route in the last minute.
 func dashboardRequests(t *testing.T, s *server) (n int) {
 	t.Helper()
 	var usage struct {
@@ -206,8 +206,8 @@ func dashboardRequests(t *testing.T, s *server) (n int) {
 	return n
 }
 
-// The page waits while the limit of its address is used up, says so, and goes
-// on by itself.
+// When its address has used up its limit, the page shows this, waits, and then continues by
+// itself.
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
@@ -244,7 +244,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// The same for the page itself. Its last attempt does not load itself again.
+	// The same applies to the page itself. After its last attempt it does not reload.
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -267,8 +267,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`location.search === '?kind=entity'`)
 }
 
-// A service that stops and starts again is noticed once for all panels, and the
-// page recovers by itself.
+// When the service stops and starts again, the page shows this once for all panels and
+// recovers by itself.
 func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
 	s := start(t, dir)
@@ -341,11 +341,12 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller is polite, by its own clock: what it would wait is noted instead.
+// The poller polls no more often than it must. The test records its waits instead of
+// waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/nowhere") // has no timers of its own
+	tab.Open(s.url + "/nowhere") // this page has no timers
 	var source strings.Builder
 	for _, name := range []string{"format.js", "api.js", "poll.js"} {
 		part, err := os.ReadFile("../../pkg/dashboard/page/" + name)
@@ -421,8 +422,8 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// undetected builds the program without the detector of data races, which makes
-// large imports seven times as slow. The other tests have it.
+// undetected builds the program without the race detector, which makes large imports seven
+// times slower. The other tests use the race detector.
 func undetected(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sluice")
@@ -432,13 +433,13 @@ func undetected(t *testing.T) string {
 	return path
 }
 
-// imported is an event that is imported, as its JSON begins.
+// imported returns the beginning of the JSON of event number i.
 func imported(i int) string {
 	at := time.Date(2026, 1, 2, 0, 0, i, 0, time.UTC).Format("2006-01-02T15:04:05.000Z")
 	return fmt.Sprintf(`{"id":"evt-%06d","name":"order_paid","entity_id":"customer-%d","occurred_at":"%s","attributes":{"amount":%d.50,"currency":"EUR","number":%d}`, i, i%97, at, i%1000, i)
 }
 
-// importEvents imports events 0 to n-1 from several addresses.
+// importEvents imports events 0 to n-1, from several addresses.
 func importEvents(t *testing.T, s *server, n int) {
 	t.Helper()
 	const size = 100
@@ -465,8 +466,8 @@ func importEvents(t *testing.T, s *server, n int) {
 	wg.Wait()
 }
 
-// A hundred and fifty thousand events are imported, exported through the page, and read out
-// of the file that the browser downloads.
+// The test imports 150,000 events, exports them through the page, and reads the file that
+// the browser downloads.
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 150_000 // so that the export takes long enough to be watched
 	dir := t.TempDir()
@@ -481,7 +482,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("start"))
 	browsertest.Eval[bool](tab, `(() => {
 		globalThis.seen = [];
-		const realTimeout = globalThis.setTimeout; // the page asks once a second; here five times, for the export is quick
+		const realTimeout = globalThis.setTimeout; // the page polls once per second; here five times, because the export is quick
 		globalThis.setTimeout = (f, wait, ...args) => realTimeout(f, wait / 5, ...args);
 		new MutationObserver(() => {
 			const bar = document.querySelector('#exports progress');
@@ -502,7 +503,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
 	}
-	// Without the detector of data races the export may be over in no time.
+	// Without the race detector the export may end before the page polls.
 	if between < 2 && len(buildFlags) > 0 {
 		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
 	}
@@ -580,7 +581,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	}
 	tab.Audit("signed-in")
 
-	tab.Open(s.url + "/dashboard") // the session goes on
+	tab.Open(s.url + "/dashboard") // the session is still valid
 	tab.Wait(visible("sign-out") + "&&" + visible("exports-empty"))
 	tab.Click("#sign-out")
 	tab.Wait(visible("key"))
@@ -592,8 +593,8 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet')`)
 }
 
-// An export is started, cancelled and started again without a mouse, and the
-// focus is never lost.
+// A user can start, cancel and restart an export with the keyboard only, and the page never
+// loses the focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)

@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// A server is killed while it erases. The command waits until the next one, with the
-// same data, has erased everything. A copy of the events follows.
+// A server is killed during an erasure. The command waits until a new server with the same
+// data has completed it. A copy of the events then loses the erased events too.
 func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

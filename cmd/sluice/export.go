@@ -24,7 +24,7 @@ type exportOptions struct {
 
 	sinceText string
 	since     *record.Time // nil for an export job
-	deleted   bool         // tombstones too
+	deleted   bool         // include tombstones
 }
 
 const exportHelp = `Get all records of one kind, or those that the flags choose, out of a service
@@ -100,7 +100,8 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// check says what is wrong with the options, and sets what follows from others.
+// check returns a usage error if the options are invalid. Otherwise it sets the options
+// that follow from others.
 func (o *exportOptions) check() (err error) {
 	if o.Path == "-" && o.json {
 		return usageError("--json and -o - both want standard output")
@@ -133,7 +134,7 @@ func (o *exportOptions) check() (err error) {
 	return nil
 }
 
-// checkSince is check for --since and what belongs to it.
+// checkSince is like check, for --since and the flags that require it.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
 		return err
@@ -153,7 +154,7 @@ func (o *exportOptions) checkSince() (err error) {
 	return nil
 }
 
-// parseTime returns the time that a flag names, or nil for "".
+// parseTime parses the value of a flag. It returns nil for "".
 func parseTime(flag, text string) (*record.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -172,8 +173,8 @@ type exportResult struct {
 	Format    exportjob.Format   `json:"format"`
 	File      string             `json:"file"`
 	Records   int64              `json:"records"`
-	SizeBytes int64              `json:"size_bytes"` // compressed
-	Seconds   float64            `json:"seconds"`    // of this run
+	SizeBytes int64              `json:"size_bytes"` // compressed size
+	Seconds   float64            `json:"seconds"`    // duration of this run
 }
 
 // export runs the command.

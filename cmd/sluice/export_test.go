@@ -20,8 +20,9 @@ import (
 	"time"
 )
 
-// between runs a server that handle answers for, with what leads to target as
-// next. Clients of it see its own host in links.
+// between runs a proxy in front of target and returns its URL. handle receives each request
+// and, as next, a handler that forwards to target. Links in responses have the host of the
+// proxy.
 func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -37,8 +38,8 @@ func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *
 	return server.URL
 }
 
-// filled runs a server that has n events of eventLines, each at a time of its
-// own, and two entities.
+// filled runs a server that has the n events of eventLines, each at a different time, and
+// two entities.
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -51,7 +52,7 @@ func filled(t *testing.T, n int) *server {
 	return s
 }
 
-// jobs are the ids and statuses of the server's export jobs.
+// jobs returns the ids and statuses of the server's export jobs.
 func (s *server) jobs(t *testing.T) (list []job) {
 	t.Helper()
 	var page struct{ Data []job }
@@ -109,7 +110,7 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// Run again it is a new export, with --force over the file that is there.
+	// A second run is a new export. With --force it replaces the existing file.
 	if err := os.WriteFile(events, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestExport(t *testing.T) {
 	}
 	wantFiles(t, dir, "entities.ndjson.gz", "events.ndjson.gz", "kept", "people.csv")
 
-	// What was exported goes into another service.
+	// The exported file can be imported into another service.
 	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "events", events)); code != 0 || !strings.HasPrefix(out, "50 events: 50 new") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -173,8 +174,8 @@ func TestExport(t *testing.T) {
 	s.stop(t)
 }
 
-// What is exported as CSV and imported into another service is exported from
-// there to the byte, except for the times that the service sets.
+// A CSV export that is imported into another service and exported again is identical,
+// except for the times that the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -202,8 +203,8 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
-		// A merge would remove attributes that are null. The second time all are there
-		// already, with the same content.
+		// Without --create-only, a merge would remove null attributes. In the second import
+		// all entities already exist, with the same content.
 		if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file)); code != 0 {
 			t.Errorf("%s: exit code %d, %s%s", formulas, code, out, stderr)
 		}
@@ -221,12 +222,11 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	s.stop(t)
 }
 
-// An export that is killed within its download continues there, with the same
-// job.
+// After a kill during the download, the next export continues the download of the same job.
 func TestAKilledExportContinues(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 300)
-	const sent = 500 // bytes, then the client is killed
+	const sent = 500 // bytes before the client is killed
 	var downloads atomic.Int32
 	ranges := make(chan string, 10)
 	began := make(chan struct{})
@@ -292,19 +292,19 @@ func TestAKilledExportContinues(t *testing.T) {
 	s.stop(t)
 }
 
-// A file that is not what the job wrote does not get the name, and is downloaded
-// again.
+// A downloaded file that differs from what the job wrote is not moved to the output path.
+// It is downloaded again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
-	var part atomic.Value // what to spoil
+	var part atomic.Value // what to corrupt
 	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)
 		body := whole.Body.Bytes()
 		switch file := strings.HasPrefix(r.URL.Path, "/export_file/"); {
 		case part.Load() == "file" && file:
-			body[len(body)-5] ^= 1 // of the CRC
+			body[len(body)-5] ^= 1 // a byte of the CRC
 		case part.Load() == "count" && !file:
 			body = bytes.Replace(body, []byte(`"records_written":20`), []byte(`"records_written":21`), 1)
 		}
@@ -333,8 +333,8 @@ func TestAnExportIsChecked(t *testing.T) {
 	s.stop(t)
 }
 
-// An interrupt leaves the job to the next run, and cancels it where there can be
-// none. A job that came to nothing meanwhile gives way to a new one.
+// After an interrupt the next run continues the job. If no run can continue it, the
+// interrupt cancels the job. A job that failed in the meantime is replaced by a new one.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
@@ -369,7 +369,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		if output == "-" {
 			continue
 		}
-		// The job is over by now, or cancelled here.
+		// Cancel the job unless it has already ended.
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
 		over := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
@@ -378,7 +378,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal is of the service at its URL.
+		// The journal belongs to the service at its URL.
 		journal, err := os.ReadFile(output + ".sluice-export")
 		if err == nil {
 			err = os.WriteFile(output+".sluice-export", bytes.Replace(journal, []byte(proxy), []byte(over), 1), 0o600)

@@ -19,7 +19,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// job is what these tests read of an export job.
+// job has the fields of an export job that these tests use.
 type job struct {
 	ID              string    `json:"id"`
 	Status          string    `json:"status"`
@@ -39,7 +39,7 @@ func readJob(t *testing.T, r response) (j job) {
 	return j
 }
 
-// awaitJob asks for a job, as the page does, until it has ended.
+// awaitJob polls a job, as the page does, until it has ended.
 func (c *client) awaitJob(t *testing.T, id string, seen func(job)) job {
 	t.Helper()
 	ask := time.NewTicker(20 * time.Millisecond)
@@ -61,7 +61,7 @@ func (c *client) awaitJob(t *testing.T, id string, seen func(job)) job {
 	return job{}
 }
 
-// download follows a job's link and returns what is in the file.
+// download follows a job's link and returns the content of the file.
 func (c *client) download(t *testing.T, j job) string {
 	t.Helper()
 	if j.Status != "succeeded" || j.DownloadURL == nil {
@@ -170,8 +170,8 @@ func TestLinksToExportFiles(t *testing.T) {
 	}
 }
 
-// fillEvents puts n events with as many attributes each into the file of a server
-// that is not running.
+// fillEvents stores n events, each with the given number of attributes, in the data file of
+// a server that is not running.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
 	var others strings.Builder
@@ -187,7 +187,7 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 		t.Fatal(err)
 	}
 	var writers sync.WaitGroup
-	const together = 500 // share a transaction
+	const together = 500 // events per transaction
 	for w := range together {
 		writers.Go(func() {
 			for i := w; i < n; i += together {
@@ -220,8 +220,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// One workspace has as many large exports as it may have, the first of which is
-// past its first turn; a small one of another starts and ends nevertheless.
+// One workspace has as many large exports as its quota allows, and the first one has used
+// up its first turn. A small export of another workspace still starts and ends.
 func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 12 // more than the default
@@ -258,8 +258,8 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	}
 }
 
-// Another client plays the example of the limits while a job runs, again until
-// all of it is in one window and the job has not ended by then.
+// Another client sends the example requests of the rate limits while a job runs. The test
+// repeats this until all requests fall into one window before the job ends.
 func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	const records = 50_000

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/test/child"
 )
 
-// openAPITools is where "make openapi-tools" puts its programs.
+// openAPITools is the directory into which "make openapi-tools" installs its programs.
 const openAPITools = "openapi-tools"
 
 // tool runs a program of openAPITools in dir and returns what it prints.
@@ -28,7 +28,7 @@ func tool(t *testing.T, dir string, program string, args ...string) []byte {
 	return out
 }
 
-// node returns the path of a program that npm has installed.
+// node returns the path of a program that npm installed.
 func node(t *testing.T, name string) string {
 	return child.Cached(t, filepath.Join(openAPITools, "node_modules", ".bin", name))
 }
@@ -37,7 +37,7 @@ func openAPIFile(t *testing.T) string {
 	return filepath.Join(child.ModuleRoot(t), "openapi.yaml")
 }
 
-// The description has no fault that its common linters call an error.
+// The common OpenAPI linters report no error in openapi.yaml.
 func TestOpenAPILinters(t *testing.T) {
 	t.Parallel()
 	need(t, node(t, "spectral"), "run: make openapi-tools")
@@ -49,8 +49,8 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// Clients generated from openapi.yaml create, read and page through entities,
-// one of which has a number that no float64 can hold.
+// Clients generated from openapi.yaml create, read and page through entities, including a
+// number that a float64 cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	need(t, node(t, "openapi-typescript"), "run: make openapi-tools")

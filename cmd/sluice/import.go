@@ -117,8 +117,8 @@ func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, c
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkImport says what is wrong with the arguments and flags, and sets what
-// follows from others.
+// checkImport returns a usage error if the arguments or flags are invalid. Otherwise it
+// sets the options that follow from others.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:
@@ -137,7 +137,7 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 		o.Rejects = cmp.Or(o.Rejects, "rejects.ndjson")
 		return nil
 	}
-	// Whatever name a file is imported by, it has one journal.
+	// A file has one journal, even if it is imported through different symbolic links.
 	file, err := filepath.EvalSymlinks(o.Path)
 	if err != nil {
 		return usageError("%w", err)
@@ -152,15 +152,15 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	return nil
 }
 
-// sameFile reports whether two paths name one file, which need not exist.
+// sameFile reports whether two paths name the same file. The file need not exist.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// chooseFormat returns the format that a flag names, or else that of a file's
-// name; NDJSON for "-".
+// chooseFormat returns the format that flag names. If flag is empty, it returns the format
+// of the file name, or NDJSON for "-".
 func chooseFormat(flag, path string) (recordfile.Format, error) {
 	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:
@@ -173,8 +173,8 @@ func chooseFormat(flag, path string) (recordfile.Format, error) {
 	return "", usageError("the name %q does not tell its format; say --format ndjson or csv", path)
 }
 
-// printImport prints the result of an import that is finished. The error is that
-// some records were rejected.
+// printImport prints the result of a complete import. It returns an error if records were
+// rejected.
 func printImport(w io.Writer, noun progress.Noun, r importer.Result, asJSON bool) error {
 	if asJSON {
 		if err := json.NewEncoder(w).Encode(r); err != nil {

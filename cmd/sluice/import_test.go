@@ -22,10 +22,11 @@ import (
 	"sluice/internal/importer"
 )
 
-// unlimited are the variables of a server with the highest limits.
+// unlimited sets the highest limits in the environment of a server.
 var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
-// sluiceCommand is the program with arguments, to be run against a server.
+// sluiceCommand returns a command that runs the program with args against the server at
+// url.
 func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -46,7 +47,7 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// write makes a file in a directory of its own.
+// write creates a file in a new temporary directory and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -56,7 +57,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventLines are n events, of which every third has an id.
+// eventLines returns n events as NDJSON. Every third event has an id.
 func eventLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -69,11 +70,11 @@ func eventLines(n int) string {
 	return b.String()
 }
 
-// entityLines returns n entities, of which every third has an id.
+// entityLines returns n entities as NDJSON. Every third entity has an id.
 func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name":`, `"type":`) }
 
-// wantEachOnce fails the test unless the list at a path has the records 0 to n-1 of
-// eventLines or entityLines, each once, and nothing else.
+// wantEachOnce fails the test unless the list at a path has each of the records 0 to n-1 of
+// eventLines or entityLines exactly once, and nothing else.
 func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
@@ -106,8 +107,8 @@ func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	}
 }
 
-// gate stands before a server, which may change, and counts the calls that it
-// answered well. At every count that it is given it calls then.
+// gate is a proxy in front of a server, which may be replaced, and counts the calls that
+// succeeded. It calls each function passed to after once the count is reached.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -157,15 +158,15 @@ func (g *gate) passed() {
 	}
 }
 
-// after calls then when n more calls have been answered well.
+// after calls then when n more calls have succeeded.
 func (g *gate) after(n int, then func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at[g.count+n] = then
 }
 
-// An import that is killed, and whose service is killed, ends with every record
-// once: those without an id too.
+// An import stores every record exactly once, with or without an id, even if the import or
+// the service is killed.
 func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	const kills, serverKills = 10, 3
@@ -201,7 +202,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				// What is left after the kills is for the last run.
+				// The last run imports what remains after the kills.
 				if attempt < kills {
 					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
 				} else {
@@ -248,7 +249,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// At the service's own limits an import meets them and is hardly refused.
+// An import at the default limits uses them fully and is rarely refused.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -264,7 +265,8 @@ func TestAnImportKeepsToTheLimits(t *testing.T) {
 	s.stop(t)
 }
 
-// Entities go in by a hundred a call: 100,000 of them need 5 seconds of the limit.
+// An import sends 100 entities per call. At the default limits, 100,000 entities take at
+// least 5 seconds.
 func TestAnImportOfEntitiesTakesACallForAHundred(t *testing.T) {
 	t.Parallel()
 	const entities = 10_000
@@ -318,7 +320,7 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 			got = append(got, fmt.Sprint(r.Line, " ", r.Status))
 		}
 		if want := "[2 409 3 0 4 0 6 0 8 413]"; fmt.Sprint(got) != want {
-			// Within a batch the local reasons come first.
+			// Within a batch, records that the client rejects are listed first.
 			if want = "[3 0 4 0 6 0 2 409 8 413]"; fmt.Sprint(got) != want {
 				t.Errorf("%v: rejected %v", args, got)
 			}
@@ -409,7 +411,7 @@ func TestImportFromStandardInput(t *testing.T) {
 	s.stop(t)
 }
 
-// What is not about a record stops the import, and the next one continues.
+// An error that does not concern a single record stops the import. The next run continues.
 func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
 	var calls, bad atomic.Int64
@@ -437,7 +439,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 
-	// While it is not finished, nothing else may take its place.
+	// Until the import is complete, no other import can replace its journal.
 	if _, stderr, code := run(t, sluiceCommand(t, s.url, args...)); code != exitFailure || !strings.Contains(stderr, "not finished") {
 		t.Errorf("into another service: exit code %d, %s", code, stderr)
 	}
@@ -465,7 +467,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// Finished, it may give way, on demand or to other content.
+	// After the import is complete, --again or a changed file can replace it.
 	out, _, code = run(t, sluiceCommand(t, proxy.URL, append(args, "--again")...))
 	if code != exitRejected || !strings.HasPrefix(out, "101 events: 66 new, 34 there already") {
 		t.Errorf("again: exit code %d, %s", code, out)
@@ -511,7 +513,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The key appears nowhere, and what is not a terminal gets plain lines.
+// The API key never appears in the output, and the output has plain lines unless it is a
+// terminal.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

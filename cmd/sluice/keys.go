@@ -91,7 +91,7 @@ workspace exists as soon as a key names it.`,
 	return cmd
 }
 
-// printNewKey creates a key like k, stores it and prints it.
+// printNewKey creates an API key with the properties of k, stores it and prints it.
 func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time) error {
 	k, token, err := access.New(k, now)
 	if err != nil {
@@ -139,7 +139,7 @@ func listKeysCommand(o *keysOptions) *cobra.Command {
 	return cmd
 }
 
-// listKeys prints the keys of a workspace, "" for all.
+// listKeys prints the API keys of a workspace, or all keys if workspace is "".
 func listKeys(cmd *cobra.Command, o *keysOptions, workspace string) error {
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -186,7 +186,7 @@ func revokeKeyCommand(o *keysOptions) *cobra.Command {
 	}
 }
 
-// revokeKey revokes the key with that id, or whose token id is.
+// revokeKey revokes the API key with the given id. id may also be the complete API key.
 func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
@@ -212,7 +212,7 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	return nil
 }
 
-// parseLifetime parses a number of days, such as 90d, or what
+// parseLifetime parses a number of days, such as 90d, or any duration that
 // time.ParseDuration accepts.
 func parseLifetime(text string) (time.Duration, error) {
 	const day, most = 24 * time.Hour, 36500
@@ -230,17 +230,17 @@ func parseLifetime(text string) (time.Duration, error) {
 	return lifetime, nil
 }
 
-// keyJSON is a key as the commands print it.
+// keyJSON is the JSON form in which the commands print an API key.
 type keyJSON struct {
 	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // the whole key; only when it is created
+	Key       string         `json:"key,omitzero"` // complete API key; set only by create
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`
 	Status    access.Status  `json:"status"`
 	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt *time.Time     `json:"expires_at"` // null: never
-	RevokedAt *time.Time     `json:"revoked_at"` // null: not revoked
+	ExpiresAt *time.Time     `json:"expires_at"` // null if the key never expires
+	RevokedAt *time.Time     `json:"revoked_at"` // null if the key is not revoked
 }
 
 func describe(k access.Key, now time.Time) keyJSON {

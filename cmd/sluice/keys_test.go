@@ -17,14 +17,14 @@ import (
 	"sluice/pkg/access"
 )
 
-// keys runs `sluice keys` with more environment variables ("NAME=value").
+// keys runs `sluice keys`. env has additional environment variables ("NAME=value").
 func keys(env []string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.Command(program, append([]string{"keys"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	var out, diagnostics bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &diagnostics
 	err = cmd.Run()
-	// Only what create prints on its standard output is a secret.
+	// Only the standard output of create contains a secret.
 	secrettest.Collect("sluice keys", diagnostics.String())
 	if len(args) == 0 || args[0] != "create" {
 		secrettest.Collect("sluice keys", out.String())
@@ -32,7 +32,7 @@ func keys(env []string, args ...string) (stdout, stderr string, err error) {
 	return out.String(), diagnostics.String(), err
 }
 
-// createKey creates a key and returns its text.
+// createKey creates an API key and returns it.
 func createKey(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	stdout, stderr, err := keys(env, append([]string{"create"}, args...)...)
@@ -45,7 +45,7 @@ func createKey(t *testing.T, env []string, args ...string) string {
 
 func idOf(key string) string { return strings.Split(key, "_")[1] }
 
-// Keys are made, used, listed and revoked while a server runs, on either kind
+// API keys can be created, used, listed and revoked while a server runs, with either kind
 // of store.
 func TestKeysOfARunningServer(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestKeysAsJSON(t *testing.T) {
 	if len(listed) != 0 {
 		t.Errorf("a new directory has keys: %v", listed)
 	}
-	// The whole key names itself too.
+	// revoke also accepts the complete API key.
 	stdout, _, err := keys(env, "revoke", "--json", made.Key)
 	if err != nil || json.Unmarshal([]byte(stdout), &revoked) != nil || revoked.ID != made.ID || revoked.Status != "revoked" || revoked.RevokedAt == nil || revoked.Key != "" {
 		t.Errorf("%v: %s", err, stdout)
@@ -190,7 +190,7 @@ func TestKeysSaysWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, stderr, err := keys(append([]string{"DATA_DIR=" + dir}, tt.env...), tt.args...)
-			lines := strings.Split(stderr, "\n") // the SDK may have written some before
+			lines := strings.Split(stderr, "\n") // the SDK may have written lines before it
 			if err == nil || len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-2], "sluice: ") || !strings.Contains(stderr, tt.want) {
 				t.Errorf("error %v, output %s; want %q", err, stderr, tt.want)
 			}
@@ -201,7 +201,8 @@ func TestKeysSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A table is reached as the SDK finds it, with no other flag than its name.
+// With the name of a table and no other flag, the AWS SDK configuration selects the
+// endpoint.
 func TestKeysOfADeployedTable(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t), "KEYS_TABLE=" + dynamolocal.Table(t, "KeysTable")}
@@ -213,7 +214,7 @@ func TestKeysOfADeployedTable(t *testing.T) {
 
 func TestLifetimes(t *testing.T) {
 	const day = 24 * time.Hour
-	for text, want := range map[string]time.Duration{ // 0 for refused
+	for text, want := range map[string]time.Duration{ // 0 means an error
 		"1d": day, "90d": 90 * day, "36500d": 36500 * day, "1s": time.Second, "1h30m": 90 * time.Minute, "12h": 12 * time.Hour,
 		"0d": 0, "36501d": 0, "876001h": 0, "-1d": 0, "0s": 0, "-1h": 0, "1.5d": 0, "d": 0, "1": 0, "1w": 0, "99999999999999999999d": 0,
 	} {
@@ -224,7 +225,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// What serve prints says who may use it.
+// serve prints who may use the service.
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -258,7 +259,7 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	}
 }
 
-// The command that serve prints makes a key that serve takes.
+// The command that serve prints creates an API key that serve accepts.
 func TestThePrintedCommandMakesAKey(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}

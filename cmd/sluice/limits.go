@@ -52,7 +52,7 @@ as the service has it. "sluice usage" shows what an address uses of its limits.
 	return cmd
 }
 
-// ipv6Prefix returns CLIENT_IPV6_PREFIX, as the service reads it.
+// ipv6Prefix returns the value of CLIENT_IPV6_PREFIX, which the service reads too.
 func (o *limitsOptions) ipv6Prefix() (int, error) {
 	const variable = "CLIENT_IPV6_PREFIX"
 	cfg, err := httpapi.LoadConfig(func(name string) string {
@@ -67,7 +67,7 @@ func (o *limitsOptions) ipv6Prefix() (int, error) {
 	return cfg.IPv6Prefix, nil
 }
 
-// oneArg returns a check of the arguments of a command that takes one.
+// oneArg returns an argument check for a command that requires exactly one argument.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -162,7 +162,7 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Ro
 	return nil
 }
 
-// exportRoutes returns the number of routes that get data out.
+// exportRoutes returns the number of routes of the export API.
 func exportRoutes() (n int) {
 	for _, r := range httpapi.Routes() {
 		if r.Class == ratelimit.Export {
@@ -296,11 +296,11 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 
 // checkJSON is what check prints.
 type checkJSON struct {
-	Address string        `json:"address"` // as it is counted
-	Row     *override.Row `json:"row"`     // null: the defaults apply
+	Address string        `json:"address"` // address to which requests are charged
+	Row     *override.Row `json:"row"`     // null if the defaults apply
 }
 
-// describeRow returns a row's effect in a line.
+// describeRow describes the effect of a row in one line.
 func describeRow(r override.Row) string {
 	if r.Action == ratelimit.ActionBlock {
 		return fmt.Sprintf("%s: block", r.CIDR)

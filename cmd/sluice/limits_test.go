@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/override"
 )
 
-// limits runs `sluice limits` with more environment variables ("NAME=value").
+// limits runs `sluice limits`. env has additional environment variables ("NAME=value").
 func limits(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"limits"}, args...)...)
@@ -24,8 +24,8 @@ func limits(t *testing.T, env []string, args ...string) (stdout, stderr string, 
 	return run(t, cmd)
 }
 
-// Rows are set, listed, checked and removed while a server runs, on either kind
-// of store, and it follows them.
+// Rows can be set, listed, checked and removed while a server runs, with either kind of
+// store, and the server applies them.
 func TestLimitsOfARunningServer(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"embedded", "DynamoDB"} {
@@ -50,7 +50,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			}
 			await := func(status int, limit string) {
 				t.Helper()
-				time.Sleep(time.Second) // LIMITS_MAX_AGE, within which a change must be in force
+				time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
 				if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
 					t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 				}
@@ -143,7 +143,8 @@ func TestLimitsErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A table is reached as the SDK finds it, with no other flag than its name.
+// With the name of a table and no other flag, the AWS SDK configuration selects the
+// endpoint.
 func TestLimitsOfADeployedTable(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// loseAThird stands before a server, hands on every request, and closes the
-// connection in place of a third of the responses.
+// loseAThird runs a proxy in front of a server. It forwards every request, but closes the
+// connection instead of returning a third of the responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -41,9 +41,9 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	return proxy.URL, lost
 }
 
-// insist sends an import again until its response arrives, and returns it. Only
-// what the service says not to repeat ends it early. A batch is sent again as long
-// as one of its results is a 503.
+// insist repeats an import until its response arrives, and returns the response. It stops
+// early only if the service says not to retry. It repeats a batch while one of its results
+// is a 503.
 func insist(ctx context.Context, base, target, body string) (status int, answer string, err error) {
 	for range 50 {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+target, strings.NewReader(body))
@@ -67,15 +67,15 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 	return 0, "", fmt.Errorf("%s: no answer in 50 tries", target)
 }
 
-// A client that repeats what was not answered ends with the records it meant:
-// each once, and none deleted or changed that should not be.
+// A client that retries calls without a response ends with the intended records: each
+// stored once, and none deleted or changed by mistake.
 func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16
 	onEachBackend(t, append([]string{"EVENT_SHARDS=4"}, unlimited...), func(t *testing.T, s *server) {
 		lossy, lost := loseAThird(t, s.url)
 
-		// Each is what one worker does after the other.
+		// Each job is a sequence of calls by one worker.
 		var jobs [][][2]string // target, body
 		for i := range single {
 			jobs = append(jobs, [][2]string{{"/create_event", fmt.Sprintf(`{"id":"s%04d","name":"single"}`, i)}})

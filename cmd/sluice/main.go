@@ -1,6 +1,6 @@
-// Command sluice is the service's command-line program. Its serve command runs
-// the whole service on one machine, keys and limits manage API keys and the limits of
-// single addresses, and the others are clients of a service.
+// Command sluice is the command-line program of the service. The serve command runs the
+// whole service on one machine. The keys and limits commands manage API keys and the limits
+// of single addresses. The other commands are clients of a service.
 package main
 
 import (
@@ -14,16 +14,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is the release. A build may set another one with
-// -ldflags "-X main.version=VERSION".
+// version is the release. A build can change it with -ldflags "-X main.version=VERSION".
 var version = "0.1.0"
 
-// The exit codes of every command, as its help says.
+// The exit codes of all commands, as documented in the help text.
 const (
-	exitFailure     = 1   // it failed, or not everything is done
-	exitUsage       = 2   // the command line cannot be used; nothing was done
-	exitRejected    = 3   // it is done, and some records were rejected
-	exitInterrupted = 130 // it was interrupted
+	exitFailure     = 1   // the command failed or did not complete
+	exitUsage       = 2   // the command line is invalid; nothing was done
+	exitRejected    = 3   // the command completed, but some records were rejected
+	exitInterrupted = 130 // the command was interrupted
 )
 
 const exitCodesHelp = `Exit codes: 0 all is done, 1 it failed or is not finished, 2 the command line
@@ -64,10 +63,10 @@ func main() {
 	os.Exit(code)
 }
 
-// errInterrupted is the cause of the cancellation of a command's context by a signal.
+// errInterrupted is the cancellation cause of a command's context after a signal.
 var errInterrupted = errors.New("interrupted")
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -76,24 +75,24 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError returns an error that says what is wrong with the command line.
+// usageError returns an error about an invalid command line.
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// completeValues makes the shell complete the values of a flag.
+// completeValues registers the shell completion of a flag's values.
 func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	var names []string
 	for _, value := range values {
 		names = append(names, string(value))
 	}
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag does not exist
 	}
 }
 
-// requireValues returns an error if one of the named flags is set to "", as by a
-// variable of the shell that is not set.
+// requireValues returns an error if one of the named flags is set to "", for example by an
+// unset shell variable.
 func requireValues(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {

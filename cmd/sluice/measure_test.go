@@ -13,10 +13,10 @@ import (
 	"sluice/internal/importer"
 )
 
-// Measures how fast imports are: events one by one at the default limits, and
-// in batches against what the server takes, which is what a bare loop of the
-// same bodies by as many goroutines gets in, of a server whose limits neither
-// meets. It takes two minutes, and asserts nothing:
+// TestMeasureImports measures the speed of imports: of single events at the default limits,
+// and of batches on a server with limits that are never reached. It compares the batches
+// with a plain loop that sends the same bodies from the same number of goroutines. It takes
+// two minutes and asserts nothing:
 //
 //	SLUICE_MEASURE=1 go test -run TestMeasureImports -v ./cmd/sluice
 func TestMeasureImports(t *testing.T) {

@@ -2,5 +2,6 @@
 
 package main
 
-// buildFlags build the program that the tests run as the tests are built.
+// buildFlags are the flags with which the tests build the program, as they were built
+// themselves.
 var buildFlags = []string{"-race"}

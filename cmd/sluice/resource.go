@@ -5,17 +5,17 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// resourceNames are what import and export complete their first argument with.
-// They accept the singular too.
+// resourceNames are the completions of the first argument of import and export. Both
+// commands accept the singular too.
 var resourceNames = []string{"entities", "events"}
 
-// nouns are the words for the records of each resource.
+// nouns has the words for the records of each resource.
 var nouns = map[exportjob.Resource]progress.Noun{
 	exportjob.Entity: {One: "entity", Many: "entities"},
 	exportjob.Event:  {One: "event", Many: "events"},
 }
 
-// parseResource returns the resource that the first argument of a command names.
+// parseResource parses the first argument of a command.
 func parseResource(command, name string) (exportjob.Resource, error) {
 	for resource, noun := range nouns {
 		if name == noun.One || name == noun.Many {

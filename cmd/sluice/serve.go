@@ -8,7 +8,7 @@ import (
 	"sluice/internal/localserver"
 )
 
-// defaultDataDir is where serve keeps its data unless it is told otherwise.
+// defaultDataDir is the default data directory of serve.
 const defaultDataDir = ".sluice"
 
 func serveCommand(getenv func(string) string) *cobra.Command {

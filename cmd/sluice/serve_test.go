@@ -27,7 +27,7 @@ import (
 
 var (
 	program string            // path of the program that the tests run, built by TestMain
-	spec    *openapitest.Spec // openapi.yaml, which its responses are held against
+	spec    *openapitest.Spec // openapi.yaml, which all responses must match
 )
 
 func TestMain(m *testing.M) {
@@ -65,13 +65,13 @@ func start(t *testing.T, dataDir string, args ...string) *server {
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
 }
 
-// startIn is start with more environment variables ("NAME=value").
+// startIn is like start, with additional environment variables ("NAME=value").
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	return startProgram(t, program, env, args...)
 }
 
-// startProgram is startIn for another build of the program.
+// startProgram is like startIn, for another build of the program.
 func startProgram(t *testing.T, program string, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
@@ -89,8 +89,8 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *s
 	return &server{Process: p, url: url}
 }
 
-// onEachBackend runs test beside a server with an embedded store and one with
-// fresh tables in DynamoDB Local. env is added to their environment.
+// onEachBackend runs test twice: with a server that has an embedded store, and with one
+// that has new tables in DynamoDB Local. env is added to the environment of both.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -107,8 +107,8 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	})
 }
 
-// stop interrupts the server as Ctrl-C does and returns what it printed once it
-// has ended well.
+// stop interrupts the server, as Ctrl-C does, waits until it has ended without an error,
+// and returns its output.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
 	if err := s.Signal(syscall.SIGINT); err != nil {
@@ -122,7 +122,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// client calls a server from an address of its own.
+// client calls a server from its own IP address.
 type client struct {
 	*http.Client
 	url     string
@@ -141,9 +141,9 @@ func (s *server) clientAt(t *testing.T, address string) *client {
 	return &client{Client: &http.Client{Transport: transport, Timeout: 20 * time.Second}, url: s.url, address: address}
 }
 
-// response is a response read to its end.
+// response is a response whose body has been read.
 type response struct {
-	method, target string // of its request
+	method, target string // method and target of the request
 
 	status int
 	header http.Header
@@ -159,8 +159,7 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends a request; a body that is not empty is JSON. header holds pairs of
-// name and value.
+// do sends a request. A nonempty body is sent as JSON. header has pairs of name and value.
 func (c *client) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -185,7 +184,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check is do for a response that is held against openapi.yaml.
+// check is like do, and fails the test unless the response matches openapi.yaml.
 func (c *client) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
@@ -193,7 +192,7 @@ func (c *client) check(t *testing.T, method, target, body string, header ...stri
 	return r
 }
 
-// describedIn fails the test if r is not as openapi.yaml says.
+// describedIn fails the test unless r matches openapi.yaml.
 func (r response) describedIn(t *testing.T) {
 	t.Helper()
 	if err := spec.Check(openapitest.Response{Method: r.method, Target: r.target, Status: r.status, Header: r.header, Body: []byte(r.body)}); err != nil {
@@ -201,7 +200,7 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want is check for a response that must have a status.
+// want is like check, and fails the test unless the response has the given status.
 func (c *client) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
@@ -221,7 +220,8 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// create creates a record as a good client does: it waits when it is told to.
+// create creates a record. If the request is refused, it waits as the response says and
+// retries.
 func (c *client) create(t *testing.T, target, body string) {
 	t.Helper()
 	for range 10 {
@@ -242,8 +242,8 @@ func (c *client) create(t *testing.T, target, body string) {
 	t.Fatalf("POST %s: no success in ten tries", target)
 }
 
-// oneWindow runs play with fresh clients, each time from the beginning of a
-// second, until all its responses fall into one window.
+// oneWindow runs play with a new client at the beginning of a second. It repeats this until
+// all responses fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
 	t.Helper()
 	for range 20 {
@@ -299,7 +299,7 @@ func TestRecordsPerSecond(t *testing.T) {
 						}
 					}
 				}
-				// What crosses a window says nothing and is played again.
+				// Responses in two windows prove nothing, so the test repeats them.
 				if len(wrong) > 0 && responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 					t.Error(strings.Join(wrong, "\n"))
 				}
@@ -365,7 +365,7 @@ func TestImportsPerSecond(t *testing.T) {
 		return windows
 	}
 	var wg sync.WaitGroup
-	for range 2 { // two addresses at once, 200 each
+	for range 2 { // two addresses at the same time, 200 requests each
 		c := s.client(t)
 		wg.Go(func() {
 			for reset, w := range flood(c) {
@@ -390,7 +390,7 @@ func TestBadRequests(t *testing.T) {
 		name, method, target, body string
 		header                     []string
 		status                     int
-		says                       string // in the problem
+		says                       string // text in the problem
 	}{
 		{name: "bad JSON", method: "POST", target: "/create_event", body: `{"name":`, status: 400, says: "well-formed"},
 		{name: "two values", method: "POST", target: "/create_event", body: `{"name":"a"}{}`, status: 400, says: "more after"},
@@ -499,7 +499,7 @@ func TestRecordsOutliveARestart(t *testing.T) {
 	s.stop(t)
 }
 
-// walk reads a list to its end by its Link headers and returns the ids.
+// walk follows the Link headers of a list to its last page and returns the ids.
 func walk(t *testing.T, c *client, target string) (ids []string) {
 	t.Helper()
 	for target != "" {
@@ -559,8 +559,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A web page whose name was rebound to 127.0.0.1 cannot read from a local server
-// without API keys. With keys any name is served.
+// A web page that has its host name resolve to 127.0.0.1 (DNS rebinding) cannot read from a
+// local server without API keys. With API keys the server accepts any host name.
 func TestServeTakesOnlyLoopbackNamesWithoutKeys(t *testing.T) {
 	for mode, status := range map[string]int{"none": 403, "api-key": 200} {
 		s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=" + mode})

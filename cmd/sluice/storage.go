@@ -14,23 +14,22 @@ import (
 	"sluice/internal/localserver"
 )
 
-// storage is where the service keeps what a command manages: a file in the data
-// directory of the local server, or a DynamoDB table.
+// storage locates the data that a command manages: a file in the data directory of the
+// local server, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
 	what      string // plural, for people: "API keys"
-	variable  string // that names the table: KEYS_TABLE
-	logicalID string // of the table in the template: KeysTable
+	variable  string // environment variable with the name of the table, such as KEYS_TABLE
+	logicalID string // logical id of the table in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
 	openTable func(client *dynamodb.Client, name string) (S, error)
 
-	dataDir  string // flags
+	dataDir  string // values of the flags
 	dynamodb string
 	table    string
 }
 
-// addFlags adds the flags that choose the storage to a command and to those below
-// it.
+// addFlags adds the flags that select the storage to a command and its subcommands.
 func (s *storage[S]) addFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&s.table, "table", s.getenv(s.variable), fmt.Sprintf("DynamoDB table of the %s (env %s)", s.what, s.variable))
@@ -38,7 +37,7 @@ func (s *storage[S]) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.dataDir, "data-dir", cmp.Or(s.getenv("DATA_DIR"), defaultDataDir), "data directory of sluice serve (env DATA_DIR)")
 }
 
-// help returns the part of a command's help about the flags.
+// help returns the help text of the flags.
 func (s *storage[S]) help() string {
 	return fmt.Sprintf(`Where the %s are:
 
@@ -53,7 +52,7 @@ func (s *storage[S]) help() string {
 A change takes effect within 60 seconds everywhere.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
-// open returns the store, and where it is, for people.
+// open returns the store and a description of its location for messages.
 func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error) {
 	inDir, ctx := cmd.Flags().Changed("data-dir"), cmd.Context()
 	var client *dynamodb.Client
@@ -86,9 +85,9 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// createDir creates the data directory if where, which open returned, is it. If
-// neither a flag nor DATA_DIR names the directory, a server must have used it
-// before: otherwise no server would find what the command stores there.
+// createDir creates the data directory if where, which open returned, is that directory. If
+// neither a flag nor DATA_DIR selects the directory, it must already have been used by a
+// server: otherwise no server would find what the command stores there.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

@@ -23,13 +23,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// syncDuration is for how long TestCopiesFollowTheService writes. The environment
-// variable SYNC_DURATION changes it, for example to 5m.
+// syncDuration is how long TestCopiesFollowTheService writes. The environment variable
+// SYNC_DURATION overrides it, for example with 5m.
 const syncDuration = 8 * time.Second
 
-// TestCopiesFollowTheService has writers and readers at several processes over one
-// DynamoDB, with responses that are lost. After each completed walk the copy of a
-// reader equals what was stored as of synced_until, and in the end all of it.
+// TestCopiesFollowTheService runs writers and readers against several processes that share
+// one DynamoDB, and drops responses. After each completed walk the copy of a reader equals
+// what was stored as of synced_until. At the end it equals all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -96,21 +96,21 @@ func newClient(t *testing.T, url string) *api.Client {
 	return c
 }
 
-// syncState is a state of an entity, stamped between two times.
+// syncState is a state of an entity that was stamped between two times.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
 }
 
-// written is what writers have stored.
+// written has what the writers stored.
 type written struct {
 	mu     sync.Mutex
 	states map[string][]syncState // by id of the entity
 	events map[string]record.Time // created_at by id
 }
 
-// write creates, updates, deletes and creates again a few entities that no other
-// writer has, and creates events.
+// write creates, updates, deletes and recreates a few entities that no other writer
+// changes, and creates events.
 func (w *written) write(t *testing.T, clients []*api.Client, number int, end time.Time) {
 	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 		c, id := clients[rand.IntN(len(clients))], fmt.Sprintf("w%d-%d", number, rand.IntN(5))
@@ -156,7 +156,7 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 	}
 }
 
-// follower keeps a copy. Each page comes from any of the servers.
+// follower keeps a copy. It reads each page from a random server.
 type follower struct {
 	clients                    []*api.Client
 	entitiesSince, eventsSince record.Time
@@ -175,8 +175,8 @@ type completedWalk struct {
 
 func (f *follower) client() *api.Client { return f.clients[rand.IntN(len(f.clients))] }
 
-// follow reads pages until the walk is complete. If it may stop, it pauses between
-// pages, or gives up.
+// follow reads pages until the walk is complete. If mayStop is true, it may pause between
+// pages or stop early.
 func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Page[R], error), apply func(R)) (until record.Time, complete bool) {
 	for cursor := ""; ; {
 		p, err := page(cursor)
@@ -230,8 +230,8 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check compares the copy after each walk with what was stored as of its end. The
-// copy may be ahead after a walk that was given up.
+// check compares the copy after each walk with the records stored at the end of the walk.
+// After an incomplete walk the copy may be newer.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -263,7 +263,7 @@ func (f *follower) check(t *testing.T, w *written) {
 	}
 }
 
-// checkAll compares the copy with the lists by id and by occurrence.
+// checkAll compares the copy with the complete lists of entities and events.
 func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
 	stored := make(map[string]entity.Entity)
 	for e, err := range c.Entities(t.Context(), api.EntityQuery{Limit: 200}) {
@@ -322,8 +322,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities puts entities into the file of a server that is not running, an hour
-// before at. Some of them changed at that time.
+// fillEntities stores entities in the data file of a server that is not running. They are
+// dated an hour before at, except for the given number, which changed at that time.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
@@ -336,7 +336,7 @@ func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) 
 	}
 	before := at.Time().Add(-time.Hour)
 	var writers sync.WaitGroup
-	const together = 500 // share a transaction
+	const together = 500 // entities per transaction
 	for w := range together {
 		writers.Go(func() {
 			for i := w; i < total; i += together {

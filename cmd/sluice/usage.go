@@ -79,7 +79,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 			err = show(u)
 		}
 		if ctx.Err() != nil && !o.once {
-			return nil // that is how it ends
+			return nil // a signal is the normal end
 		}
 		if err != nil || o.once {
 			return err

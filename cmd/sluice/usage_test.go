@@ -15,7 +15,7 @@ import (
 	api "sluice/pkg/client"
 )
 
-// usageServer serves usage, and sends the URLs that it was asked for on asked.
+// usageServer serves usage, and sends each requested URL to asked.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)
@@ -51,13 +51,13 @@ func TestUsageOnce(t *testing.T) {
 	}
 }
 
-// A terminal looks after the command as it did before, however it is stopped.
+// The command restores the terminal, however it ends.
 func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
 	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		url, asked := usageServer(t)
-		// The shell tells its process id and becomes the command.
+		// The shell prints its process id and is then replaced by the command.
 		cmd := exec.CommandContext(t.Context(), "script", "-qec", "echo $$; exec "+program+" usage", os.DevNull)
 		cmd.Env = sluiceCommand(t, url).Env
 		stdout, err := cmd.StdoutPipe()

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// nowhere is the URL of a service that no test here may call: records that are
-// rejected before they are sent need none.
+// nowhere is a URL without a service. Records that the client rejects are never sent, so
+// these tests need no service.
 const nowhere = "http://127.0.0.1:1"
 
-// badEvent is a line that is rejected before it is sent.
+// badEvent is a line that the client rejects without sending it.
 const badEvent = `{"name":""}` + "\n"
 
 func read(t *testing.T, path string) string {
@@ -34,7 +34,7 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// in returns cmd with the working directory dir.
+// in sets the working directory of cmd and returns cmd.
 func in(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd
@@ -64,8 +64,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// list returns the names of the files in order, with the directory dir among
-// them if has is set.
+// list returns the sorted names of the files, including the directory dir if has is true.
 func list(has bool, dir string, names ...string) []string {
 	if has {
 		return append([]string{dir}, names...)
@@ -73,7 +72,7 @@ func list(has bool, dir string, names ...string) []string {
 	return names
 }
 
-// However --rejects names the imported file, the import does not begin.
+// The import does not start if --rejects names the imported file in any way.
 func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,8 +99,8 @@ func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	}
 }
 
-// Rejects that are corrected and imported again, through a pipe, are not lost
-// because the next rejects have the same name by default.
+// Rejected records that are corrected and piped into the next import are not lost, even
+// though that import has the same default reject file.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, nowhere, "import", "events", "-")
@@ -129,8 +128,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// A file that has the name of the reject file is replaced only if the journal
-// vouches that an import wrote all of it.
+// An existing file with the name of the reject file is replaced only if the journal shows
+// that an import wrote all of it.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -165,7 +164,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// There is nothing to lose in an empty file, such as that of mktemp(1).
+	// An empty file, such as one from mktemp(1), has nothing to lose.
 	overwrite(t, rejects, "")
 	for range 2 { // the second time the reject file is the import's own
 		if stderr, code := importAgain(); code != exitRejected {
@@ -186,7 +185,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	wantFiles(t, dir, "notes", "x.ndjson", "x.ndjson.sluice-import")
 }
 
-// An import continues only with the reject file that it left.
+// An import continues only if the reject file is as the last run left it.
 func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -197,7 +196,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusNotImplemented) // which is not repeated, and may have stored the record
+		w.WriteHeader(http.StatusNotImplemented) // the client does not retry this status; the record may be stored
 		fmt.Fprint(w, `{"code":"not_implemented","detail":"not now"}`)
 	})
 	file := write(t, "x.ndjson", badEvent+`{"name":"n"}`+"\n"+badEvent)
@@ -229,7 +228,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// What a kill left behind the mark is the import's own, whole or cut off.
+	// The import also owns what it wrote after the last saved position before a kill, even
+	// if that is incomplete.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)

@@ -1,4 +1,4 @@
-"""Writes rows of sluice.duckdb into Sluice (reverse ETL). Change the queries to yours."""
+"""Writes rows of sluice.duckdb to Sluice (reverse ETL). Replace the queries with your own."""
 
 import json
 from collections.abc import Iterator

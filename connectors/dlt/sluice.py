@@ -1,4 +1,4 @@
-"""A dlt source of Sluice's entities and events, and a destination that writes them."""
+"""A dlt source and a dlt destination for the entities and events of Sluice."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 def session(api_key: str) -> requests.Session:
-    """Returns a session that waits as long as a 429 or 503 says."""
+    """Returns a session that waits as long as a response with status 429 or 503 says."""
     client = requests.Client(request_max_attempts=20, raise_for_status=False)
     if api_key:
         client.session.headers["Authorization"] = "Bearer " + api_key
@@ -28,25 +28,25 @@ def session(api_key: str) -> requests.Session:
 
 
 def pace(response: requests.Response) -> None:
-    """Waits for the end of the window when nothing is left of it."""
+    """Waits for the end of the window if its limit is used up."""
     if response.headers["X-RateLimit-Remaining"] == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
 
 
 def integer(digits: str) -> int | str:
-    """Returns an integer, or its digits if dlt could not load it: it takes 64 bits."""
+    """Returns an integer, or its digits as text if it exceeds the 64 bits of dlt."""
     value = int(digits)
     return value if -(2**63) <= value < 2**64 else digits
 
 
 @dlt.source(name="sluice")
 def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") -> Any:
-    """Reads what has changed since the last run: the tables entity and event."""
+    """Reads the changes since the last run into the tables entity and event."""
     http = session(api_key)
 
     def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
-        """Yields pages. The next run begins where this walk ends."""
+        """Yields pages. The next run begins at the end of this walk."""
         state = dlt.current.resource_state()
         params |= {"limit": 200, bound: state.get("synced_until", BEGINNING), "cursor": None}
         while True:
@@ -73,7 +73,7 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     def entity() -> Iterator[list[Record]]:
         for page in walk("/entity", "updated_since", include_deleted="true"):
             for record in page:
-                if record.get("deleted"):  # a tombstone: it changed when it was deleted
+                if record.get("deleted"):  # a tombstone: its latest change is the deletion
                     record["updated_at"] = record.pop("deleted_at")
             yield page
 
@@ -102,8 +102,8 @@ def sluice_destination(
     base_url: str = dlt.config.value,
     api_key: dlt.TSecretStrValue = "",
 ) -> None:
-    """Writes the tables entity and event. Every row needs an id, so that a load that is
-    repeated stores it once."""
+    """Writes the tables entity and event. Every row needs an id, so that a repeated load
+    stores it only once."""
     path, member = ROUTES[table["name"]]
     rows = [{name: value for name, value in row.items() if value is not None} for row in items]
     if not all("id" in row for row in rows):
@@ -112,7 +112,7 @@ def sluice_destination(
 
 
 def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
-    """Sends one batch, or its halves if it is too large. Raises if a row is rejected."""
+    """Sends one batch. If it is too large, sends its halves. Raises if a row is rejected."""
     headers = {"Content-Type": "application/json"}
     response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
     if response.status_code == 413 and len(rows) > 1:
@@ -123,7 +123,7 @@ def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> N
     body = response.json()
     results = body.get("results") or [{"status": response.status_code, "problem": body}]
     if any(result["status"] == 429 or result["status"] >= 500 for result in results):
-        raise DestinationTransientException(f"{url}: {body}")  # dlt sends the batch again
+        raise DestinationTransientException(f"{url}: {body}")  # dlt retries the batch
     rejected = [result for result in results if result["status"] >= 400]
     if rejected:
         raise DestinationTerminalException(f"{url}: {len(rejected)} rejected: {rejected[:5]}")

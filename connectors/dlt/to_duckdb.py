@@ -1,4 +1,4 @@
-"""Copies Sluice's entities and events into sluice.duckdb; later runs, what has changed."""
+"""Copies the entities and events of Sluice to sluice.duckdb. Later runs copy only changes."""
 
 import dlt
 from sluice import sluice

@@ -1,4 +1,4 @@
-"""A Singer tap of Sluice's entities and events."""
+"""A Singer tap for the entities and events of Sluice."""
 
 import time
 from collections.abc import Generator
@@ -15,27 +15,27 @@ ATTRIBUTES = th.Property("attributes", th.ObjectType(additional_properties=True)
 
 
 def pace(response: requests.Response, **_: Any) -> None:
-    """Waits for the end of the window when nothing is left of it."""
+    """Waits for the end of the window if its limit is used up."""
     if response.ok and response.headers.get("X-RateLimit-Remaining") == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
 
 
 def retry_after(error: Exception) -> int:
-    """Returns how many seconds to wait after an error."""
+    """Returns the number of seconds to wait after an error."""
     response = getattr(error, "response", None)
     return 1 if response is None else int(response.headers.get("Retry-After", 1))
 
 
 class SluiceStream(RESTStream[str]):
-    """A list of all changes, the oldest first."""
+    """A list of all changes, oldest first."""
 
     primary_keys = ("id",)
     is_sorted = True
     records_jsonpath = "$.data[*]"
     next_page_token_jsonpath = "$.next_cursor"
-    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.ROOT_ONLY  # attributes stay as they are
-    since: str  # the parameter that takes the replication key
+    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.ROOT_ONLY  # attributes are passed on unchanged
+    since: str  # name of the parameter for the replication key
 
     @property
     def url_base(self) -> str:
@@ -81,7 +81,7 @@ class EntityStream(SluiceStream):
         return super().get_url_params(context, next_page_token) | {"include_deleted": "true"}
 
     def post_process(self, row: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
-        if row.pop("deleted", False):  # a tombstone: it changed when it was deleted
+        if row.pop("deleted", False):  # a tombstone: its latest change is the deletion
             row["updated_at"] = row["_sdc_deleted_at"] = row.pop("deleted_at")
         return row
 

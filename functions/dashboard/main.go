@@ -1,5 +1,5 @@
-// Command dashboard is the function of the dashboard's page: GET /dashboard,
-// GET /dashboard/{proxy+} and its session.
+// Command dashboard is the function of the dashboard: its page (GET /dashboard and GET
+// /dashboard/{proxy+}) and its session.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command export-monitor is the function that a schedule starts every five
-// minutes: it measures how long export jobs wait for a worker.
+// Command export-monitor is the function that measures how long export jobs wait for a
+// worker. A schedule invokes it every five minutes.
 package main
 
 import (

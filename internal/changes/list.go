@@ -11,14 +11,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// List gets the page of a list of changes at which a walk is.
+// List returns the page of a list of changes at a position of the walk.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 // Page is a page of a list of changes.
 type Page struct {
-	Lines       []byte // NDJSON: of the changes that the file gets
-	Count       int64  // of these
-	Read        int64  // how many changes the service returned
+	Lines       []byte // changes to write to the file, as NDJSON
+	Count       int64  // number of changes in Lines
+	Read        int64  // number of changes that the service returned
 	SyncedUntil record.Time
 	Next        *string // cursor of the next page; nil on the last
 }
@@ -32,7 +32,7 @@ func Entities(c *client.Client, q client.ChangeQuery) List {
 	}
 }
 
-// Events returns the list of events that arrived, of those that q selects.
+// Events returns the list of the events that q selects, in order of arrival.
 func Events(c *client.Client, q client.ArrivalQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.CreatedSince, q.Cursor = at.Since, at.Cursor
@@ -41,9 +41,9 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the tombstones of erased entities that the service
-// still has. limit is the most changes of a page; the service returns all changes
-// of entities. A walk over events reads it last.
+// Erasures returns the list of the tombstones of erased entities that the service still
+// keeps. limit is the maximum number of changes per page. The service returns all changes
+// of entities, and Erasures drops the others. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since
@@ -55,7 +55,7 @@ func Erasures(c *client.Client, limit int) List {
 	}
 }
 
-// newPage returns the page of those changes of p that keep reports true for.
+// newPage returns a page with those changes of p for which keep returns true.
 func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err

@@ -1,5 +1,5 @@
-// Package changes reads what has changed in a service since a time into a file. A
-// walk that was stopped or killed continues where it stopped.
+// Package changes writes all changes in a service since a given time to a file. After a
+// walk was stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -17,33 +17,33 @@ import (
 	"sluice/pkg/record"
 )
 
-// PageSize is the most changes of a page.
+// PageSize is the maximum number of changes per page.
 const PageSize = 200
 
 var noun = progress.Noun{One: "change", Many: "changes"}
 
-// Mark is how far a walk is, as its journal saves it.
+// Mark is the progress of a walk, as saved in its journal.
 type Mark struct {
-	Since       record.Time  `json:"since"`        // where the walk begins
-	SyncedUntil *record.Time `json:"synced_until"` // where it ends: before this time; nil before the first page
-	List        int          `json:"list"`         // index of the list that is being read; their number at the end
-	Cursor      string       `json:"cursor"`       // of the next page of that list; "" for the first
-	Changes     int64        `json:"changes"`      // in the file
-	Bytes       int64        `json:"bytes"`        // of the file
+	Since       record.Time  `json:"since"`        // start of the walk
+	SyncedUntil *record.Time `json:"synced_until"` // exclusive end of the walk; nil before the first page
+	List        int          `json:"list"`         // index of the current list; the number of lists after the last one
+	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
+	Changes     int64        `json:"changes"`      // number of changes in the file
+	Bytes       int64        `json:"bytes"`        // size of the file in bytes
 }
 
-// Walk reads lists of changes into an NDJSON file, one after the other, in the order
-// of the lists. Its journal, which also keeps other processes out, saves after each
-// page how far it is. A Walk is not safe for concurrent use.
+// Walk reads lists of changes one after the other and writes them to an NDJSON file in that
+// order. Its journal saves the progress after each page, and excludes other processes. A
+// Walk is not safe for concurrent use.
 type Walk struct {
 	journal *journal.Journal
-	path    string // of the file
+	path    string // path of the file
 	mark    Mark
 }
 
-// Open opens the journal of a walk at path, which it creates if needed. command and
-// task say what the walk is of, as in journal.Open, which describes the errors. The
-// file is at path with ".part" behind it.
+// Open opens or creates the journal of a walk at path. command and task identify the walk,
+// and the errors are those of journal.Open. The path of the file is path with the suffix
+// ".part".
 func Open(path, command string, task any) (*Walk, error) {
 	w := &Walk{path: path + ".part"}
 	var err error
@@ -51,16 +51,17 @@ func Open(path, command string, task any) (*Walk, error) {
 	return w, err
 }
 
-// Begun reports whether an earlier run, or this one, began the walk.
+// Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
 
-// Mark returns how far the walk is.
+// Mark returns the progress of the walk.
 func (w *Walk) Mark() Mark { return w.mark }
 
 // Path returns the path of the file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin begins a walk at a time, and drops what an earlier one has read.
+// Begin begins a walk of the changes since a time. It discards the changes of an earlier
+// walk.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -72,9 +73,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run that began at since and read
-// something, if the file still has that; otherwise it begins a walk. It reports whether
-// it continues.
+// Continue continues the walk of an earlier run if that walk began at since, read at least
+// one page, and its file is still complete. Otherwise Continue begins a new walk. It
+// reports whether it continues the earlier one.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -87,9 +88,9 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	return false, w.Begin(since)
 }
 
-// Read reads what is left of the lists. After it has returned nil, Mark().SyncedUntil
-// is where the next walk begins. It shows its progress on stderr; waiting says what
-// the client waits for, as in progress.State.
+// Read reads the remaining pages. After Read returns nil, the next walk begins at
+// Mark().SyncedUntil. Read writes its progress to stderr. waiting describes what the client
+// is waiting for, as in progress.State.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -119,7 +120,7 @@ func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, st
 	return nil
 }
 
-// add appends a page to the file and saves that.
+// add appends a page to the file and saves the progress.
 func (w *Walk) add(file *os.File, page Page) error {
 	if _, err := file.Write(page.Lines); err != nil {
 		return err
@@ -140,8 +141,8 @@ func (w *Walk) add(file *os.File, page Page) error {
 	return w.journal.Save(w.mark)
 }
 
-// Stop returns err, or the cause of the cancellation of ctx, and says how the walk
-// continues. It removes a walk that has read nothing.
+// Stop returns err, or the cancellation cause of ctx, with a hint how to continue the walk.
+// It removes the files of a walk that has read nothing.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -157,10 +158,10 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
 }
 
-// Done returns how many changes the file has, in words.
+// Done returns the number of changes in the file, in words.
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
-// Remove removes the file and the journal, which must still be closed.
+// Remove removes the file and the journal. The caller must still close the journal.
 func (w *Walk) Remove() error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

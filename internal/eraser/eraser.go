@@ -1,5 +1,5 @@
-// Package eraser is the work of "sluice erase": it requests an erasure and waits for its
-// job.
+// Package eraser implements "sluice erase": it requests an erasure and waits for the
+// erasure job.
 package eraser
 
 import (
@@ -12,9 +12,9 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// Run erases an entity and its events and waits until that is done. It writes to stderr
-// what it waits for. If ctx is done before, the job goes on in the service, and the error
-// says so.
+// Run erases an entity and its events and waits until the job has ended. It writes its
+// progress to stderr. If ctx is done first, the job continues in the service, as the error
+// says.
 func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {
@@ -38,7 +38,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	return j, nil
 }
 
-// interrupted returns the cause of the end of ctx in place of err, if ctx is done.
+// interrupted returns the cancellation cause of ctx if ctx is done, and err otherwise.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -1,5 +1,5 @@
-// Package exporter gets records out of a service into a file: it creates an export
-// job, waits for it, downloads its file and checks it.
+// Package exporter exports records from a service to a file: it creates an export job,
+// waits for it, downloads its file and verifies it.
 package exporter
 
 import (
@@ -24,26 +24,26 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// cancelTimeout bounds the cancellation of a job after an interrupt.
+// cancelTimeout is the time limit for canceling a job after an interrupt.
 const cancelTimeout = 5 * time.Second
 
-// Options say what to export, and where to.
+// Options configures an export.
 type Options struct {
-	URL    string              // of the service
+	URL    string              // URL of the service
 	Order  client.NewExportJob // what to export; Run sets its ID
-	Path   string              // of the file, which appears when all is done; "-" for Stdout
-	Force  bool                // replace a file at Path
+	Path   string              // path of the file, which appears when it is complete; "-" for Stdout
+	Force  bool                // replace an existing file at Path
 	Stdout io.Writer
-	Unpack bool // write the file without compression
+	Unpack bool // decompress the file
 
-	Waiting func() string // returns what the client waits for, in words; "" while the service responds
+	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
 }
 
-// task is what an export is of, as its journal identifies it.
+// task identifies an export in its journal.
 type task struct {
 	URL            string              `json:"url"`
 	Order          client.NewExportJob `json:"order"`
-	Since          *record.Time        `json:"since,omitempty"` // of RunSince
+	Since          *record.Time        `json:"since,omitempty"` // start of the export of RunSince
 	IncludeDeleted bool                `json:"include_deleted,omitempty"`
 }
 
@@ -51,18 +51,18 @@ type task struct {
 type exporter struct {
 	Options
 	client  *client.Client
-	journal *journal.Journal // its ID is that of the job
+	journal *journal.Journal // journal.ID is the id of the job
 	resumed bool             // an earlier run began the journal
 	created bool             // the service may have the job
-	part    string           // path of what was downloaded so far
+	part    string           // path of the partial download
 	stderr  io.Writer
 }
 
-// Run exports to a file, or to o.Stdout, and returns the export job. The file appears
-// at o.Path only when it is complete and checked. Until then the downloaded part is in
-// a file beside it, and a journal has the id of the job, so that the same call
-// continues after an error. An export to o.Stdout cannot continue, so Run cancels the
-// job if ctx is done. Run shows its progress on stderr.
+// Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
+// o.Path only when it is complete and verified. Until then, a file beside it has the
+// partial download, and a journal has the id of the job, so after an error the same call
+// continues. An export to o.Stdout cannot continue, so Run cancels the job if ctx is done.
+// Run writes its progress to stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -99,8 +99,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal, with which the paths of the other files
-// begin that an export writes. remove removes them if the export is to o.Stdout.
+// workPath returns the path of the journal. The paths of the other working files begin with
+// this path. If the export is to o.Stdout, remove removes these files.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -113,8 +113,8 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// rejected reports whether the service rejected a call for good, for example because
-// of the key, and so did nothing.
+// rejected reports whether the service rejected a call permanently, for example because of
+// the API key. The call then had no effect.
 func rejected(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && 300 <= e.Status && e.Status < 500 && !e.Retryable()
@@ -131,7 +131,7 @@ func (ex *exporter) cancel(ctx context.Context) error {
 	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
 }
 
-// begin begins the export anew, with nothing downloaded.
+// begin starts the export over and discards a partial download.
 func (ex *exporter) begin() error {
 	ex.resumed, ex.created = false, false
 	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +140,7 @@ func (ex *exporter) begin() error {
 	return ex.journal.Begin()
 }
 
-// run waits for the job, downloads what is missing of its file and delivers it.
+// run waits for the job, downloads the rest of its file and delivers it.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
@@ -165,8 +165,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job, or finds the one of an earlier run, and waits for its
-// file. A job of an earlier run that has no file is replaced by a new one.
+// await creates the job, or finds that of an earlier run, and waits until it has ended. If
+// the job of an earlier run ended without a file, await creates a new one.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -199,7 +199,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	}
 }
 
-// ending says how a job without a file ended.
+// ending describes how a job without a file ended.
 func ending(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == exportjob.Cancelled {
@@ -211,7 +211,7 @@ func ending(j exportjob.Job) string {
 	return text
 }
 
-// jobState returns how far a job is.
+// jobState returns the progress of a job.
 func jobState(j *exportjob.Job) progress.State {
 	s := progress.State{Done: j.RecordsWritten, Part: -1, Details: string(j.Status)}
 	if j.RecordsExpected != nil && *j.RecordsExpected > 0 {
@@ -220,7 +220,7 @@ func jobState(j *exportjob.Job) progress.State {
 	return s
 }
 
-// download appends to part what it lacks of the file of j.
+// download appends the missing bytes of the file of j to part.
 func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
 	have, err := part.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -243,20 +243,21 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check returns an error, and empties part, if it is not what j wrote: if a checksum
-// is wrong, something is not a record, or their number is not that of j.
+// check verifies that part is the complete file of j. It returns an error and truncates
+// part to 0 bytes if a checksum is wrong, a record is invalid, or the number of records
+// differs from that of j.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
-	if err != nil && ctx.Err() == nil { // the next run downloads all of it again
+	if err != nil && ctx.Err() == nil { // the next run downloads the whole file again
 		err = errors.Join(fmt.Errorf("the file is not what the job wrote: %w", err), part.Truncate(0))
 	}
 	return err
 }
 
-// countRecords reads all records in part.
+// countRecords reads part and returns the number of records.
 func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -283,7 +284,7 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	}
 }
 
-// decompress writes to w what a gzip file has.
+// decompress writes the decompressed content of a gzip file to w.
 func decompress(w io.Writer, file io.Reader) error {
 	in, err := gzip.NewReader(file)
 	if err == nil {
@@ -292,8 +293,8 @@ func decompress(w io.Writer, file io.Reader) error {
 	return err
 }
 
-// deliver moves part to the path of the export, or writes it there. convert writes
-// part in another form; nil to keep it as it is.
+// deliver moves part to the path of the export, or writes it to o.Stdout. convert, unless
+// nil, converts the content of part.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
@@ -327,13 +328,14 @@ func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Rea
 	return os.Remove(part.Name())
 }
 
-// place moves a finished file to the path of the export. Without Force it does not
-// replace a file that appeared there during the export.
+// place moves a complete file to the path of the export. Without Force, it does not replace
+// a file that was created there during the export.
 func (ex *exporter) place(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
 	}
-	// Rename replaces what is there, so an empty file reserves the name first.
+	// os.Rename replaces an existing file, so create an empty file first to reserve the
+	// name.
 	reserved, err := os.OpenFile(ex.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s appeared during the export; --force replaces it", ex.Path)

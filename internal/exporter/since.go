@@ -14,16 +14,17 @@ import (
 	"sluice/pkg/record"
 )
 
-// Changes are what RunSince has exported.
+// Changes is the result of RunSince.
 type Changes struct {
-	Records     int64       // tombstones included
-	SyncedUntil record.Time // where the next export begins
+	Records     int64       // number of records, including tombstones
+	SyncedUntil record.Time // start of the next export
 }
 
-// RunSince exports what has changed since a time to a file, or to o.Stdout, as NDJSON
-// in the order of the changes: entities, with tombstones if includeDeleted is set, or
-// events that arrived. It keeps to o.Order.Filters.Type or EntityID. The file appears,
-// and the same call continues after an error, as with Run.
+// RunSince exports the changes since a time to a file, or to o.Stdout, as NDJSON in the
+// order of the changes. For entities, it includes tombstones if includeDeleted is set. For
+// events, it exports those that arrived since then. It selects records by the Type or
+// EntityID in o.Order.Filters. As with Run, the file appears when it is complete, and after
+// an error the same call continues.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -58,8 +59,8 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
 }
 
-// deliverChanges moves the NDJSON file at path to the path of the export, or writes it
-// there.
+// deliverChanges moves the NDJSON file at path to the path of the export, or writes it to
+// o.Stdout.
 func (o Options) deliverChanges(path string) error {
 	part, err := os.Open(path)
 	if err != nil {

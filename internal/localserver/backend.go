@@ -46,9 +46,9 @@ import (
 type backend struct {
 	counters   ratelimit.Store
 	stores     httpapi.Stores
-	jobs       jobStore // of export jobs
+	jobs       jobStore // export jobs
 	erasures   erasureStore
-	settle     time.Duration // after which all events created before are in the indexes
+	settle     time.Duration // time after its creation when an event is in all indexes
 	keys       access.Store
 	limits     override.Store
 	records    string // location of the records, for the output of the server
@@ -87,7 +87,7 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	b.settle = record.WriteTimeout // one clock, and no index lags
+	b.settle = record.WriteTimeout // this process has one clock, and its indexes have no delay
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)

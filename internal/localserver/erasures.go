@@ -21,7 +21,7 @@ type erasureStore interface {
 	erasurejob.Backlog
 }
 
-// openErasures returns the erasures of b, and sets the store of b that they need.
+// openErasures returns the erasures of b, and sets ErasureJobs in the stores of b.
 func openErasures(b *backend, logger *slog.Logger) (*erasures, error) {
 	runner := worker.NewRunner(b.erasures, logger)
 	w, err := worker.New(runner, b.stores.Events, worker.Config{Settle: b.settle, Logger: logger})
@@ -32,7 +32,7 @@ func openErasures(b *backend, logger *slog.Logger) (*erasures, error) {
 	return &erasures{runner: runner, worker: w, store: b.erasures}, nil
 }
 
-// start runs jobs, also those that an earlier process left, until ctx is done.
+// start runs erasure jobs, including those of an earlier process, until ctx is done.
 func (e *erasures) start(ctx context.Context) error {
 	return e.runner.Start(ctx, e.worker, e.store)
 }

@@ -28,7 +28,7 @@ const drainTimeout = 10 * time.Second
 
 // gcPercent is the target percentage of the garbage collector unless the environment
 // variable GOGC is set. The live heap is small. With the default of 100, the collector
-// would run many times per second under load, only to save some 10 MB.
+// would run many times per second under load, to save only about 10 MB.
 const gcPercent = 400
 
 // The timeouts of a connection. The server disconnects a client that sends a request or

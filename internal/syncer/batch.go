@@ -14,14 +14,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// batch are changes that are applied to a copy at once.
+// batch is a set of changes that are applied to a copy together.
 type batch struct {
-	lines  map[string][]byte      // by id of the record; nil removes it
-	erased map[string]record.Time // by id of the entity whose events that were created until that time are removed
+	lines  map[string][]byte      // by id of the record; nil removes the record
+	erased map[string]record.Time // by id of the entity; its events created at or before the time are removed
 }
 
-// readBatch returns the next changes of a walk's file, until they have size bytes. The
-// error is io.EOF if they are the last.
+// readBatch returns the next changes in the file of a walk, up to about size bytes. The
+// error is io.EOF with the last changes.
 func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {
@@ -50,7 +50,7 @@ func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, 
 	return b, nil
 }
 
-// readLine returns the next line, with its end.
+// readLine returns the next line, including its newline.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	line, err := in.ReadBytes('\n')
 	if err == io.EOF && len(line) > 0 {
@@ -59,8 +59,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// apply writes to out the copy that results from the changes in b to the copy in base.
-// Both are in order of id. It returns how many records it wrote.
+// apply applies b to the copy in base, writes the result to out, and returns the number of
+// records written. Both copies are in order of id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -94,7 +94,7 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 			}
 		}
 		if len(changed) > 0 && changed[0] == id {
-			continue // the next round writes what it is now
+			continue // the next iteration writes its new version
 		}
 		if err := write(line); err != nil {
 			return records, err
@@ -108,7 +108,7 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether line is nil or an event of an erased entity.
+// removes reports whether line is nil or an event that the erasure of its entity removes.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

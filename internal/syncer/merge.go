@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	defaultBatchBytes = 32 << 20 // of changes to hold in memory
-	bufferBytes       = 64 << 10 // of the buffers of files
+	defaultBatchBytes = 32 << 20 // maximum size of the changes in memory
+	bufferBytes       = 64 << 10 // size of a file buffer
 )
 
-// copyFile is a new copy, in a file that is not yet in place.
+// copyFile is a new copy in a temporary file.
 type copyFile struct {
-	path    string // "" if the old copy stays, because nothing has changed
+	path    string // "" if nothing has changed, so the old copy stays
 	records int64
 	digest  digest
 }
 
-// merge writes the copy that results from the changes of the walk to the copy at base,
-// or to an empty one if base is "". It holds batchBytes of changes in memory and writes
-// the copy once for each batch of that size.
+// merge applies the changes of the walk to the copy at base and writes the result. If base
+// is "", it starts with an empty copy. It holds up to batchBytes of changes in memory and
+// rewrites the copy once per batch of that size.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	return merged, nil
 }
 
-// mergeBatch writes the copy that results from b to the copy at base.
+// mergeBatch applies b to the copy at base and writes the result.
 func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged copyFile, err error) {
 	var from io.Reader = bytes.NewReader(nil)
 	if base != "" {
@@ -65,6 +65,6 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{s.statePath + ".merged", records, d.digest()} // which may be base
+	merged = copyFile{s.statePath + ".merged", records, d.digest()} // may be the same path as base
 	return merged, os.Rename(file.Name(), merged.path)
 }

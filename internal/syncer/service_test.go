@@ -31,8 +31,8 @@ import (
 
 const workspace = "default"
 
-// service is the API's lists of records over stores that a test changes, at a time that
-// the test sets.
+// service serves the lists of records from stores that a test changes. The test sets its
+// clock.
 type service struct {
 	url      string
 	now      time.Time
@@ -40,10 +40,10 @@ type service struct {
 	entities *erasures
 	events   event.Store
 	requests atomic.Int64
-	onGet    func(request int64) (ok bool) // called before each request, which fails if it is not ok
+	onGet    func(request int64) (ok bool) // called before each request; the request fails unless ok
 }
 
-// erasures is a store of entities that marks tombstones as those of erased entities.
+// erasures is an entity store that can mark tombstones as erased.
 type erasures struct {
 	entity.Store
 	ids map[string]bool
@@ -105,7 +105,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// change changes random records n times, and lets the clock go on until a walk has it.
+// change changes n random records and advances the clock until a walk includes the changes.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -128,7 +128,7 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase deletes an entity as erasure does. The service still has its events.
+// erase deletes an entity as an erasure does. The service still has its events.
 func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	t.Helper()
 	s.entities.ids[id] = true
@@ -140,8 +140,8 @@ func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	return at
 }
 
-// copyOf returns the lines that a copy must have, of those events that has reports true
-// for.
+// copyOf returns the lines that a copy must have. A copy of events has only those for which
+// has returns true.
 func (s *service) copyOf(t *testing.T, resource exportjob.Resource, has func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
@@ -178,7 +178,7 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, has func(eve
 	return string(b)
 }
 
-// open returns a run of the copy at path, with pages and batches that are small.
+// open returns a run of the copy at path with small pages and batches.
 func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})
@@ -198,7 +198,7 @@ func (s *service) open(t *testing.T, resource exportjob.Resource, path string, c
 	return run, &stderr
 }
 
-// sync brings the copy at path up to date, as Run does.
+// sync updates the copy at path, as Run does.
 func (s *service) sync(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string, err error) {
 	t.Helper()
 	run, out := s.open(t, resource, path, change...)

@@ -17,26 +17,26 @@ import (
 	"sluice/pkg/record"
 )
 
-// state is what is known of a copy, as the file beside it has it.
+// state is the content of the state file beside a copy.
 type state struct {
 	Version     int                `json:"sluice_sync"`
-	URL         string             `json:"url"` // of the service
+	URL         string             `json:"url"` // URL of the service
 	Resource    exportjob.Resource `json:"resource"`
 	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
-	Records     int64              `json:"records"`      // in the copy
-	Files       []digest           `json:"files"`        // that a run may replace: the copy, and its successor while a run replaces it
+	Records     int64              `json:"records"`      // number of records in the copy
+	Files       []digest           `json:"files"`        // files that a run may replace: the copy and, during its replacement, the new copy
 }
 
 const stateVersion = 1
 
-// RefusedError is why Run has changed nothing: a file is in its way.
+// RefusedError is the error of Run if a file is in the way. Run has then changed nothing.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
 
 func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
-// loadState reads the state at path. It returns nil if there is no file.
+// loadState reads the state at path. It returns nil if the file does not exist.
 func loadState(path string) (*state, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func loadState(path string) (*state, error) {
 	return &s, nil
 }
 
-// save replaces the file at path by s. After a crash it is the old or the new one.
+// save atomically replaces the state file at path with s.
 func (s *state) save(path string) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *state) save(path string) error {
 	return replace(path, file.Name())
 }
 
-// replace renames the file at next to path, and returns when that is on the disk.
+// replace renames the file at next to path. It returns when the rename is durable on disk.
 func replace(path, next string) error {
 	if err := os.Rename(next, path); err != nil {
 		return err
@@ -81,7 +81,7 @@ func replace(path, next string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// knowsSize reports whether one of s.Files has a size.
+// knowsSize reports whether one of s.Files has the given size.
 func (s *state) knowsSize(bytes int64) bool {
 	return slices.ContainsFunc(s.Files, func(d digest) bool { return d.Bytes == bytes })
 }
@@ -92,7 +92,7 @@ type digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// digester computes the digest of what is written to it.
+// digester is a writer that computes the digest of the written bytes.
 type digester struct {
 	hash.Hash
 	bytes int64

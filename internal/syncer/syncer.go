@@ -1,11 +1,11 @@
-// Package syncer keeps a local copy of a service's entities or events up to date: an
-// NDJSON file that has each record once, in order of id.
+// Package syncer keeps a local copy of a service's entities or events up to date. The copy
+// is an NDJSON file that has each record once, in order of id.
 //
-// A run reads what has changed since the last one and merges it into a new file, which
-// replaces the copy by a rename. A state file beside the copy says up to when the copy
-// is complete, and what a run may replace. However a run ends, it leaves the old copy
-// or the new one. The next run continues it, or merges its changes once more, which
-// makes no difference.
+// A run reads the changes since the last run, merges them into a new file, and renames it
+// to replace the copy. A state file beside the copy records up to which time the copy is
+// complete, and which files a run may replace. If a run fails or is killed, either the old
+// copy or the new one is in place. The next run continues the walk, or merges its changes
+// again, with the same result.
 package syncer
 
 import (
@@ -26,28 +26,28 @@ import (
 	"sluice/pkg/record"
 )
 
-// Options say what to copy, and where to.
+// Options configures a run.
 type Options struct {
-	URL      string             // of the service
+	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
-	Path     string             // of the copy
-	Force    bool               // begin a new copy, which replaces any file at Path
-	PageSize int                // most changes of a page; changes.PageSize by default
+	Path     string             // path of the copy
+	Force    bool               // start a new copy that replaces any file at Path
+	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
-	Waiting func() string    // returns what the client waits for, in words; "" while the service responds
+	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
 }
 
-// Result is what a run has done.
+// Result is the result of a run.
 type Result struct {
 	Resource    exportjob.Resource `json:"resource"`
 	File        string             `json:"file"`
-	Records     int64              `json:"records"` // in the copy
-	Changes     int64              `json:"changes"` // since the last run
+	Records     int64              `json:"records"` // number of records in the copy
+	Changes     int64              `json:"changes"` // number of changes since the last run
 	SyncedUntil record.Time        `json:"synced_until"`
 }
 
-// task is what a walk is of, as its journal identifies it.
+// task identifies a walk in its journal.
 type task struct {
 	URL      string             `json:"url"`
 	Resource exportjob.Resource `json:"resource"`
@@ -61,17 +61,17 @@ type syncer struct {
 	statePath  string // beside Path
 	state      *state
 	walk       *changes.Walk
-	mode       fs.FileMode // of the copy
+	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
-// Run brings the copy at o.Path up to date. It makes a new copy if no copy exists, if
-// the last run is longer ago than the service keeps tombstones, and with o.Force. It
-// shows its progress on stderr.
+// Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
+// longer keeps all tombstones since the last run, or if o.Force is set. It writes its
+// progress to stderr.
 //
-// The error is a *RefusedError if a file is at o.Path that no run wrote, that was
-// changed since, or that is a copy of something else. After any other error the same
-// call continues.
+// The error is a *RefusedError if the file at o.Path was not written by a run, was changed
+// after the last run, or is a copy of something else. After any other error, the same call
+// continues.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
 	s, err := open(o, c, stderr)
 	if err != nil {
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 	return r, errors.Join(err, s.walk.Close())
 }
 
-// open returns a run that excludes other runs of the same copy.
+// open returns a run. It excludes other runs of the same copy.
 func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.PageSize == 0 {
 		o.PageSize = changes.PageSize
@@ -89,7 +89,7 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	// A rename replaces a symbolic link, not the file that it leads to.
+	// A rename would replace a symbolic link instead of its target.
 	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
 		o.Path = path
 	}
@@ -99,8 +99,8 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	return s, err
 }
 
-// run brings the copy up to date. A walk that an earlier run began ends where that run
-// fixed, so another one follows it.
+// run updates the copy. A walk of an earlier run ends at the time that the earlier run set,
+// so another walk follows it.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	begun := s.walk.Begun()
 	continues, err := s.prepare()
@@ -127,7 +127,7 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 	return Result{s.Resource, s.Path, s.state.Records, read, s.since()}, s.walk.Remove()
 }
 
-// update reads the rest of the changes and replaces the copy.
+// update reads the remaining changes and replaces the copy.
 func (s *syncer) update(ctx context.Context) error {
 	if err := s.walk.Read(ctx, s.lists(), s.Waiting, s.stderr); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// prepare loads the state, checks what is at the path, and begins a walk or reports that
-// it continues that of an earlier run.
+// prepare loads the state, checks the file at the path, and begins a walk or continues that
+// of an earlier run. It reports whether it continues.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -196,7 +196,7 @@ func (s *syncer) refuseChanged() error {
 	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// force begins a new copy, which may replace the file at the path.
+// force starts a new copy that may replace the file at the path.
 func (s *syncer) force(exists bool) error {
 	if !exists {
 		return s.startOver(nil)
@@ -208,7 +208,7 @@ func (s *syncer) force(exists bool) error {
 	return s.startOver([]digest{d})
 }
 
-// startOver begins a new copy, which may replace one of files.
+// startOver starts a new copy that may replace one of files.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -218,7 +218,8 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns where the walk begins: for a new copy in 1970, before all records.
+// since returns the start of the walk. For a new copy, this is a time in 1970, before all
+// records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}
@@ -226,8 +227,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones from the time after the copy may have expired.
-// The copy is that of the last run, or a new one that an interrupted run began.
+// outdated reports whether tombstones that the copy needs may have expired. The copy needs
+// the tombstones after its SyncedUntil or, for a new copy, after that of its interrupted
+// walk.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -236,7 +238,7 @@ func (s *syncer) outdated() bool {
 	return until != nil && s.Now().Sub(until.Time()) > entity.TombstoneAge
 }
 
-// lists returns what the walk reads.
+// lists returns the lists that the walk reads.
 func (s *syncer) lists() []changes.List {
 	if s.Resource == exportjob.Entity {
 		return []changes.List{changes.Entities(s.client, client.ChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
@@ -247,8 +249,9 @@ func (s *syncer) lists() []changes.List {
 	}
 }
 
-// mergeChanges writes the new copy beside the old one, which must be as a run left it,
-// and saves in the state that either may be at the path.
+// mergeChanges writes the new copy beside the old one. It checks that the old copy is
+// unchanged since the last run. Then it saves in the state that either copy may be at the
+// path.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {
@@ -273,7 +276,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	return merged, s.state.save(s.statePath)
 }
 
-// finish saves that the copy is complete.
+// finish saves in the state that the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
 	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
 	if merged.path != "" {

@@ -17,7 +17,7 @@ import (
 
 var resources = []exportjob.Resource{exportjob.Entity, exportjob.Event}
 
-// newCopy returns the path of a copy in a directory of its own.
+// newCopy returns the path of a copy in a new directory.
 func newCopy(t *testing.T) string { return filepath.Join(t.TempDir(), "copy.ndjson") }
 
 func read(t *testing.T, path string) string {
@@ -36,7 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the files beside path, as they are after a kill, to a new directory.
+// clone copies path and the files beside it, as a kill would leave them, to a new
+// directory.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +47,7 @@ func clone(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// wantFiles fails the test unless these files are in the directory of path.
+// wantFiles fails the test unless the directory of path contains exactly these files.
 func wantFiles(t *testing.T, path string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -62,8 +63,8 @@ func wantFiles(t *testing.T, path string, names ...string) {
 	}
 }
 
-// wantCopy brings the copy at path up to date and fails the test unless it is then the
-// service's.
+// wantCopy updates the copy at path and fails the test unless it then equals the records of
+// the service.
 func (s *service) wantCopy(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
@@ -97,8 +98,8 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 	}
 }
 
-// Whenever a run is killed or fails, the copy is the old one or the new one, and the
-// next run makes it the new one.
+// If a run is killed or fails at any point, the copy is the old one or the new one. After
+// the next run it is the new one.
 func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, resource := range resources {
@@ -144,7 +145,7 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	}
 }
 
-// A run that fails keeps what it has read, unless it has read nothing.
+// A failed run keeps what it has read, unless it has read nothing.
 func TestAFailedRunContinues(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -166,8 +167,8 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// Events that were created before their entity was erased leave the copy, even if the
-// service still has them, because its job is not done.
+// Events created before the erasure of their entity are removed from the copy, even if the
+// service still has them because the erasure job has not ended.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -177,12 +178,12 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.change(t, 100)
 	s.erase(t, "e2")
 	s.wantErased(t, path, "e1", "e2")
-	s.change(t, 300) // some of them concern e1 and e2 again
+	s.change(t, 300) // some of them belong to e1 and e2 again
 	s.wantErased(t, path, "e1", "e2")
 }
 
-// wantErased brings a copy of events up to date and fails the test unless it lacks the
-// events of these entities that were created before the erasure.
+// wantErased updates a copy of events. It fails the test if the copy contains events of
+// these entities that were created before the erasure.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, exportjob.Event, path); err != nil {
@@ -215,13 +216,13 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run replaces only what a run has written, and leaves no file behind when it refuses.
+// A run replaces only files that a run wrote. If it refuses, it leaves no new file behind.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.change(t, 50)
 	for name, tt := range map[string]struct {
-		spoil func(path string) // a copy that is there
+		spoil func(path string) // changes an existing copy
 		as    func(*Options)
 		says  string
 	}{
@@ -253,7 +254,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			if name == "a directory" {
 				return
 			}
-			if name == "same size" { // found when the changes are there
+			if name == "same size" { // detected only after the changes were read
 				write(t, path, read(t, path)+"\n")
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
 				t.Error("a journal is left")
@@ -263,7 +264,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 }
 
-// An interrupted run with Force goes on without it.
+// After an interrupted run with Force, the next run needs no Force.
 func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -276,7 +277,8 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, exportjob.Entity, path)
 }
 
-// A copy, or the beginning of one, that is older than tombstones become is not continued.
+// A run starts over if the existing copy, or the incomplete new copy, is older than
+// tombstones are kept.
 func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	t.Parallel()
 	const says = "The last sync was more than 30 days ago"
@@ -313,7 +315,7 @@ func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A copy keeps its permissions, and may be named by a symbolic link.
+// A copy keeps its permissions. Its path may be a symbolic link.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

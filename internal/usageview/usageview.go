@@ -1,5 +1,5 @@
-// Package usageview shows what an address uses of its limits: as bars, on a
-// terminal or once, or as a line for each second.
+// Package usageview shows how much of its limits an address uses: as bars, once or
+// continuously on a terminal, or as one line per second.
 package usageview
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// What a terminal understands (ECMA-48 and xterm): another screen, without a
-// cursor, and back to what was there before.
+// Escape sequences of a terminal (ECMA-48 and xterm) that switch to the alternate screen
+// without a cursor, and back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -27,8 +27,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen shows bars on a screen of its own on the terminal w, each time over the
-// last ones. The caller must call leave, which restores the terminal.
+// Screen shows bars on the alternate screen of the terminal w. Each call of show replaces
+// the previous bars. The caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -40,14 +40,14 @@ func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	}, func() { fmt.Fprint(w, leaveScreen) }
 }
 
-// Bars writes bars to w, as wide as w if it is a terminal.
+// Bars writes bars to w. If w is a terminal, the bars have its width.
 func Bars(w io.Writer, u client.Usage) error {
 	width, _ := screenSize(w)
 	_, err := fmt.Fprintln(w, strings.Join(bars(u, width), "\n"))
 	return err
 }
 
-// screenSize returns the size of a terminal, or a usual one.
+// screenSize returns the size of the terminal w, or a default size if w is not a terminal.
 func screenSize(w io.Writer) (width, height int) {
 	if file, ok := w.(*os.File); ok {
 		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
@@ -57,14 +57,14 @@ func screenSize(w io.Writer) (width, height int) {
 	return 120, 50
 }
 
-// meter is what is shown of one counter.
+// meter describes how one counter is displayed.
 type meter struct {
 	name  string
 	limit int64
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns the meters of the rules, and of the routes that were called.
+// meters returns one meter for each rule and for each route that was called.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -80,11 +80,11 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	return list
 }
 
-// reading is what a meter shows of some seconds.
+// reading is what a meter displays for some seconds.
 type reading struct {
 	bars      strings.Builder
 	now, most int64
-	full      int // seconds that reached the limit
+	full      int // number of seconds that reached the limit
 }
 
 func (m meter) read(seconds []client.UsageSecond) *reading {
@@ -101,14 +101,14 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns, of the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // in columns, for the default limits
 	thinNumbers = len(" 200 of 200")
-	enoughBars  = 40 // with fewer, bars are worth more than the wide numbers
+	enoughBars  = 40 // with fewer columns, bars take precedence over the wide numbers
 	minBars     = 5
 )
 
-// bars returns the lines of a picture of u that fit in width columns. The last of
-// the columns stays free, because a terminal may begin a new line after it.
+// bars returns the lines that display u in at most width-1 columns. The last column stays
+// free because some terminals break the line after it.
 func bars(u client.Usage, width int) []string {
 	list := meters(u.Limits, u.Seconds...)
 	names := 0
@@ -140,8 +140,8 @@ func bars(u client.Usage, width int) []string {
 	return lines
 }
 
-// bar returns a bar as high as the part of a limit that was used. Only what reaches
-// the limit has full height, and only 0 is blank.
+// bar returns a block character with a height proportional to used/limit. It has the full
+// height only if used reaches limit, and is blank only if used is 0.
 func bar(used, limit int64) rune {
 	switch levels := []rune(" ▁▂▃▄▅▆▇█"); {
 	case used <= 0:
@@ -153,12 +153,11 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// settled is how many of the latest seconds may still change.
+// settled is the number of most recent seconds whose counts may still change.
 const settled = 2
 
-// Lines returns a function that writes a line to w for each second that does not
-// change any more and was not written before. The first call writes only the last
-// of them.
+// Lines returns a function that writes to w one line for each second that is final and was
+// not written before. The first call writes only the latest such second.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {

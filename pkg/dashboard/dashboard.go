@@ -1,10 +1,10 @@
-// Package dashboard holds the web page through which people watch their limits,
-// start large exports and browse records: plain HTML, CSS and JavaScript.
+// Package dashboard contains the web page on which users watch their limits, start large
+// exports and browse records. It is plain HTML, CSS and JavaScript.
 //
-// The page reaches the API, and its own files, by relative URLs, so it works
-// behind any stage or domain. It must stay within the Content-Security-Policy
-// that package httpapi sends with it: no script, style or style attribute in
-// the HTML, and no text that becomes markup.
+// The page calls the API and loads its own files by relative URLs, so it works under any
+// stage or domain. It must comply with the Content-Security-Policy that package httpapi
+// sends with it: no script, style or style attribute in the HTML, and no conversion of text
+// to markup.
 package dashboard
 
 import (
@@ -14,23 +14,23 @@ import (
 	"encoding/hex"
 )
 
-// Page is the name of the page among the files.
+// Page is the name of the HTML file of the page.
 const Page = "index.html"
 
 //go:embed page
 var page embed.FS
 
-// parts are the files that app.js consists of. They share one scope, as the
-// files of a Go package do, so that each can be small and a browser loads one
-// file. The last one starts the page when the others are there.
+// parts are the source files of app.js. They share one scope, like the files of a Go
+// package, so each file can be small while a browser loads only one. The last file starts
+// the page, so it must come after the others.
 var parts = []string{
 	"format.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js", "record.js", "records.js", "app.js",
 }
 
-// Files returns the files of the dashboard by name: Page, and its assets, whose
-// names begin with a hash of the content of all of them and a slash. So an asset
-// never changes, and a new version of the page loads new assets.
+// Files returns the files of the dashboard by name: Page and its assets. The name of an
+// asset begins with a hash of the content of all assets, and a slash. An asset with a given
+// name therefore never changes, and a new version of the page loads new assets.
 func Files() map[string][]byte {
 	assets := []struct {
 		name    string
@@ -52,7 +52,7 @@ func Files() map[string][]byte {
 	return files
 }
 
-// script returns app.js.
+// script returns the content of app.js.
 func script() []byte {
 	var all [][]byte
 	for _, name := range parts {

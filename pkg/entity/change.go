@@ -10,25 +10,26 @@ import (
 // TombstoneAge is the time for which the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// Change is the latest change of an entity: the entity as it is since then, or the
-// tombstone of one that was deleted. A tombstone has ID, Type, CreatedAt and
-// DeletedAt. A copy of the events must drop those that an erased tombstone names.
+// Change is the latest change of an entity. It contains the entity as it is now or, if the
+// entity was deleted, its tombstone. A tombstone has ID, Type, CreatedAt and DeletedAt. If
+// Erased is set, a copy of the events must drop the events of the entity that were created
+// at or before ErasedAt.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
-	Erased    bool        `json:"erased,omitempty"`   // the events of the entity are erased too, or about to be
-	ErasedAt  record.Time `json:"erased_at,omitzero"` // those created at this time or before; zero unless Erased
+	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are erased too, now or soon
+	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero unless Erased
 }
 
-// TombstoneOf returns the tombstone of e.
+// TombstoneOf returns the tombstone of an entity deleted at deletedAt.
 func TombstoneOf(e Entity, deletedAt record.Time) Change {
 	return Change{Entity: Entity{ID: e.ID, Type: e.Type, CreatedAt: e.CreatedAt}, Deleted: true, DeletedAt: deletedAt}
 }
 
-// ErasedTombstone returns the tombstone of an entity whose events are erased too, in
-// place of c: its entity, or its earlier tombstone. If it never existed, c has only an
-// ID. The tombstone is stamped with now, but later than c.
+// ErasedTombstone returns a tombstone that replaces c, an entity or its earlier tombstone,
+// and says that the events of the entity are erased too. If the entity never existed, c has
+// only an ID. The time of the tombstone is now, or later if c is not before now.
 func (c Change) ErasedTombstone(now time.Time) Change {
 	e := c.Entity
 	at := c.SyncPosition().At.Next(now)
@@ -40,7 +41,7 @@ func (c Change) ErasedTombstone(now time.Time) Change {
 	return t
 }
 
-// SyncPosition returns the place of c in a list of changes.
+// SyncPosition returns the position of c in a list of changes.
 func (c Change) SyncPosition() record.SyncPosition {
 	if c.Deleted {
 		return record.SyncPosition{At: c.DeletedAt, ID: c.ID}
@@ -48,10 +49,10 @@ func (c Change) SyncPosition() record.SyncPosition {
 	return record.SyncPosition{At: c.UpdatedAt, ID: c.ID}
 }
 
-// ExpiresAt returns when a tombstone expires.
+// ExpiresAt returns the time at which a tombstone expires.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
-// AppendJSON appends the entity, or the tombstone, to b, in JSON. It returns the same
+// AppendJSON appends the entity, or the tombstone, to b, as JSON. It returns the same
 // errors as Entity.AppendJSON.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if !c.Deleted {

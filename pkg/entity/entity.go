@@ -118,8 +118,8 @@ type Store interface {
 	// was, and reports whether it did. It keeps a tombstone for TombstoneAge.
 	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
 
-	// Erase removes the entity with an id, if one exists, and leaves its
-	// Change.ErasedTombstone for TombstoneAge, in place of an earlier tombstone.
+	// Erase removes the entity with an id, if it exists, and stores its
+	// Change.ErasedTombstone for TombstoneAge. The new tombstone replaces an earlier one.
 	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
 }
 
@@ -262,10 +262,10 @@ func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) e
 	})
 }
 
-// Erase removes an entity, if one with that id exists, and leaves a tombstone that says
-// that its events are erased too: those created at its ErasedAt or before, which the
-// caller must erase. A repeat leaves a later tombstone. It fails with kind Invalid if id
-// is not valid.
+// Erase removes the entity with an id, if it exists, and stores an erased tombstone. The
+// caller must then erase the events of the entity that were created at or before the
+// tombstone's ErasedAt. Repeating the call stores a later tombstone. The error has kind
+// Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (Change, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -275,7 +275,7 @@ func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (C
 	return s.Erase(ctx, workspace, id, now)
 }
 
-// checkGivenID is record.CheckID for an id that names an entity that exists.
+// checkGivenID is like record.CheckID, but rejects an empty id.
 func checkGivenID(id string) error {
 	if id == "" {
 		return errors.New("is required: the id of the entity")

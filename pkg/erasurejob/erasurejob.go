@@ -1,8 +1,10 @@
-// Package erasurejob holds the erasure job: a client's order to erase all events of an
-// entity. It defines what a store of jobs must do. Package worker carries jobs out.
+// Package erasurejob implements erasure jobs and defines the interface of their stores. An
+// erasure job erases all events of an entity at the request of a client. Package worker
+// runs the jobs.
 //
-// A job has the id of its entity, so an entity has one job at most: while that is
-// unfinished, a repeated order extends it, and afterwards starts another in its place.
+// A job has the id of its entity, so an entity has at most one job. A request for an entity
+// with an unfinished job extends that job. If the job has ended, a request replaces it with
+// a new job.
 package erasurejob
 
 import (
@@ -15,14 +17,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// HistoryAge is for how long a store keeps a job that has ended, as long as the
-// tombstone of its entity.
+// HistoryAge is the time for which a store keeps a job that has ended. It equals the time
+// for which the tombstone of the entity is kept.
 const HistoryAge = 30 * 24 * time.Hour
 
 // Status is the state of a job.
 type Status string
 
-// The statuses. The last two are final.
+// The statuses of a job. The last two are final.
 const (
 	Queued    Status = "queued"
 	Running   Status = "running"
@@ -33,27 +35,28 @@ const (
 // Final reports whether a job of this status has ended.
 func (s Status) Final() bool { return s == Succeeded || s == Failed }
 
-// Job is an erasure job. Its JSON is that of the API; stores keep more (Marshal).
+// Job is an erasure job. Its JSON form is the one of the API. Stores keep additional
+// fields; see Marshal.
 type Job struct {
-	ID           string       `json:"id"` // of the entity
+	ID           string       `json:"id"` // id of the entity
 	Status       Status       `json:"status"`
-	EventsErased int64        `json:"events_erased"` // at least: those of a page are missing if a run was killed before it saved that
+	EventsErased int64        `json:"events_erased"` // a lower bound: if a run is killed before it saves a page, the events of the page are not counted
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
-	Error        *string      `json:"error"` // why events may be left, for people
+	Error        *string      `json:"error"` // why events may remain, as text for users
 
 	Workspace string      `json:"-"`
-	Until     record.Time `json:"-"` // events that were created at this time or before are erased
-	Revision  int64       `json:"-"` // counts the changes of a job, from 1
+	Until     record.Time `json:"-"` // latest CreatedAt of the events to erase
+	Revision  int64       `json:"-"` // number of the latest change of the job, from 1
 	Progress  Progress    `json:"-"`
 }
 
-// Progress is what a worker needs in order to continue a job.
+// Progress is the state from which a worker continues a job.
 type Progress struct {
-	Run   string    `json:"run,omitzero"`    // the run of a worker that holds the job; "" while none does
-	Tries int       `json:"tries,omitzero"`  // runs that took the job since After last moved
-	After *Position `json:"after,omitempty"` // of the last event looked at; nil before the first
+	Run   string    `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
+	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since After last changed
+	After *Position `json:"after,omitempty"` // position of the last event read; nil before the first
 }
 
 // Position is an event's place in the order in which events are erased.
@@ -62,7 +65,8 @@ type Position struct {
 	ID         string      `json:"id"`
 }
 
-// ExpiresAt returns when a job that has ended expires, and false for one that has not.
+// ExpiresAt returns the time at which a job that has ended expires. ok is false if the job
+// has not ended.
 func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	if !j.Status.Final() || j.FinishedAt == nil {
 		return time.Time{}, false
@@ -70,7 +74,7 @@ func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	return j.FinishedAt.Time().Add(HistoryAge), true
 }
 
-// Finish returns j as it ends now with a status.
+// Finish returns j with a final status and now as the time of its end.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt, j.Progress = status, &at, Progress{}
@@ -82,19 +86,19 @@ func (j Job) Finish(status Status, now time.Time) Job {
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Get returns a job, or a *record.Error of kind NotFound. It sees every change that
-	// was made before the call.
+	// Get returns a job, or a *record.Error of kind NotFound. The read sees every change
+	// made before the call.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// Replace stores j over the job of its id whose Revision is one less or, if j.Revision
-	// is 1, if no job has that id. It reports whether it did.
+	// Replace stores j if the stored job with its id has a Revision one less than j's, or,
+	// for j.Revision 1, if no job with its id exists. It reports whether it stored j.
 	Replace(ctx context.Context, j Job) (replaced bool, err error)
 }
 
-// Key names a job.
+// Key identifies a job.
 type Key struct{ Workspace, ID string }
 
-// Backlog is a store that lists unfinished jobs.
+// Backlog lists the unfinished jobs of a store.
 type Backlog interface {
 	// Unfinished returns the unfinished jobs of all workspaces.
 	Unfinished(ctx context.Context) ([]Key, error)
@@ -103,13 +107,13 @@ type Backlog interface {
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
-// IsNotFound reports whether err is that of a job that does not exist.
+// IsNotFound reports whether err means that a job does not exist.
 func IsNotFound(err error) bool {
 	var e *record.Error
 	return errors.As(err, &e) && e.Kind == record.NotFound
 }
 
-// Get returns a job that has not expired, or a *record.Error of kind NotFound.
+// Get returns a job that has not expired at now, or a *record.Error of kind NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -121,10 +125,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 	return j, nil
 }
 
-// Request queues the job that erases the events of an entity that were created at until
-// or before. If the entity has an unfinished job, that is queued again with the later
-// bound and begins anew: so a job that no worker holds any more runs again. A job that
-// has ended is replaced.
+// Request queues a job that erases the events of an entity created at or before until. If
+// the entity has an unfinished job, Request queues that job again with the later of both
+// times, and the job starts over. A job that no worker holds anymore therefore runs again.
+// A job that has ended is replaced.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)
@@ -148,7 +152,8 @@ func Request(ctx context.Context, s Store, workspace, entityID string, until rec
 	}
 }
 
-// document is a job as stores keep it: in JSON, with what the API does not show.
+// document is the JSON form in which stores keep a job, including the fields that the API
+// does not show.
 type document struct {
 	Job
 	Workspace string      `json:"workspace"`
@@ -157,7 +162,7 @@ type document struct {
 	Progress  Progress    `json:"progress,omitzero"`
 }
 
-// Marshal returns j as JSON, the same bytes for equal jobs.
+// Marshal returns the JSON in which stores keep j. Equal jobs have equal JSON.
 func Marshal(j Job) ([]byte, error) {
 	text, err := json.Marshal(document{j, j.Workspace, j.Until, j.Revision, j.Progress})
 	if err != nil {
@@ -166,7 +171,7 @@ func Marshal(j Job) ([]byte, error) {
 	return text, nil
 }
 
-// Unmarshal decodes what Marshal returned.
+// Unmarshal decodes the JSON that Marshal returned.
 func Unmarshal(text []byte) (Job, error) {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {

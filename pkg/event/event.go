@@ -40,8 +40,8 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Retention returns the ExpiresAt of an event that is created at created and kept for
-// that many days; zero for 0.
+// Retention returns the ExpiresAt of an event created at created and kept for the given
+// number of days. It returns the zero Time if days is 0.
 func Retention(created time.Time, days int) record.Time {
 	if days == 0 {
 		return record.Time{}
@@ -49,12 +49,12 @@ func Retention(created time.Time, days int) record.Time {
 	return record.TimeOf(created.AddDate(0, 0, days).Truncate(time.Second))
 }
 
-// Expired reports whether e has expired at a time.
+// Expired reports whether e has expired at the given time.
 func (e Event) Expired(at record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
 }
 
-// OptionalID is an id, or "" for none, which is null in JSON.
+// OptionalID is an id, or "" for no id. In JSON, "" is null.
 type OptionalID string
 
 // MarshalJSON implements json.Marshaler.
@@ -152,13 +152,13 @@ type Page struct {
 // Store keeps events by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
-// A store may return events that have expired, until it removes them; the functions Get,
-// List and ListArrivals hide them.
+// A store may return expired events until it removes them. The functions Get, List and
+// ListArrivals hide them.
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e unless the workspace has an event with its id that has not expired
-	// at e.CreatedAt. It returns the event that is stored afterwards and whether that is e.
+	// Create stores e unless the workspace has an event with its id that has not expired at
+	// e.CreatedAt. It returns the stored event, and whether Create stored it.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -177,25 +177,25 @@ type Store interface {
 	// before until. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Erase removes the events that q asks for. After an error, Erased.Events is how many
-	// it has removed nonetheless.
+	// Erase removes the events that q selects. Even after an error, Erased.Events is the
+	// number of events that were removed.
 	Erase(ctx context.Context, workspace string, q Erasure) (Erased, error)
 }
 
-// Erasure asks to remove the events of one entity, a page at a time, in ascending order
-// of Position.
+// Erasure requests the removal of one page of an entity's events, in ascending order of
+// Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time // only events that were created at this time or before
-	After    *Position   // exclusive; nil starts at the first
-	Limit    int         // most events to look at, at least 1
+	Until    record.Time // only events created at or before this time
+	After    *Position   // only events after this position; nil for the first page
+	Limit    int         // maximum number of events to read, at least 1
 }
 
 // Erased is the result of an Erasure.
 type Erased struct {
-	Events int64     // that were removed
-	Last   *Position // of the last event that was looked at, after which the next page begins; nil if none was
-	More   bool      // there are events after Last
+	Events int64     // number of events removed
+	Last   *Position // position of the last event read, after which the next page begins; nil if no event was read
+	More   bool      // whether further events follow Last
 }
 
 // Get returns an event that has not expired at now, or a *record.Error of kind NotFound.
@@ -210,15 +210,16 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 	return e, nil
 }
 
-// ListPage is a part of a list without expired events.
+// ListPage is a page of a list without expired events.
 type ListPage struct {
 	Events []Event
-	More   bool     // there may be events after Last
-	Last   Position // of the last event that was read; the next page starts after it
+	More   bool     // whether further events may follow Last
+	Last   Position // position of the last event read; the next page starts after it
 }
 
-// List returns the events that q asks for and that have not expired at now. The page has
-// fewer than q.Limit events if some of those that were read have, none in the extreme.
+// List returns the events that q selects and that have not expired at now. It reads up to
+// q.Limit events and drops those that have expired, so the page may have fewer events, or
+// none, while More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {
 	page, err := s.List(ctx, workspace, q)
 	if err != nil || len(page.Events) == 0 {

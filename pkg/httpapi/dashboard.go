@@ -24,14 +24,14 @@ var dashboardTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// dashboardPolicy allows the page to load its own files and to call its own API,
-// and nothing else: no inline script or style, no other origin, no frame around
-// it, no form that leaves it, no text that becomes markup.
+// dashboardPolicy is the Content-Security-Policy of the page. It allows only the page's own
+// files and calls to its own API: no inline script or style, no other origin, no frame
+// around the page, no form target, and no conversion of text to markup.
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// getRoot sends a browser to the dashboard. Other clients get a 404 that names
-// the API's description.
+// getRoot redirects browsers to the dashboard. Other clients get a 404 that names the URL
+// of the OpenAPI description.
 func getRoot(_ *service, r *request) (response, error) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return response{}, &apiError{status: http.StatusNotFound, code: "no_such_route",
@@ -41,7 +41,7 @@ func getRoot(_ *service, r *request) (response, error) {
 	return response{status: http.StatusFound, header: header}, nil
 }
 
-// getDashboard returns the page or one of its assets. It ignores the query.
+// getDashboard returns the page or one of its assets. It ignores the query string.
 func getDashboard(s *service, r *request) (response, error) {
 	name := r.PathValue("proxy")
 	body, cacheControl, ok := findAsset(s.stores.Dashboard, name)
@@ -68,13 +68,14 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// assetName matches the name of an asset of any version of the page.
+// assetName matches the name of an asset of any version.
 var assetName = regexp.MustCompile(`^[0-9a-f]{16}(/[^/]+)$`)
 
-// findAsset returns a file that the page loads, and its Cache-Control.
+// findAsset returns a file of the page and its Cache-Control value.
 //
-// During a gradual deployment, a page of one version may request its assets from
-// an instance of the other. It gets that instance's, which no cache may keep.
+// During a gradual deployment, a page of one version may request its assets from an
+// instance of another version. It then gets the assets of that instance, which must not be
+// cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	m := assetName.FindStringSubmatch(name)
 	if m == nil {
@@ -91,17 +92,18 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 	return nil, "", false
 }
 
-// maxReloads bounds how often a browser loads a page again by itself.
+// maxReloads is the maximum number of times that a browser reloads a refused page
+// automatically.
 const maxReloads = 6
 
-// isPage reports whether r is a browser's request for a page that it will show.
+// isPage reports whether r is a request of a browser for a page to display.
 func (e *endpoint) isPage(r *http.Request) bool {
 	return (e.route.Path == "/dashboard" || e.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// retryPage returns a refusal of the dashboard's page as a page. The browser loads
-// it again by itself, after a second, then two, four, and so on. The number of
-// the attempt is in the query, from which the dashboard removes it.
+// retryPage returns a refusal of the dashboard as an HTML page. The browser reloads it
+// automatically after 1 second, then 2, 4, and so on. The number of the attempt is in the
+// query string, from which the dashboard removes it.
 func retryPage(r *http.Request, refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open by itself in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
@@ -122,7 +124,7 @@ func retryPage(r *http.Request, refusal response) response {
 	return refusal
 }
 
-// retryHTML takes a heading and a paragraph.
+// retryHTML is the format of the page. Its arguments are a heading and a paragraph.
 const retryHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// file requests a file of the dashboard; name "" is the page.
+// file requests a file of the dashboard. An empty name requests the page.
 func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
@@ -28,7 +28,7 @@ func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2
 	return a.invoke(t, "dashboard", ev)
 }
 
-// asset returns the path of an asset of the dashboard, below /dashboard.
+// asset returns the path of a dashboard asset, relative to /dashboard.
 func asset(t testing.TB, name string) string {
 	t.Helper()
 	for file := range dashboard.Files() {
@@ -40,8 +40,8 @@ func asset(t testing.TB, name string) string {
 	return ""
 }
 
-// rowSample is the sample event of a row's function, made one of that row: the
-// dashboard's function has several.
+// rowSample returns the sample event of a route's function, changed to match that route,
+// because the dashboard function has several routes.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route.Name)
@@ -110,7 +110,7 @@ func checkPolicy(t *testing.T, name, policy string) {
 	}
 }
 
-// A gradual deployment has instances of two versions at once.
+// During a gradual deployment, instances of two versions run at the same time.
 func TestAPageOfAnotherVersionGetsAssetsThatNoCacheKeeps(t *testing.T) {
 	a := newAPI(t)
 	own := asset(t, "app.js")
@@ -165,8 +165,8 @@ func TestMethodsOfTheDashboard(t *testing.T) {
 	}
 }
 
-// TestARefusedPageLoadsItselfAgain checks what a browser gets, and that other
-// clients get a problem.
+// TestARefusedPageLoadsItselfAgain checks that a browser gets a page that reloads itself,
+// and other clients get problem+json.
 func TestARefusedPageLoadsItselfAgain(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	a := newAPI(t)

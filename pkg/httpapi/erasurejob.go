@@ -8,8 +8,9 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// eraseEntity deletes an entity and requests the job that erases its events. If the
-// request of the job fails, the client must repeat the call, as after any error.
+// eraseEntity deletes an entity and requests the job that erases its events. If it cannot
+// request the job, it returns an error although the entity is deleted. The client must then
+// repeat the call.
 func eraseEntity(s *service, r *request, id string) (response, error) {
 	tombstone, err := entity.Erase(r.Context(), s.stores.Entities, r.workspace, id, s.Now())
 	if err != nil {

@@ -15,32 +15,33 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry is what is known of a request for its log line. It travels in the
-// request's context, since the steps of a request only share that.
+// logEntry has the data of a request's log line. It is in the context of the request, so
+// all handlers of the request can access it.
 type logEntry struct {
 	requestID string
 	route     string // name of the route
-	address   string // of the client, as the connection or the trusted header has it
-	counted   string // the address that the request is counted under; "" if it is not valid
-	limitsErr error  // why current rows of limits were missing; nil if they were not
-	workspace string // of the caller; "" on public routes
-	keyID     string // of the caller's API key, valid or not; no secret
+	address   string // address of the client, from the connection or the trusted header
+	counted   string // address to which the request is charged; "" if it is invalid
+	limitsErr error  // why no current limit overrides were available; nil if they were
+	workspace string // workspace of the caller; "" on public routes
+	keyID     string // id of the caller's API key, valid or not; not a secret
 	refused   string // why the caller was rejected; "" otherwise
 	limit     ratelimit.Observation
-	status    int   // of the response
-	records   int   // in the response
-	err       error // why the response is an error
+	status    int   // status of the response
+	records   int   // number of records in the response
+	err       error // cause of an error response
 }
 
 type logEntryKey struct{}
 
-// logEntryOf returns the entry of a request that logged serves.
+// logEntryOf returns the log entry of a request. The request must have passed through
+// logged.
 func logEntryOf(r *http.Request) *logEntry {
 	return r.Context().Value(logEntryKey{}).(*logEntry)
 }
 
-// logged returns a handler that runs next and writes a log line. It is the
-// outermost handler: a panic that no other one recovered becomes a 500.
+// logged returns a handler that calls next and writes a log line. It is the outermost
+// handler: it converts a panic that no other handler recovered to a 500.
 func (a *API) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -62,13 +63,13 @@ func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
 	l.write(w, l.problem(fmt.Errorf("panic: %v\n%s", v, debug.Stack())))
 }
 
-// metricsNamespace holds the service's metrics in CloudWatch.
+// metricsNamespace is the CloudWatch namespace of the metrics of the service.
 const metricsNamespace = "Sluice"
 
-// log writes the log line of a request. With Options.Service the line is also a
-// record in the CloudWatch embedded metric format: CloudWatch Logs extracts the
-// metrics from it, without a call. Each metric has the dimension Service, which
-// alarms watch, and once more Service and Route.
+// log writes the log line of a request. If Options.Service is set, the line is also a
+// record in the CloudWatch embedded metric format. CloudWatch Logs extracts the metrics
+// without an API call. Each metric is published twice: with the dimension Service, which
+// alarms use, and with the dimensions Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
 //	Observed                          those of Allowed that a limiter in force would have refused
@@ -81,8 +82,8 @@ const metricsNamespace = "Sluice"
 //	LimitsUnread, LimitsStale         requests decided before the rows of limits were read, or by old ones
 //	AccessRefusals                    requests without an API key that opens the route
 //
-// Only the log has the cause of a 5xx. CloudWatch Logs charges for each byte: the line
-// leaves out what is zero, and what the response's headers tell the client.
+// The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
+// omits zero values and what the response headers contain.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) {
@@ -129,14 +130,14 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 	if s.Service != "" {
 		attrs = append(attrs, metrics(s.Service, l)...)
 	}
-	// A client that has gone must not suppress the line.
+	// Write the line even if the client has disconnected.
 	s.Logger.LogAttrs(context.WithoutCancel(ctx), level, "request", attrs...)
 }
 
-// milliseconds returns d in milliseconds, to a tenth.
+// milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line; its value is the member of that name.
+// metric defines a metric of a log line. The member with the same name has its value.
 type metric struct {
 	Name string
 	Unit string
@@ -149,8 +150,8 @@ type metricDirective struct {
 	Metrics    []metric
 }
 
-// metrics returns the members of a log line that CloudWatch reads: the metrics
-// that the request moves, and their definition.
+// metrics returns the members of a log line for CloudWatch: the metrics that the request
+// changes, and their definition.
 func metrics(service string, l *logEntry) []slog.Attr {
 	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric
@@ -204,7 +205,7 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	)})
 }
 
-// refusedBy names the metric of a rule's refusals.
+// refusedBy maps each rule to the metric of its refusals.
 var refusedBy = map[string]string{
 	ratelimit.PolicyRecords:  "RefusedByRecords",
 	ratelimit.PolicyImports:  "RefusedByImports",

@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// signIn puts an API key into the session cookie if the key has the scope
-// dashboard. Where keys are off it sets no cookie.
+// signIn stores an API key in the session cookie if the key has the scope dashboard. If API
+// keys are off, it sets no cookie.
 func signIn(s *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
 		return response{}, err
@@ -30,7 +30,7 @@ func signIn(s *service, r *request) (response, error) {
 	return session(sessionOf(r, key)), nil
 }
 
-// signOut removes the cookie. The key stays valid until it is revoked.
+// signOut removes the cookie. The API key stays valid until it is revoked.
 func signOut(_ *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
 		return response{}, err
@@ -40,8 +40,8 @@ func signOut(_ *service, r *request) (response, error) {
 	return session(cookie), nil
 }
 
-// sessionOf returns the cookie that holds a key until the browser is closed. No
-// script can read it, and no request that another site caused carries it.
+// sessionOf returns a cookie that stores an API key until the browser is closed. Scripts
+// cannot read it, and the browser does not send it with requests from other sites.
 func sessionOf(r *request, key string) *http.Cookie {
 	return &http.Cookie{Name: cookieName(r), Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: scheme(r) == "https"}
 }
@@ -54,7 +54,7 @@ func cookieName(r *request) string {
 	return sessionCookie
 }
 
-// session returns the response that sets the cookie, unless it is nil.
+// session returns a response that sets cookie unless it is nil.
 func session(cookie *http.Cookie) response {
 	out := response{status: http.StatusNoContent}
 	if cookie != nil {

@@ -11,9 +11,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// getUsage responds with what an address has used in the last 60 seconds. The
-// parameter address is an IP address, with or without the prefix length that the
-// response shows; the default is the caller's address.
+// getUsage responds with the usage of an address in the last 60 seconds. The parameter
+// address is an IP address, optionally with the prefix length that the response shows. The
+// default is the address of the caller.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
 	text := r.log.address
@@ -46,7 +46,7 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// callerOf returns what the caller may know of its own API key.
+// callerOf returns the information about the caller's API key that the caller may see.
 func callerOf(r *request) api.Caller {
 	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
 	for i, s := range r.key.Scopes {
@@ -58,7 +58,7 @@ func callerOf(r *request) api.Caller {
 	return c
 }
 
-// scopes returns the scopes of the counters of all routes.
+// scopes returns the counter scopes of all routes.
 func scopes() (scopes []ratelimit.Scope) {
 	for _, r := range Routes() {
 		if s := r.limited().Scope(); !slices.Contains(scopes, s) {

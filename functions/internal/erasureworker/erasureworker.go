@@ -1,5 +1,5 @@
-// Package erasureworker connects the worker of erasure jobs to the tables and the stream
-// of the deployment.
+// Package erasureworker is the Lambda function that runs erasure jobs. It connects package
+// worker to the tables and the stream of the deployment.
 package erasureworker
 
 import (
@@ -21,22 +21,24 @@ import (
 )
 
 const (
-	// maxRate leaves new events half of what a partition of an index takes: the events of
-	// an entity share one, and with one shard those of a workspace.
+	// maxRate is the maximum number of events per second. It leaves half of the write
+	// capacity of an index partition to new events. All events of an entity share one
+	// partition of by_entity. With one shard, all events of a workspace share one partition
+	// of the other indexes.
 	maxRate = 500
 
-	// margin is how long before the end of its time a run stops, so that it can finish a
-	// page and save.
+	// margin is the time before the function's timeout at which a run stops, so that it can
+	// finish a page and save its progress.
 	margin = 30 * time.Second
 )
 
-// Function is the worker as a function.
+// Function is the Lambda function.
 type Function struct {
 	worker *worker.Worker
 }
 
-// Start runs the function that the environment variables describe. It ends the process
-// if the function cannot be set up, and does not return otherwise.
+// Start runs the function with the configuration in the environment variables. It never
+// returns. If the configuration is invalid, it ends the process.
 func Start() {
 	f, err := New(context.Background(), os.Getenv)
 	if err != nil {
@@ -45,7 +47,7 @@ func Start() {
 	lambda.Start(f.Handle)
 }
 
-// New returns the Function that environment variables describe: EVENTS_TABLE,
+// New returns a Function with the configuration in the environment variables EVENTS_TABLE,
 // EVENT_SHARDS and ERASURE_JOBS_TABLE.
 func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
@@ -70,7 +72,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	return &Function{worker: w}, nil
 }
 
-// Handle runs the job of each record of the stream. After an error, Lambda delivers the
+// Handle runs the job of each stream record. If it returns an error, Lambda delivers the
 // records again.
 func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
 	if deadline, ok := ctx.Deadline(); ok {

@@ -1,9 +1,9 @@
-// Package browsertest drives a real, headless Chromium: it opens pages, looks
-// for barriers to people with disabilities with axe-core, and takes screenshots.
+// Package browsertest controls a headless Chromium: it opens pages, checks their
+// accessibility with axe-core, and takes screenshots.
 //
-// Nothing of the page is relaxed for it. axe-core and what tests evaluate come
-// in by the DevTools protocol, so the page's Content-Security-Policy holds, and
-// a violation of it, like an exception of the page's scripts, fails the test.
+// The page runs with its normal security settings. axe-core and the scripts of tests are
+// injected by the DevTools protocol, so the page's Content-Security-Policy stays in effect.
+// A violation of that policy or an exception in a script of the page fails the test.
 package browsertest
 
 import (
@@ -38,18 +38,17 @@ import (
 	"sluice/internal/test/child"
 )
 
-// patience bounds each wait for something on a page.
+// patience is the maximum time of each wait for something on a page.
 const patience = 60 * time.Second
 
-// Browser is one Chromium process. Its tabs share nothing: each has cookies and
-// a cache of its own.
+// Browser is a Chromium process. Each tab has its own cookies and cache.
 type Browser struct {
 	ctx context.Context
 	axe string // source of axe-core
 }
 
-// Start starts a browser that ends with the test. Without Chromium or axe-core
-// it skips the test, or fails it where CI is set.
+// Start starts a browser that is closed at the end of the test. If Chromium or axe-core is
+// missing, it skips the test, or fails it if CI is set.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	const help = "Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
@@ -64,7 +63,7 @@ func Start(t *testing.T) *Browser {
 		chromedp.WSURLReadTimeout(patience),
 	)
 	if os.Geteuid() == 0 {
-		opts = append(opts, chromedp.NoSandbox) // it refuses to run as root with one
+		opts = append(opts, chromedp.NoSandbox) // Chromium refuses to run as root with a sandbox
 	}
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, stop := chromedp.NewContext(allocator)
@@ -87,7 +86,7 @@ func findChromium() (path string, err error) {
 	return "", err
 }
 
-// Tab is a tab of a Browser. It must be used by one goroutine.
+// Tab is a tab of a Browser. It is not safe for concurrent use.
 type Tab struct {
 	t        *testing.T
 	browser  *Browser
@@ -95,23 +94,23 @@ type Tab struct {
 	viewport Viewport
 
 	mu      sync.Mutex
-	faults  []string          // of the page's scripts and its policy
+	faults  []string          // script exceptions and policy violations
 	answers map[string]Answer // by path
 }
 
 // Viewport is the size of a tab in CSS pixels.
 type Viewport struct{ Width, Height int64 }
 
-// The viewports that tests use. 320 pixels is the width at which a page must
-// still need no scrolling in two directions (WCAG 2.2, success criterion 1.4.10).
+// The viewports that tests use. At a width of 320 pixels, a page must still not require
+// scrolling in two directions (WCAG 2.2, success criterion 1.4.10).
 var (
 	Phone   = Viewport{320, 740}
 	Tablet  = Viewport{768, 1024}
 	Desktop = Viewport{1440, 900}
 )
 
-// Tab opens a tab, which closes with the test. If a script of a page failed or
-// broke its policy meanwhile, the test fails.
+// Tab opens a tab that is closed at the end of the test. The test fails if a script of the
+// page throws an exception or violates the page's policy.
 func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -124,7 +123,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context that opens it
+	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context with which it is opened
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -136,14 +135,14 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	return tab
 }
 
-// Resize gives the tab another size.
+// Resize changes the size of the tab.
 func (tab *Tab) Resize(v Viewport) {
 	tab.t.Helper()
 	tab.viewport = v
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the protocol, within patience.
+// call runs a command of the DevTools protocol and waits at most for patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -155,8 +154,7 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen notes what the page did wrong. That a request was answered by an error
-// status is no fault of the page.
+// listen records faults of the page. A response with an error status is not a fault.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -176,7 +174,7 @@ func (tab *Tab) fault(format string, args ...any) {
 	tab.faults = append(tab.faults, fmt.Sprintf(format, args...))
 }
 
-// text is what the page shows, for messages.
+// text returns the visible text of the page, for messages.
 func (tab *Tab) text() string {
 	ctx, cancel := context.WithTimeout(tab.ctx, 5*time.Second)
 	defer cancel()
@@ -187,7 +185,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions of chromedp, each within patience.
+// Do runs actions of chromedp and waits at most for patience for each.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -206,7 +204,7 @@ func (tab *Tab) Open(url string) {
 	tab.Do(chromedp.Navigate(url))
 }
 
-// Press presses keys, those of package kb included.
+// Press presses keys, including those of package kb.
 func (tab *Tab) Press(keys ...string) {
 	tab.t.Helper()
 	for _, k := range keys {
@@ -214,13 +212,14 @@ func (tab *Tab) Press(keys ...string) {
 	}
 }
 
-// Click clicks on the first element of a CSS selector once it can be seen.
+// Click waits until the first element of a CSS selector is visible and clicks it.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// Eval is the value of a JavaScript expression, or of the promise that it is.
+// Eval returns the value of a JavaScript expression. If the value is a promise, Eval
+// returns its result.
 func Eval[T any](tab *Tab, expression string) T {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -252,14 +251,15 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// look is a way in which people see a page.
+// look is a combination of a viewport and a color scheme.
 type look struct {
 	viewport Viewport
-	scheme   string // of colors
+	scheme   string // color scheme
 }
 
-// looks returns the looks that Audit checks: every size in light and dark colors
-// when it also draws them, otherwise each scheme once, at the extreme sizes.
+// looks returns the looks that Audit checks. If Audit takes screenshots, these are all
+// viewports in both color schemes. Otherwise they are the smallest and the largest
+// viewport, each in one color scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
@@ -271,10 +271,9 @@ func looks(drawn bool) []look {
 	return all
 }
 
-// Audit fails the test if axe-core finds a barrier on the page as it is now, or
-// if the page is wider than the window, in any of the looks. If the environment
-// variable SCREENSHOTS names a directory, Audit draws the page there as
-// NAME-WIDTH-SCHEME.png.
+// Audit fails the test if axe-core finds an accessibility problem on the current page, or
+// if the page is wider than the window, in any look. If the environment variable
+// SCREENSHOTS names a directory, Audit saves a screenshot there as NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {
@@ -300,11 +299,11 @@ func (tab *Tab) Audit(name string) {
 	}
 }
 
-// axeRun lists what axe-core finds, a line for each element.
+// axeRun returns the problems that axe-core finds, one line per element.
 const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
 	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
 
-// draw takes a picture of the whole page.
+// draw saves a screenshot of the whole page.
 func (tab *Tab) draw(path string) {
 	tab.t.Helper()
 	whole := true
@@ -323,8 +322,8 @@ func (tab *Tab) draw(path string) {
 	}
 }
 
-// reduce returns the picture in its 256 most frequent colors, which makes its file
-// less than half as large. A page has few others, at the edges of letters.
+// reduce returns the picture with only its 256 most frequent colors. This reduces the file
+// to less than half the size. A page has few other colors, at the edges of letters.
 func reduce(picture image.Image) image.Image {
 	bounds := picture.Bounds()
 	pixels := make(map[color.Color]int)
@@ -339,16 +338,16 @@ func reduce(picture image.Image) image.Image {
 	return reduced
 }
 
-// Answer is a JSON response in place of the server's.
+// Answer is a JSON response that replaces that of the server.
 type Answer struct {
 	Status int64
 	Body   any
 	Header map[string]string
 }
 
-// Answer answers the page's requests to the paths that are the keys, and below
-// them, in place of the server. What is not named goes to the server. It
-// replaces what was set before. Of several keys the longest counts.
+// Answer sets responses to the page's requests. The keys are paths; a key also applies to
+// all paths below it, and the longest matching key takes precedence. Requests to other
+// paths go to the server. Each call replaces all earlier responses.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()
@@ -365,7 +364,7 @@ func (tab *Tab) Answer(answers map[string]Answer) {
 	call(tab, fetch.Enable, fetch.EnableParams{Patterns: patterns})
 }
 
-// answer answers a request that Answer has a word on.
+// answer responds to a request if Answer has set a response for it.
 func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -380,7 +379,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 			named = path
 		}
 	}
-	// A listener must not wait for the browser that calls it.
+	// A listener must not wait for the browser, because the browser waits for the listener.
 	a, ok := tab.answers[named]
 	if !ok {
 		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the page may have gone on
@@ -397,8 +396,8 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the page may have gone on
 }
 
-// DownloadInto lets the tab download files into a directory and returns a
-// function that waits for the next file and names it.
+// DownloadInto lets the tab download files into a directory. It returns a function that
+// waits for the next file and returns its name.
 func (tab *Tab) DownloadInto(dir string) (next func() string) {
 	tab.t.Helper()
 	done := make(chan string, 8)

@@ -13,7 +13,7 @@ import (
 
 // Quotas of CloudWatch alarms.
 const (
-	mostMetrics    = 10 // of a metric math alarm
+	mostMetrics    = 10 // maximum number of metrics of a metric math alarm
 	mostEvaluation = 24 * time.Hour
 )
 

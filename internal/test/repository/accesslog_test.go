@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// logged are the variables that the access log may have: none holds text that a
-// client or an error message chooses. API Gateway does not document that it
-// escapes values.
+// logged are the variables that the access log may contain. None has text that a client or
+// an error message can choose, because the API Gateway documentation does not say that
+// values are escaped.
 //
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".
 var logged = map[string][]string{ // variable → values
@@ -24,11 +24,12 @@ var logged = map[string][]string{ // variable → values
 	"error.responseType":            {"INTERNAL_FAILURE", "-"},
 }
 
-// maxAccessLine bounds a line of the access log, in bytes: it costs 0.50 USD a GB.
+// maxAccessLine is the maximum length of an access log line, in bytes. The log costs 0.50
+// USD per GB.
 const maxAccessLine = 200
 
-// checkAccessLog sees that a line of the access log is short JSON with the address,
-// the route and the status, whatever a client has sent.
+// checkAccessLog checks that a line of the access log is short JSON with the address, the
+// route and the status, for any request.
 func checkAccessLog(t *testing.T, format string) {
 	t.Helper()
 	variable := regexp.MustCompile(`\$context\.([\w.]+)`)
@@ -45,7 +46,7 @@ func checkAccessLog(t *testing.T, format string) {
 		if n == 0 && len(line) > maxAccessLine {
 			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
 		}
-		var got map[string]string // everything is text: a number would be no JSON where its value is missing
+		var got map[string]string // all values are strings: "-", the value of a missing variable, would be invalid JSON as a number
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}

@@ -13,31 +13,31 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// scenario is what an alarm sees, and whether it then goes off.
+// scenario is a series of metrics, and whether an alarm then fires.
 type scenario struct {
 	name  string
 	feed  func(w *world)
 	fires bool
-	stays bool // the alarm is still on at the end, since its cause is
+	stays bool // the alarm still fires at the end, because its cause persists
 }
 
-// world collects what functions, API Gateway and AWS's services report, from
-// minute 0 on. Everything reaches CloudWatch a minute late, so that the newest
-// minute never has data.
+// world collects the metrics and logs of the functions, API Gateway and other AWS services,
+// starting at minute 0. Everything reaches CloudWatch one minute late, so the newest minute
+// never has data.
 type world struct {
 	t       *testing.T
 	data    cloudwatch.Data
 	filters []cloudwatch.Filter
-	until   int // minute at which the simulation ends; 0 for a while after the last report
+	until   int // minute at which the simulation ends; 0 for afterwards after the last report
 }
 
-// reportDelay is how late metrics and log events reach CloudWatch.
+// reportDelay is the delay with which metrics and log events reach CloudWatch.
 const reportDelay = time.Minute
 
-// afterwards is how long alarms are watched after the last report.
+// afterwards is the time that the simulation continues after the last report.
 const afterwards = 4 * time.Hour
 
-// span is the minutes from begin to end, exclusive.
+// span is a range of minutes from begin (inclusive) to end (exclusive).
 type span struct{ begin, end int }
 
 // log reports a log event n times in each minute.
@@ -65,7 +65,7 @@ func (w *world) functions(s span, n int, line string) {
 	w.log("FunctionLogs", s, n, line)
 }
 
-// metric reports a metric of AWS's own once in each minute. dimensions is
+// metric reports a metric of an AWS service once in each minute. dimensions is
 // "Name=Value", sorted and separated by commas.
 func (w *world) metric(s span, namespace, name, dimensions string, value float64) {
 	for minute := s.begin; minute < s.end; minute++ {
@@ -78,8 +78,8 @@ func (w *world) add(m cloudwatch.Metric, minute int, value float64, n int, late 
 	w.data.Add(m, cloudwatch.Datum{At: at, Arrives: at + late, Value: value, Count: n})
 }
 
-// gateway reports what API Gateway counts of n requests a minute with a status,
-// and their lines in the access log.
+// gateway reports the API Gateway metrics and access log lines of n requests per minute
+// with the given status.
 func (w *world) gateway(s span, n int, status int, line string) {
 	w.t.Helper()
 	w.log("AccessLogs", s, n, line)
@@ -92,7 +92,7 @@ func (w *world) gateway(s span, n int, status int, line string) {
 	}
 }
 
-// latency reports n requests a minute that took as long.
+// latency reports n requests per minute with the given latency.
 func (w *world) latency(s span, n int, milliseconds float64) {
 	for minute := s.begin; minute < s.end; minute++ {
 		w.add(cloudwatch.Metric{Namespace: "AWS/ApiGateway", Name: "Latency", Dimensions: "ApiId=Api"}, minute, milliseconds, n, reportDelay)
@@ -100,9 +100,9 @@ func (w *world) latency(s span, n int, milliseconds float64) {
 	}
 }
 
-// worker reports a metric of the export worker, of a run that began in a minute
-// and took that long; starter one of the export starter. Lambda gives the metrics of a run the time at which it
-// began, and sends them when it ends.
+// worker reports a metric of the export worker for a run that began in a minute and took
+// the given time. starter does the same for the export starter. Lambda sends the metrics of
+// a run at its end, with the time of its start.
 //
 // Source: AWS Lambda Developer Guide, "Working with Lambda function metrics".
 func (w *world) worker(minute int, took time.Duration, name string, value float64) {
@@ -113,12 +113,12 @@ func (w *world) starter(minute int, took time.Duration, name string, value float
 	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportStarterFunction"}, minute, value, 1, reportDelay+took)
 }
 
-// eraser is worker for the worker of erasure jobs.
+// eraser is like worker, for the worker of erasure jobs.
 func (w *world) eraser(minute int, took time.Duration, name string, value float64) {
 	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ErasureWorkerFunction"}, minute, value, 1, reportDelay+took)
 }
 
-// monitor reports what the export monitor measures every five minutes.
+// monitor reports the measurements of the export monitor, every five minutes.
 func (w *world) monitor(s span, age func(minute int) time.Duration) {
 	w.t.Helper()
 	for minute := s.begin; minute < s.end; minute += 5 {
@@ -126,15 +126,14 @@ func (w *world) monitor(s span, age func(minute int) time.Duration) {
 	}
 }
 
-// jsonLine is a line of the functions' log.
+// jsonLine returns a line of the functions' log.
 func jsonLine(msg string, attrs ...any) string {
 	var b bytes.Buffer
 	slog.New(slog.NewJSONHandler(&b, nil)).Info(msg, attrs...)
 	return strings.TrimSpace(b.String())
 }
 
-// embedded is a line of the functions' log with metrics by each set of
-// dimensions.
+// embedded returns a line of the functions' log with metrics for each set of dimensions.
 func embedded(msg string, metrics map[string]float64, dimensions []string, more ...any) string {
 	attrs := append([]any{"Service", "sluice-prod", "Route", "list-entity"}, more...)
 	var defined []any
@@ -147,8 +146,8 @@ func embedded(msg string, metrics map[string]float64, dimensions []string, more 
 	}))...)
 }
 
-// request is the line of a request. TestLogLinesMoveTheMetrics of package
-// functions_test compares it with what the functions write.
+// request returns the log line of a request. TestLogLinesMoveTheMetrics in package
+// functions_test compares it with the lines of the functions.
 func request(status int, metrics ...string) string {
 	counts := make(map[string]float64)
 	for _, name := range metrics {
@@ -157,7 +156,7 @@ func request(status int, metrics ...string) string {
 	return embedded("request", counts, []string{"Service"}, "request_id", "r", "status", status)
 }
 
-// platform is a line of Lambda's own about an invocation.
+// platform returns a log line of the Lambda service about an invocation.
 func platform(event, status string) string {
 	return fmt.Sprintf(`{"time":"2026-11-21T12:00:00.000Z","type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
 }

@@ -36,8 +36,8 @@ func parseAlarms(t *testing.T, r rendered) (alarms map[string]*cloudwatch.Alarm,
 	return alarms, filters
 }
 
-// Every alarm goes off under the metrics under which it must, and only then, and
-// ends when its cause does.
+// Every alarm fires in the scenarios in which it must, and in no others, and recovers when
+// the cause ends.
 func TestAlarms(t *testing.T) {
 	t.Parallel()
 	alarms, filters := parseAlarms(t, render(t)["prod"])
@@ -69,7 +69,8 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// checkStates sees that an alarm has reported what a scenario says, and has ended.
+// checkStates checks that an alarm reported the states that a scenario requires, and that
+// it recovered.
 func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s scenario) {
 	t.Helper()
 	fired, before := -1, cloudwatch.InsufficientData
@@ -87,8 +88,8 @@ func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s
 	}
 }
 
-// An alarm that rolls a deployment back watches only what the functions log, so
-// that neither what API Gateway answers itself nor its access log counts.
+// An alarm that triggers a rollback watches only metrics of the functions' logs. It ignores
+// responses of API Gateway itself and its access log.
 func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
@@ -122,7 +123,7 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	}
 }
 
-// namespaces are those of the metrics that an alarm watches.
+// namespaces returns the namespaces of the metrics that an alarm watches.
 func namespaces(properties any) (all []string) {
 	switch v := properties.(type) {
 	case []any:
@@ -140,20 +141,19 @@ func namespaces(properties any) (all []string) {
 	return all
 }
 
-// notInBudget are tables and indexes of which requests cannot take many units, for an
-// alarm may have 10 metrics: those that no request writes, or reads, and what requests
-// for jobs take, a unit or two each.
+// notInBudget are the tables and indexes for which requests cannot take many units. They
+// are not in a budget alarm, because an alarm has at most 10 metrics. Requests do not read
+// or write them, or take only one or two units for a job.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// Every table and every index has its alarm on throttled calls, and is in the
-// budgets of units.
+// Every table and index has an alarm for throttled calls and is in the unit budgets.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
-	budget := make(map[string][]string) // of Read and Write → dimensions
+	budget := make(map[string][]string) // Read or Write → dimensions
 	for _, table := range parse(t) {
 		dimensions := []string{"TableName=" + table.LogicalID}
 		for _, index := range table.Indexes {
@@ -176,8 +176,8 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	}
 }
 
-// watched are the metrics of an alarm's queries that are in its expression, each
-// by its name and its dimensions.
+// watched returns the metrics in the expression of an alarm, each as its name and
+// dimensions.
 func watched(alarm resource) (all []string) {
 	queries, _ := alarm.Properties["Metrics"].([]any)
 	var terms []string

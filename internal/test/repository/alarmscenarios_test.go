@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Lines of the access log, as API Gateway may write them.
+// Examples of access log lines.
 const (
-	// A path that would add a status, if the log had the path.
+	// A path that would add a status if the log contained the path.
 	forged = `{"service":"sluice-prod","path":"/entity/a","status":503,"integration_error":"x","y":"","status":"404","function_status":"404"}`
-	// A body of 7 to 10 MB, which Lambda refuses: 413 or 500.
+	// A body of 7 to 10 MB, which Lambda rejects with 413 or 500.
 	tooLarge413 = `{"route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error":"-"}`
 	tooLarge500 = `{"route":"POST /create_event","status":"500","lambda_status":"413","function_status":"-","error":"INTERNAL_FAILURE"}`
 	served      = `{"route":"GET /entity","status":"200","lambda_status":"200","function_status":"200","error":"-"}`
 	unavailable = `{"route":"GET /entity","status":"503","lambda_status":"429","function_status":"-","error":"-"}`
 )
 
-// hostile are requests of clients that must not move an alarm that rolls a
-// deployment back.
+// hostile are requests that must not trigger an alarm that rolls back a deployment.
 var hostile = []scenario{
 	{name: "paths that look like a 5xx in the access log", feed: func(w *world) {
 		w.functions(span{0, 30}, 100, request(404, "Allowed"))
@@ -27,7 +26,7 @@ var hostile = []scenario{
 	{name: "bodies of 7 to 10 MB, answered 500", feed: func(w *world) { w.gateway(span{0, 30}, 100, 500, tooLarge500) }},
 }
 
-// scenarios are those of each alarm of the template.
+// scenarios returns the scenarios of each alarm of the template.
 func scenarios() map[string][]scenario {
 	all := map[string][]scenario{
 		"ServerErrorsAlarm": append([]scenario{
@@ -287,8 +286,7 @@ func scenarios() map[string][]scenario {
 	return all
 }
 
-// unitScenarios are those of the alarm on consumed units with a budget for an
-// hour.
+// unitScenarios returns the scenarios of an alarm on consumed units with an hourly budget.
 func unitScenarios(kind string, budget float64) []scenario {
 	consumed := "Consumed" + kind + "CapacityUnits"
 	const table, index = "TableName=EventsTable", "GlobalSecondaryIndexName=by_entity,TableName=EventsTable"
@@ -304,7 +302,7 @@ func unitScenarios(kind string, budget float64) []scenario {
 	}
 }
 
-// throttleScenarios are those of the alarm on a table's throttled calls.
+// throttleScenarios returns the scenarios of the alarm on a table's throttled calls.
 func throttleScenarios(table string) []scenario {
 	throttled := func(w *world, s span, kind string, n float64) {
 		w.metric(s, "AWS/DynamoDB", kind+"ThrottleEvents", "TableName="+table, n)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// With a certificate for it the stack has a distribution that proves itself to the
-// functions, and these take the client's address from it. Without one nothing of
-// this is there.
+// With a certificate for CloudFront, the stack has a distribution that proves its identity
+// to the functions, which then read the client's address from its header. Without a
+// certificate, the stack has none of these resources.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const (
@@ -52,7 +52,7 @@ func TestADistributionInFrontOfTheAPI(t *testing.T) {
 		want("the record", at(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
 		want("the record", at(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
 	}
-	// The API's second address, which leads around the distribution, is closed.
+	// The default endpoint of the API, which would bypass the distribution, is disabled.
 	for name, closed := range map[string]any{"prod": false, domain: true, with: true} {
 		body := at(all[name].Resolved.Resources["Api"].Properties, "Body")
 		endpoint := at(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")

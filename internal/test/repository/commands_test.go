@@ -13,11 +13,11 @@ import (
 	"sluice/pkg/template"
 )
 
-// operatorPages are the pages whose commands somebody runs in a hurry.
+// operatorPages are the pages with commands for operators.
 var operatorPages = []string{"deploy", "operate", "recover", "keys", "pipeline", "cost"}
 
-// commands returns the commands in the indented blocks of the operators' pages, by
-// their first word.
+// commands returns the commands in the indented blocks of the operator pages, by their
+// first word.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -38,8 +38,7 @@ func commands(t *testing.T) map[string][]string {
 	return found
 }
 
-// The commands on the operators' pages exist and have the options that they are
-// called with.
+// The commands on the operator pages exist and have the options that the pages use.
 func TestCommandsOfTheDocsExist(t *testing.T) {
 	t.Parallel()
 	found := commands(t)
@@ -66,7 +65,8 @@ func TestCommandsOfTheDocsExist(t *testing.T) {
 	checkOwnCommands(t, found["go"])
 }
 
-// checkOwnCommands checks commands of "go run ./cmd/sluice" by their help.
+// checkOwnCommands checks the options of "go run ./cmd/sluice" commands against their help
+// texts.
 func checkOwnCommands(t *testing.T, commands []string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
@@ -96,8 +96,8 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// The part of the template that adopts tables has each table that outlives the
-// stack, as the template has it, and nothing that a resource import does not take.
+// The template for a resource import has each retained table exactly as template.yaml
+// defines it, and nothing that an import does not support.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -128,7 +128,7 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 			t.Errorf("tables.yaml has %s", part)
 		}
 	}
-	if limit := 51_200; len(out) > limit { // bytes of --template-body
+	if limit := 51_200; len(out) > limit { // maximum size of --template-body, in bytes
 		t.Errorf("tables.yaml has %d bytes, want at most %d", len(out), limit)
 	}
 	for _, id := range retained {

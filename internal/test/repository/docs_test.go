@@ -28,8 +28,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// Every alarm has its section in docs/operate.md, and every parameter its row in
-// docs/deploy.md, and nothing else has.
+// docs/operate.md has a section for every alarm, and docs/deploy.md a row for every
+// parameter, and no others.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -67,8 +67,8 @@ func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	same(t, "template.yaml", parameters, "docs/deploy.md", rows)
 }
 
-// sam local sets only variables that the template has, and needs a name for
-// every table: the one that `sluice serve --dynamodb` gives it.
+// sam local sets only variables that the template has. sam-local.json must name every table
+// as `sluice serve --dynamodb` does.
 func TestSAMLocalNamesEveryTable(t *testing.T) {
 	t.Parallel()
 	var file struct{ Parameters map[string]string }
@@ -120,8 +120,8 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
-// README's tree names every file and folder of the root, and of each folder that it
-// opens every folder; and all that it names is there.
+// The tree in the README names every file and folder of the root and, for each folder that
+// it opens, every subfolder. Every name in the tree exists.
 func TestReadmeShowsTheTree(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")
@@ -129,7 +129,7 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(\S+)  +\S`).FindAllStringSubmatch(section, -1) {
 		tree = append(tree, m[1])
 	}
-	opened := map[string]bool{"": true} // folders whose folders the tree names
+	opened := map[string]bool{"": true} // folders whose subfolders the tree names
 	for _, name := range tree {
 		if _, err := os.Stat(name); err != nil {
 			t.Error(err)
@@ -161,7 +161,7 @@ func TestDocsNameEveryRoute(t *testing.T) {
 	}
 }
 
-// tracked returns the paths of the files in the repository.
+// tracked returns the paths of the files that Git tracks.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files").Output()
@@ -169,7 +169,7 @@ func tracked(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
-// The newest version in CHANGELOG.md is that of sluice --version.
+// The newest version in CHANGELOG.md equals that of sluice --version.
 func TestTheChangelogNamesTheVersion(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(`(?m)^var version = "(.*)"$`).FindStringSubmatch(read(t, "cmd/sluice/main.go"))
@@ -179,7 +179,7 @@ func TestTheChangelogNamesTheVersion(t *testing.T) {
 	}
 }
 
-// The bills of a month in docs/cost.md are the sums of their lines.
+// The monthly bills in docs/cost.md are the sums of their lines.
 func TestTheBillsAddUp(t *testing.T) {
 	t.Parallel()
 	_, table, _ := strings.Cut(read(t, "docs/cost.md"), "\n| USD a month |")
@@ -197,7 +197,7 @@ func TestTheBillsAddUp(t *testing.T) {
 		for i := range sums {
 			cents, err := strconv.Atoi(strings.Replace(strings.Trim(cells[i+2], " *"), ".", "", 1))
 			if err != nil {
-				break // the line of dashes
+				break // the separator line
 			}
 			if total && sums[i] != cents {
 				t.Errorf("column %d adds up to %d cents, the page says %d", i+1, sums[i], cents)

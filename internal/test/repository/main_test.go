@@ -1,6 +1,6 @@
-// Package repository_test checks what spans the repository: that template.yaml, the
-// functions, the sample events, the docs and the settings agree, that every alarm
-// fires and recovers, and which package imports which.
+// Package repository_test contains tests of the repository as a whole: that template.yaml,
+// the functions, the sample events, the documentation and the settings agree, that every
+// alarm fires and recovers, and which package imports which.
 package repository_test
 
 import (

@@ -12,16 +12,16 @@ import (
 	"unicode"
 )
 
-// everything is the arguments of a rendering that has each resource of the template.
+// everything has the arguments of a rendering with every resource of the template.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
 
-// policy is a document of IAM or of a KMS key.
+// policy is an IAM policy or a KMS key policy.
 type policy struct {
 	Version   string
 	Statement []struct {
 		Effect    string
-		Action    any // string or strings
+		Action    any // a string or a list of strings
 		Resource  any
 		Condition map[string]map[string]any
 	}
@@ -46,7 +46,7 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// matches reports whether one of the patterns of IAM matches an action.
+// matches reports whether an IAM pattern matches an action.
 func matches(patterns []string, action string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		re := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"
@@ -54,8 +54,8 @@ func matches(patterns []string, action string) bool {
 	})
 }
 
-// unused are permissions that handlers of the template's types name for properties
-// that the template does not have.
+// unused are permissions of the resource types' handlers that only properties outside this
+// template need.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -71,9 +71,9 @@ var unused = []string{
 	"s3:PutMetricsConfiguration", "s3:PutReplicationConfiguration",
 }
 
-// The role of CloudFormation in docs/policies allows what the handlers of the
-// stack's types need, and the managed policies that SAM attaches. The schemas of the
-// types, which cfn-lint has, say what that is.
+// The CloudFormation role in docs/policies allows the actions that the handlers of the
+// stack's resource types need, and the managed policies that SAM attaches. The resource
+// type schemas in cfn-lint list these actions.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -111,9 +111,9 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	}
 }
 
-// No policy in docs/policies is larger than IAM takes inline, none allows every
-// action of a service but KMS's to the account's administrators, and none reads or
-// writes records.
+// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading or
+// writing records. None allows all actions of a service, except that the key policy allows
+// account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
@@ -130,7 +130,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			}
 			return r
 		}, read(t, path)))
-		if p.Version != "2012-10-17" || size > 10_240 { // the quota of a role's inline policies, without white space
+		if p.Version != "2012-10-17" || size > 10_240 { // quota for the inline policies of a role, without white space
 			t.Errorf("%s: version %q, %d characters", name, p.Version, size)
 		}
 		for _, action := range p.actions() {
@@ -146,15 +146,15 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// The policy of a customer managed key allows each service that the stack gives the
-// key to, and CloudWatch, which publishes to the topic.
+// The policy of the customer managed key allows every service that the stack uses the key
+// with, and CloudWatch, which publishes to the topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
 	text := read(t, "docs/policies/kms-key.json")
 	names := []string{"prod", "prod,KmsKeyArn=" + key}
 	all := render(t, names...)
-	used := make(map[string]string) // type → how it names the key
+	used := make(map[string]string) // type → property that names the key
 	for id, r := range all[names[1]].Resolved.Resources {
 		b, err := json.Marshal(r.Properties)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// environments are those of samconfig.toml, and what is theirs.
+// environments are the environments of samconfig.toml, with their expected properties.
 var environments = []environment{
 	{name: "dev", gradual: "AllAtOnce", retention: "7", protected: "false"},
 	{name: "prod", gradual: "Canary10Percent5Minutes", retention: "90", protected: "true"},
@@ -30,7 +30,7 @@ var environments = []environment{
 
 type environment struct{ name, gradual, retention, protected string }
 
-// rendered is what testdata/render.py prints of an environment.
+// rendered is the output of testdata/render.py for one environment.
 type rendered struct {
 	Stack      string
 	Parameters map[string]string
@@ -46,7 +46,7 @@ type resource struct {
 	Properties                          map[string]any
 }
 
-// ofType is the resources of a type by their logical id.
+// ofType returns the resources of a type by logical id.
 func (r rendered) ofType(typ string) map[string]resource {
 	found := make(map[string]resource)
 	for id, r := range r.Resolved.Resources {
@@ -57,8 +57,8 @@ func (r rendered) ofType(typ string) map[string]resource {
 	return found
 }
 
-// python runs a script of testdata with the Python of a .cache directory. Where
-// that is missing the test is skipped, but fails where CI is set.
+// python runs a script of testdata with the Python of a .cache directory. If that Python is
+// missing, it skips the test, or fails it if CI is set.
 func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	interpreter := ".cache/" + venv + "/bin/python"
@@ -73,15 +73,15 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings are the results of render, by its arguments.
+// renderings caches the results of render by its arguments.
 var renderings struct {
 	sync.Mutex
 	of map[string]map[string]rendered
 }
 
-// render renders environments, by the arguments of testdata/render.py; those of
-// samconfig.toml if no arguments are given. It renders each list of arguments once. Tests
-// must not modify what it returns.
+// render runs testdata/render.py with arguments and returns the rendered environments.
+// Without arguments, it renders the environments of samconfig.toml. It renders each list of
+// arguments once, so tests must not modify the result.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -136,8 +136,8 @@ func parse(t *testing.T) []template.Table {
 	return tables
 }
 
-// What the SAM translator makes of the template for each environment of
-// samconfig.toml is what is meant.
+// For each environment of samconfig.toml, the SAM translator produces the intended
+// resources.
 func TestRenderedTemplate(t *testing.T) {
 	t.Parallel()
 	all, tables, declared := render(t, "dev", "prod"), parse(t), templatetest.Functions(t)
@@ -218,7 +218,8 @@ func TestRenderedTemplate(t *testing.T) {
 	}
 }
 
-// The routes of the API and the functions behind them are those of the template.
+// checkRoutes checks that the routes of the API and their functions are those of the
+// template.
 func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
@@ -247,8 +248,8 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	same(t, "template.yaml", meant, "the rendered one", deployed)
 }
 
-// A function runs as meant, may do what the template grants it, and is deployed
-// as the environment says.
+// checkFunction checks the configuration, the permissions and the deployment settings of a
+// function.
 func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environment) {
 	t.Helper()
 	resources := r.Resolved.Resources
@@ -297,8 +298,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 
 	role := resources[f.LogicalID+"Role"].Properties
-	// What SAM adds by itself. Both have wildcards: any log group, and any stream of a
-	// function that reads one.
+	// Policies that SAM adds. Both have wildcards: any log group, and any stream for a
+	// function that reads a stream.
 	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"}
 	if len(f.Streams) > 0 {
 		managed = append(managed, "arn:aws:iam::aws:policy/service-role/AWSLambdaDynamoDBExecutionRole")
@@ -320,7 +321,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 	grants := f.Grants
 	for _, p := range granted {
-		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds that one for what a stream gives up
+		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds this permission for events that a stream discards
 			t.Errorf("%s may do %s on %s, which the template does not say", f.LogicalID, p.Action, p.Resource)
 		}
 	}
@@ -338,7 +339,7 @@ func oneOrMore(v any) []any {
 	return []any{v}
 }
 
-// resourceText is an ARN as templatetest.Grant has it.
+// resourceText returns an ARN in the form of templatetest.Grant.
 func resourceText(v any) string {
 	if text, ok := at(v, "Fn::Sub").(string); ok {
 		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)
@@ -349,8 +350,8 @@ func resourceText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// The dashboard is JSON, its widgets do not overlap, it shows every alarm, and
-// its metrics of the service's own are those that there are.
+// checkDashboard checks that the CloudWatch dashboard is valid JSON, its widgets do not
+// overlap, it shows every alarm, and its custom metrics exist.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -407,8 +408,8 @@ func checkDashboard(t *testing.T, r rendered) {
 	}
 }
 
-// ownMetrics are those that the functions' log lines hold, by the source of
-// package httpapi, and those of the metric filters.
+// ownMetrics returns the names of the custom metrics: those in the functions' log lines,
+// according to the source of package httpapi, and those of the metric filters.
 func ownMetrics(t *testing.T, r rendered) (names []string) {
 	t.Helper()
 	source, err := os.ReadFile("pkg/httpapi/log.go")
@@ -429,9 +430,9 @@ func ownMetrics(t *testing.T, r rendered) (names []string) {
 	return names
 }
 
-// SAM publishes no version when only a parameter changes. The versions'
-// description holds every parameter that an environment variable has, so that a
-// change of it makes one.
+// SAM publishes no new version if only a parameter changes. The description of the versions
+// therefore contains every parameter that an environment variable uses, so a change of the
+// parameter results in a new version.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -453,14 +454,14 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version has these, too
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version has these too
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue
 			}
 			seen++
 			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // which changes with it and may be read
+				name = "OriginSecretLabel" // changes with the parameter and may be read
 			}
 			if !strings.Contains(string(text), "${"+name+"}") {
 				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
@@ -491,7 +492,7 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return new(yaml.Node)
 }
 
-// refs are what the node refers to, by !Ref or within !Sub.
+// refs returns the names that the node refers to, by !Ref or within !Sub.
 func refs(n *yaml.Node) (names []string) {
 	switch n.Tag {
 	case "!Ref":

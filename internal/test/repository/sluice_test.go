@@ -40,7 +40,8 @@ func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 	same(t, "template.yaml", names, "events", list(t, "events/*.json", func(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }))
 }
 
-// A table and the variable that names it agree: EntitiesTable, ENTITIES_TABLE.
+// The names of a table and its environment variable agree, for example EntitiesTable and
+// ENTITIES_TABLE.
 func TestTablesAndVariablesAgree(t *testing.T) {
 	variables := make(map[string]string)
 	for _, table := range parse(t) {
@@ -60,8 +61,8 @@ func TestTablesAndVariablesAgree(t *testing.T) {
 	}
 }
 
-// A function has the table of keys if its route asks for one, and only then;
-// but the dashboard's, which checks the key that somebody signs in with.
+// A function has access to the table of API keys only if its route requires an API key. The
+// exception is the dashboard, which checks the API key at sign-in.
 func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
 	functions := templatetest.Functions(t)
 	for _, r := range httpapi.Routes() {
@@ -73,7 +74,7 @@ func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
 	}
 }
 
-// SECURITY.md names tests that are there.
+// SECURITY.md names only tests that exist.
 func TestTheThreatTableNamesTests(t *testing.T) {
 	b, err := os.ReadFile("SECURITY.md")
 	if err != nil {
@@ -102,8 +103,8 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 }
 
-// Every package whose tests create API keys looks for secrets in what its
-// tests and their processes write.
+// Every package whose tests create API keys searches the output of its tests and their
+// processes for secrets.
 func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0
 	for _, dir := range imports(t, `{{$dir := .Dir}}{{range .TestImports}}{{$dir}}>{{.}} {{end}}{{range .XTestImports}}{{$dir}}>{{.}} {{end}}`, "./...") {
@@ -159,7 +160,7 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 	}
 }
 
-// imports lists package paths by `go list` with the template -f format.
+// imports runs `go list` with the format template of -f.
 func imports(t *testing.T, format string, patterns ...string) []string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-f", format}, patterns...)...).Output()
@@ -169,7 +170,7 @@ func imports(t *testing.T, format string, patterns ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// No function carries an embedded store, a test helper or the command line.
+// No function links an embedded store, a test helper or the command line.
 func TestFunctionsLinkOnlyWhatTheyUse(t *testing.T) {
 	deps := imports(t, "{{join .Deps \" \"}}", "./functions/...")
 	for _, dep := range deps {
@@ -184,8 +185,8 @@ func TestFunctionsLinkOnlyWhatTheyUse(t *testing.T) {
 	}
 }
 
-// The API is plain net/http: what is peculiar to AWS is in functions/internal and
-// in the stores.
+// Package httpapi uses plain net/http. Everything specific to AWS is in functions/internal
+// and in the stores.
 func TestTheAPILinksNoAWSPackage(t *testing.T) {
 	deps := imports(t, "{{join .Deps \" \"}}", "./pkg/httpapi")
 	for _, dep := range deps {
@@ -198,7 +199,7 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 	}
 }
 
-// S3 is linked only by the functions that need it: a larger binary starts slower.
+// Only the functions that need S3 link it, because a larger binary starts more slowly.
 func TestOnlyExportFilesLinkS3(t *testing.T) {
 	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"github.com/aws/aws-sdk-go-v2/service/s3\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./cmd/...")
 	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/get-export-job", "sluice/functions/internal/exportworker"}, "the users of S3", uses)
@@ -216,8 +217,8 @@ func TestOnlyTheErasureWorkerLinksItsWorker(t *testing.T) {
 	same(t, "the test", []string{"sluice/functions/erasure-worker", "sluice/functions/internal/erasureworker"}, "the users of the worker", uses)
 }
 
-// Who imports whom: mains import everything below, stores import their parent,
-// and the domain imports nothing but the standard library and package record.
+// Mains may import all packages. Stores import their parent package. Domain packages import
+// only the standard library and package record.
 func TestImportsPointDownwards(t *testing.T) {
 	for line := range strings.SplitSeq(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
 		from, to, _ := strings.Cut(line, ">")
@@ -242,7 +243,7 @@ func mayImport(from, to string) bool {
 	case strings.Contains(to, "bbolt"):
 		return strings.HasPrefix(base, "bolt")
 	case from == "sluice/pkg/client":
-		// Whoever uses the client links the domain and nothing that serves it.
+		// The client links the domain packages, but nothing of the server.
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
 			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
 	case from == "sluice/pkg/api":

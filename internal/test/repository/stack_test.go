@@ -12,19 +12,19 @@ import (
 	"sluice/pkg/template"
 )
 
-// notMade are the types of the template's resources that moto cannot create.
-// What refers to an alias refers to its function there.
+// notMade are the types of resources that moto cannot create. Without an alias, references
+// to it are replaced by references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
 	"AWS::Lambda::Alias", "AWS::Logs::MetricFilter", "AWS::S3::BucketPolicy", "AWS::SNS::Subscription",
-	"AWS::SSM::Parameter", // without the attribute Value
+	"AWS::SSM::Parameter", // moto's parameter has no attribute Value
 }
 
-// stack is what testdata/create_stack.py prints.
+// stack is the output of testdata/create_stack.py.
 type stack struct {
 	Status      string
-	Types       map[string]string // logical id → type, of what was made
+	Types       map[string]string // logical id → type, of the created resources
 	Physical    map[string]string // logical id → name
 	Unsupported []string
 	Outputs     map[string]string
@@ -33,8 +33,8 @@ type stack struct {
 	Functions   map[string]any
 }
 
-// Another implementation of CloudFormation than AWS's, moto's, creates the
-// rendered stack, and what it then has is what the template says.
+// moto, another implementation of CloudFormation, creates the rendered stack, and the
+// created resources match the template.
 func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	t.Parallel()
 	prod := render(t, "prod")["prod"]
@@ -56,7 +56,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 		}
 	}
 
-	arns := make(map[string]string) // what an ARN begins with → logical id
+	arns := make(map[string]string) // prefix of an ARN → logical id
 	for _, table := range parse(t) {
 		got := s.Tables[table.LogicalID]
 		arns[fmt.Sprint(at(got, "TableArn"))] = table.LogicalID
@@ -83,7 +83,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 			for _, statement := range statements {
 				for _, action := range oneOrMore(at(statement, "Action")) {
 					for _, r := range oneOrMore(at(statement, "Resource")) {
-						if action != "sqs:SendMessage" { // SAM's own
+						if action != "sqs:SendMessage" { // added by SAM
 							granted = append(granted, templatetest.Grant{Action: fmt.Sprint(action), Resource: logical(arns, fmt.Sprint(r))})
 						}
 					}
@@ -103,7 +103,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	}
 }
 
-// logical is an ARN as templatetest.Grant has it.
+// logical returns an ARN in the form of templatetest.Grant.
 func logical(arns map[string]string, arn string) string {
 	for prefix, id := range arns {
 		if rest, ok := strings.CutPrefix(arn, prefix); ok && (rest == "" || rest[0] == '/') {
@@ -113,9 +113,9 @@ func logical(arns map[string]string, arn string) string {
 	return arn
 }
 
-// The table that was made has the keys, the indexes and the stream of its
-// definition, and its protection. moto leaves out expiry, recovery and
-// encryption; TestRenderedTemplate looks at them.
+// checkTable checks the keys, the indexes, the stream and the deletion protection of a
+// created table. moto does not implement TTL, point-in-time recovery and encryption, which
+// TestRenderedTemplate checks.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
 	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(at(v, name))) }
@@ -140,7 +140,7 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		}
 		made.Indexes = append(made.Indexes, index)
 	}
-	made.TTL = want.TTL // not made by moto
+	made.TTL = want.TTL // not created by moto
 	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
 		made.Stream.View = template.Text(view)
 	}

@@ -16,17 +16,17 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// resourceUnits are capacity units by resource: "EntitiesTable read" or, of an
-// index, "EntitiesTable/by_type read".
+// resourceUnits has capacity units by resource. A resource is for example "EntitiesTable
+// read" or, for an index, "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits is what reading the longest list takes: 200 records of 450 bytes,
-// with eventual consistency (docs/deploy.md, "What it costs").
+// pageUnits is the number of read units of the longest page of a list: 200 records of 450
+// bytes, eventually consistent (docs/deploy.md, "What it costs").
 const pageUnits = 10.5
 
-// unitsOf returns what a request to each function takes at most, for records of
-// up to 1 KB and one shard of events, besides what every request takes. A write in
-// a transaction takes two units.
+// unitsOf has the maximum units of a request to each function, in addition to the units of
+// every request. It assumes records of up to 1 KB and one shard. A write in a transaction
+// takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -50,23 +50,23 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// connects is how many write units of the counters a new instance of a function
-// takes, if not 1.
+// connects is the number of counter write units that a new instance of a function takes.
+// The default is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
-// rowsUnits is what reading the rows of a full LimitsTable takes, once per instance
-// and minute (TestReadUnitsOfAList of its store).
+// rowsUnits is the number of read units to read a full LimitsTable, which each instance
+// does once per minute (TestReadUnitsOfAList in package dynamostore).
 const rowsUnits = 30
 
-// The quotas of a new AWS account in a region. Sources: API Gateway Developer
-// Guide, "Amazon API Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
+// Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
+// API Gateway quotas"; Lambda Developer Guide, "Lambda quotas".
 const (
-	accountRate      = 10_000 // requests a second, over all APIs
+	accountRate      = 10_000 // requests per second to all APIs
 	accountBurst     = 5_000
-	accountInstances = 1_000 // of functions, at the same time
+	accountInstances = 1_000 // concurrent function instances
 )
 
-// bucket is a token bucket, as API Gateway throttles with.
+// bucket is a token bucket, which API Gateway uses for throttling.
 type bucket struct{ rate, burst, tokens float64 }
 
 // take takes up to n tokens and returns how many it took.
@@ -83,7 +83,7 @@ type apiRoute struct {
 	units         resourceUnits
 }
 
-// The model goes in steps of a hundredth of a second.
+// steps is the number of simulation steps per second.
 const steps = 100
 
 // gateway is an API Gateway in front of the functions and their tables.
@@ -91,11 +91,11 @@ type gateway struct {
 	routes  []apiRoute
 	account *bucket
 	used    map[string][]float64 // by resource and step
-	starts  int                  // instances that may still start
+	starts  int                  // number of instances that can still start
 }
 
-// step lets requests of each route arrive in a step, and counts what those take
-// that pass both throttles.
+// step simulates one step: requests arrive at each route, and step counts the units of
+// those that pass both throttles.
 func (g *gateway) step(n int, demand func(route int) float64) {
 	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
 	use := func(resource string, units float64) {
@@ -118,8 +118,8 @@ func (g *gateway) step(n int, demand func(route int) float64) {
 	}
 }
 
-// busiestSecond returns the most units that a resource was asked for within a
-// second that begins with any step.
+// busiestSecond returns the maximum units of a resource within any second, which may begin
+// at any step.
 func (g *gateway) busiestSecond(resource string) (most float64) {
 	sum := 0.0
 	for n, units := range g.used[resource] {
@@ -143,7 +143,7 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 		}
 		return n
 	}
-	guarded := make(map[string]bool) // functions whose routes read a key
+	guarded := make(map[string]bool) // functions whose routes read an API key
 	for _, route := range httpapi.Routes() {
 		guarded[route.Name] = route.Scope != access.Public
 	}
@@ -169,12 +169,12 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
 		}
 	}
-	// The functions that take most when they start come first.
+	// Functions that take the most units at their start come first.
 	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
 	return g
 }
 
-// ceiling returns the ceiling of a resource of a rendered template.
+// ceiling returns the maximum throughput of a resource of a rendered template.
 func ceiling(t *testing.T, r rendered, resource string) float64 {
 	t.Helper()
 	name, direction, _ := strings.Cut(resource, " ")
@@ -193,9 +193,9 @@ func ceiling(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// Whatever API Gateway lets through, no table is asked for more than its ceiling,
-// which it would answer by throttling, and the function by 503. This holds for the
-// quotas of a new account and for any higher ones.
+// The requests that API Gateway lets through never exceed the maximum throughput of a
+// table. DynamoDB would throttle such calls, and the function would respond with 503. This
+// holds for the quotas of a new account and for higher ones.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {
@@ -217,7 +217,7 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 							case seed > 0 && rng.IntN(2) == 0:
 								return float64(rng.IntN(500))
 							default:
-								return 1e9 // everything that passes
+								return 1e9 // as many requests as the throttles let through
 							}
 						})
 					}
@@ -236,7 +236,7 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	}
 }
 
-// docs/deploy.md says how many addresses within their limits fill the quotas.
+// docs/deploy.md says how many addresses within their limits can use up the quotas.
 func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	t.Parallel()
 	r := render(t, "prod")["prod"]

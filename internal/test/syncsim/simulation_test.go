@@ -95,8 +95,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// simulate runs one seed in a synctest bubble of its own and returns the errors that
-// it finds.
+// simulate runs one seed in its own synctest bubble and returns the errors that it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), arrived: make(map[string]event.Event)}
@@ -154,7 +153,7 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 	}
 }
 
-// reader keeps a copy by walks through instances whose clocks are wrong.
+// reader keeps a copy. It walks through instances whose clocks are wrong.
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time

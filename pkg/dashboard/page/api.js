@@ -1,34 +1,34 @@
-// The API as the page sees it. Paths are relative to the page, which stands
-// beside the API's routes.
+// A client of the API. Paths are relative to the page, which is on the same host as the
+// API.
 
-/** A response that is no success, or none at all: then status is 0. */
+/** A response other than a success. status is 0 if there was no response. */
 class ApiError extends Error {
   constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0 } = {}) {
     super(sentence(detail));
     Object.assign(this, { status, code, errors, retryAfter });
   }
 
-  /** Whether the service, and not only this request, is in trouble. */
+  /** Whether the failure concerns the service, not only this request. */
   get away() { return [0, 502, 503, 504].includes(this.status); }
 
-  /** Whether the same request may pass later. */
+  /** Whether the failure is temporary, so the same request may succeed later. */
   get passing() { return this.away || this.status === 429; }
 }
 
-/** How far the service's clock is ahead of the browser's, in milliseconds. */
+/** How many milliseconds the service's clock is ahead of the browser's. */
 let clockOffset = 0;
 
-/** The time by the service's clock; no earlier than its last response. */
+/** Returns the time of the service's clock, never before its last response. */
 function serviceNow() {
-  return new Date(Date.now() + clockOffset + 1000); // the header Date is cut to the second
+  return new Date(Date.now() + clockOffset + 1000); // the header Date has whole seconds
 }
 
 /**
- * Sends a request and reads its JSON. With exact, numbers keep every digit for
- * JSON.stringify, where the browser supports it. Resolves to { data, remaining,
- * reset }: remaining is what is left of the tightest limit, from 0 to 1, and
- * reset the time in milliseconds at which it is whole again. Rejects with an
- * ApiError, or with the signal's reason when that aborts.
+ * Sends a request and reads the JSON response. With exact, JSON.stringify writes
+ * numbers with all their digits, if the browser supports it. Resolves to { data,
+ * remaining, reset }. remaining is the unused part of the tightest limit, from 0
+ * to 1. reset is the time in milliseconds at which that limit is reset. Rejects
+ * with an ApiError, or with the abort reason of the signal.
  */
 async function call(method, path, { body, signal, exact } = {}) {
   const timeout = AbortSignal.timeout(20_000);
@@ -65,7 +65,7 @@ async function call(method, path, { body, signal, exact } = {}) {
   };
 }
 
-/** The value of a JSON text; null if it is not JSON. */
+/** Returns the value of a JSON text, or null if the text is not JSON. */
 function parseJSON(text, reviver) {
   try {
     return JSON.parse(text, reviver);
@@ -74,12 +74,12 @@ function parseJSON(text, reviver) {
   }
 }
 
-/** Makes a number one that JSON.stringify writes as it was read. */
+/** Returns a number in a form that JSON.stringify writes with its original digits. */
 function keepDigits(key, value, context) {
   return typeof value === 'number' && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
 }
 
-/** A path with a query of the parameters that have a value. */
+/** Returns a path with a query of the parameters that have a value. */
 function withQuery(path, parameters) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
   return query.size > 0 ? `${path}?${query}` : path;

@@ -1,10 +1,9 @@
-// Starts the page: shows the panels, or what keeps the page from that.
+// Starts the page: shows the panels, or the reason why it cannot.
 
-const awayInterval = 30_000; // milliseconds between two attempts to reach the service
+const awayInterval = 30_000; // milliseconds between attempts to reach the service
 
-// Whether somebody has signed in here. No script can read the cookie, and without
-// keys no cookie exists. Storage may be forbidden; then a page that is loaded again
-// offers no way to sign out.
+// Whether a user has signed in here. Scripts cannot read the cookie, and without API keys
+// no cookie exists. If storage is forbidden, a reloaded page has no button to sign out.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
@@ -27,7 +26,7 @@ const records = new Records(denied);
 const panels = [usage, exports, records];
 let reopening;
 
-/** Shows the panels, or what keeps the page from that. */
+/** Shows the panels, or the reason why it cannot. */
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   try {
@@ -51,10 +50,10 @@ function showUnreachable(error) {
     showView('unreachable');
     $('unreachable-title').focus();
   }
-  if (error.status === 0) reopening = setTimeout(open, awayInterval); // it costs the service nothing
+  if (error.status === 0) reopening = setTimeout(open, awayInterval); // this costs the service nothing
 }
 
-/** Asks for a key, in place of one that is missing or not sufficient. */
+/** Asks for an API key if the current one is missing or not sufficient. */
 function denied(error) {
   for (const panel of panels) panel.stop();
   const shown = session.on;
@@ -116,13 +115,13 @@ $('sign-out').addEventListener('click', async () => {
 
 $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 
-// Back and Forward. A link to a part of the page, such as "Skip to content", is
-// such a step, too, but changes nothing.
+// Back and Forward. A link to a part of the page, such as "Skip to content", also triggers
+// this event, but needs no action.
 window.addEventListener('popstate', () => {
   if ($('app').hidden || location.hash) return;
   usage.follow();
   records.follow();
 });
 
-amendPlace({}); // leaves out what the address does not carry, such as the count of attempts
+amendPlace({}); // removes other parameters, such as the number of attempts
 open();

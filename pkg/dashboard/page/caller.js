@@ -1,9 +1,9 @@
-// Who the page works for.
+// The caller that the page sends requests for.
 
-/** What the service says of the caller's API key: { workspace, key_id, scopes }. */
+/** The caller as GET /usage returns it: { workspace, key_id, scopes }. */
 let caller = { workspace: '', key_id: null, scopes: [] };
 
-/** Shows in the header what GET /usage says of the caller. */
+/** Shows in the header the caller that GET /usage returned. */
 function showCaller(usage) {
   caller = usage.caller;
   const fact = (name, ...values) => make('div', {}, make('dt', {}, name), make('dd', {}, ...values));
@@ -15,7 +15,10 @@ function showCaller(usage) {
     fact('Scopes', caller.scopes.join(', ')));
 }
 
-/** Creates the command that sends a request of the caller's, with a button that copies it. */
+/**
+ * Creates the command line of a request by the caller, with a button that copies
+ * it.
+ */
 function apiCommand(path, body) {
   return commandLine(curlCommand(path, { body, keyed: caller.key_id !== null }));
 }

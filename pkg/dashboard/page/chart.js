@@ -1,7 +1,7 @@
 // Charts of the last 60 seconds.
 
 const chartHeight = 100;
-const headroom = 1.15; // the scale ends above the limit, so that its line shows
+const headroom = 1.15; // the scale ends above the limit, so the line of the limit is visible
 
 function shape(tag, attributes) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -10,9 +10,8 @@ function shape(tag, attributes) {
 }
 
 /**
- * A bar a second against a line at the limit. The drawing is for the eye; the
- * caption says in words what it shows, and the table under the charts has every
- * figure.
+ * A chart with one bar per second and a line at the limit. The caption describes
+ * it in words, and the table under the charts has all figures.
  */
 class Chart {
   #bars; #line; #sum; #limit;
@@ -31,7 +30,7 @@ class Chart {
       make('div', { class: 'axis', 'aria-hidden': 'true' }, make('span', {}, '60 s ago'), make('span', {}, 'now')));
   }
 
-  /** Shows a series of [second, value], oldest first. */
+  /** Shows a series of [second, value] pairs, oldest first. */
   update(series, limit) {
     const scale = chartHeight / (limit * headroom);
     series.forEach(([second, value], i) => {
@@ -60,7 +59,7 @@ class Chart {
   }
 }
 
-/** The sum of values, the largest, and how many reach a limit. */
+/** Returns the sum and the maximum of values, and how many reach a limit. */
 function summary(values, limit) {
   return {
     total: values.reduce((sum, v) => sum + v, 0),

@@ -1,5 +1,5 @@
-// Helpers to build and change the page. Text is always text: the page's policy
-// forbids turning it into markup.
+// Helpers that build and change the page. Text is never parsed as markup: the
+// Content-Security-Policy forbids it.
 
 const $ = (id) => document.getElementById(id);
 
@@ -11,12 +11,12 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Sets the text of an element unless it has that text already. */
+/** Sets the text of an element if it differs. */
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Tells users of screen readers what others can see. */
+/** Announces to users of screen readers what other users can see. */
 function announce(text) {
   say($('announcer'), '');
   setTimeout(() => say($('announcer'), text), 100);
@@ -29,16 +29,16 @@ function makeButton(text, action, style = 'quiet') {
   return button;
 }
 
-// Characters that are not seen but change how text is shown, such as U+202E,
-// which turns what follows it around.
+// Invisible characters that change how text is displayed, such as U+202E, which reverses
+// the text that follows.
 const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\ufeff]/gu;
 
 const escapeOf = (character) => `\\u${character.codePointAt(0).toString(16).padStart(4, '0')}`;
 
 /**
- * Creates an element with text that a client stored. It cannot change what
- * stands beside it: <bdi> isolates its direction, and invisible characters are
- * written as escapes.
+ * Creates an element with text that a client stored. The text cannot change its
+ * surroundings: <bdi> isolates its direction, and invisible characters are shown
+ * as escapes.
  */
 function stored(text) {
   const element = make('bdi');
@@ -51,15 +51,15 @@ function stored(text) {
   return element;
 }
 
-/** JSON with the invisible characters of its strings as escapes, which mean the same. */
+/** Returns JSON with invisible characters in strings as equivalent escapes. */
 function visibleJSON(value, indent) {
   return JSON.stringify(value, null, indent).replace(invisible, (c) => (c === '\n' ? c : escapeOf(c)));
 }
 
-/** Copies text to the clipboard; rejects if the browser does not allow it. */
+/** Copies text to the clipboard. Rejects if the browser does not allow it. */
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // The clipboard's API exists only on HTTPS and on this machine.
+  // The Clipboard API is available only with HTTPS and on localhost.
   const field = make('textarea', { class: 'unseen', readonly: '' });
   field.value = text;
   document.body.append(field);
@@ -69,7 +69,10 @@ async function copy(text) {
   if (!done) throw new Error('copying is not allowed');
 }
 
-/** Creates a button that copies text; what names it for users of screen readers. */
+/**
+ * Creates a button that copies text. what names the text for users of screen
+ * readers.
+ */
 function copyButton(text, what, label = 'Copy') {
   const caption = make('span', {}, label);
   const button = makeButton(caption, async () => {

@@ -1,7 +1,7 @@
-// Starting exports, and their history.
+// The panel that starts exports and shows their history.
 
-// Milliseconds between two looks at the jobs.
-const whileNew = 250; // most exports take seconds: the first ones show that it moves
+// Milliseconds between two polls of the jobs.
+const whileNew = 250; // most exports take seconds, so the first polls show the progress
 const whileActive = 1000;
 const whileIdle = 15_000;
 const newFor = 5000;
@@ -14,8 +14,8 @@ const formatHints = {
 
 class Exports {
   #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
-  #startedAt = 0; // of the last job that was started here
-  #formulas = new Map(); // what a job's JSON does not tell, of those that were started here
+  #startedAt = 0; // time at which this page last started a job
+  #formulas = new Map(); // options of the jobs started here that their JSON does not include
 
   constructor(onSignedOut) {
     this.#onSignedOut = onSignedOut;
@@ -55,7 +55,7 @@ class Exports {
 
   get #choice() { return Object.fromEntries(new FormData($('new-export'))); }
 
-  /** Shows the fields that go with what is chosen. */
+  /** Shows the fields that apply to the selected options. */
   #arrange() {
     const { resource, format } = this.#choice;
     for (const field of document.querySelectorAll('#new-export [data-for]')) field.hidden = ![resource, format].includes(field.dataset.for);
@@ -76,7 +76,7 @@ class Exports {
     const { resource, format, keep_formulas: keep, type, entity_id: entity, from, to } = this.#choice;
     const filters = resource === 'entity' ? { type } : { entity_id: entity, from: toUTC(from), to: toUTC(to) };
     for (const [name, value] of Object.entries(filters)) if (!value) delete filters[name];
-    // The id makes it harmless to send the request again after a lost response.
+    // With the same id, the request can be retried after a lost response.
     this.#newID ||= randomID();
     const body = { id: this.#newID, resource, format, filters };
     if (format === 'csv' && keep) body.csv_formulas = 'keep';
@@ -89,7 +89,7 @@ class Exports {
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
       else if (error.errors?.length && this.#faults(error.errors)) report('new');
-      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // the same id, so one export at most
+      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // the same id, so at most one export is created
     } finally {
       button.removeAttribute('aria-disabled');
       say(button, 'Start export');
@@ -106,7 +106,10 @@ class Exports {
     this.#poller.start();
   }
 
-  /** Says beside each field what is wrong with it; reports whether there is one. */
+  /**
+   * Shows the error of each field beside it. Reports whether any field has an
+   * error.
+   */
   #faults(errors) {
     let first;
     for (const name of ['type', 'entity_id', 'from', 'to']) {
@@ -126,7 +129,7 @@ class Exports {
     const response = await call('GET', withQuery('export_job', { limit: jobsPerPage }), { signal });
     const { data: page, next_cursor: next } = response.data;
     const seen = new Set(page.map((job) => job.id));
-    // Those on later pages, and new ones that the list does not have yet.
+    // Also poll active jobs on later pages, and new ones that the list does not have yet.
     for (const job of [...this.#jobs.values()].filter((j) => isActive(j) && !seen.has(j.id))) {
       const { data } = await call('GET', `export_job/${encodeURIComponent(job.id)}`, { signal });
       page.push(data);
@@ -159,7 +162,7 @@ class Exports {
     }
   }
 
-  /** Takes in what is new of some jobs, and says aloud which have ended. */
+  /** Stores the new states of some jobs and announces those that have ended. */
   #take(jobs) {
     for (const job of jobs) {
       const before = this.#jobs.get(job.id);
@@ -202,7 +205,7 @@ class Exports {
       this.#take([data]);
     },
     again: (job, onFailure) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, onFailure),
-    // Links are good for a short time, so each is made when it is wanted.
+    // Download links expire soon, so each is requested when it is needed.
     download: async ({ id }, onFailure) => {
       const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), onFailure);
       if (job.download_url) make('a', { href: job.download_url, download: '' }).click();
@@ -221,17 +224,17 @@ class Exports {
       report('exports');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
-      else if (error.status === 409) this.#poller.start(); // it has ended meanwhile
+      else if (error.status === 409) this.#poller.start(); // the job has ended in the meantime
       else report('exports', error, { stopped: true });
     } finally {
       row.busy = false;
-      // The button that had the focus may be gone.
+      // The button that had the focus may no longer exist.
       if (document.activeElement === document.body) row.name.focus();
     }
   }
 }
 
-/** A random id; crypto.randomUUID does not exist on plain HTTP. */
+/** Returns a random id. crypto.randomUUID is not available with plain HTTP. */
 function randomID() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }

@@ -1,4 +1,4 @@
-// Figures, times and commands as text.
+// Formats numbers, times and commands as text.
 
 const numbers = new Intl.NumberFormat('en');
 const dateTime = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
@@ -8,13 +8,16 @@ const number = (n) => numbers.format(n);
 const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 const clock = (seconds) => timeOnly.format(new Date(1000 * seconds));
 
-/** An instant in the time zone of the browser, or the text itself if it is not an instant. */
+/**
+ * Returns an instant in the time zone of the browser, or text if it is not an
+ * instant.
+ */
 function instant(text) {
   const date = new Date(text);
   return Number.isNaN(date.getTime()) ? text : dateTime.format(date);
 }
 
-/** A file's size, in units of 1,000 bytes. */
+/** Returns the size of a file, in units of 1,000 bytes. */
 function bytes(n) {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
   let i = 0;
@@ -22,7 +25,7 @@ function bytes(n) {
   return `${i > 0 && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-/** The time between two instants, roughly. */
+/** Returns the rounded time between two instants. */
 function duration(from, to) {
   const s = Math.max(0, Math.round((new Date(to) - new Date(from)) / 1000));
   if (s < 1) return 'less than a second';
@@ -31,25 +34,31 @@ function duration(from, to) {
   return count(Math.round(s / 3600), 'hour');
 }
 
-/** Text as a sentence. */
+/** Returns text as a sentence. */
 function sentence(text) {
   const s = text.trim();
   return s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.');
 }
 
-/** The value of a datetime-local input as RFC 3339 in UTC; '' if it is empty. */
+/**
+ * Returns the value of a datetime-local input as RFC 3339 in UTC, or '' if it is
+ * empty.
+ */
 function toUTC(local) {
   return local ? new Date(local).toISOString() : '';
 }
 
-/** RFC 3339 as the value of a datetime-local input; '' if it is no instant. */
+/**
+ * Returns an RFC 3339 time as the value of a datetime-local input, or '' if it
+ * is invalid.
+ */
 function toLocal(text) {
   const date = new Date(text);
   if (!text || Number.isNaN(date.getTime())) return '';
   return new Date(date - 60_000 * date.getTimezoneOffset()).toISOString().slice(0, 19);
 }
 
-/** The instants at which the ranges of the presets begin. */
+/** Functions that return the start of each preset range. */
 const presets = {
   hour: () => new Date(Date.now() - 3_600_000),
   today: () => new Date(new Date().setHours(0, 0, 0, 0)),
@@ -57,14 +66,17 @@ const presets = {
   any: () => null,
 };
 
-/** The start of a preset's range as RFC 3339 in UTC, to the second; '' for any time. */
+/**
+ * Returns the start of a preset range as RFC 3339 in UTC, to the second, or ''
+ * for any time.
+ */
 function presetStart(name) {
   return presets[name]()?.toISOString().replace(/\.\d+/, '') ?? '';
 }
 
 /**
- * The command line that sends a request, for a POSIX shell. keyed says whether
- * the service asks for an API key.
+ * Returns the command line of a request for a POSIX shell. keyed tells whether
+ * the service requires an API key.
  */
 function curlCommand(path, { body, keyed } = {}) {
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -5,7 +5,7 @@ const resourceNames = { event: 'Events', entity: 'Entities' };
 
 const isActive = (job) => job.status === 'queued' || job.status === 'running';
 
-/** The row of an export. It is changed in place, so that the focus stays. */
+/** The row of an export. It is updated in place to keep the focus. */
 class JobRow {
   #status = make('span', { class: 'badge' });
   #title = make('span');
@@ -19,7 +19,7 @@ class JobRow {
   #act;
   busy = false;
 
-  /** act runs an action of the job: cancel, again or download. */
+  /** act performs an action on the job: cancel, again or download. */
   constructor(act) {
     this.#act = act;
     this.name = make('h3', { class: 'job-name', tabindex: '-1' }, this.#title, this.#status);
@@ -55,14 +55,14 @@ class JobRow {
   }
 }
 
-/** What can be done with a job: the text of the button, and the action. */
+/** Returns the text of a job's button and its action. */
 function actionOf(job) {
   if (isActive(job)) return ['Cancel', 'cancel'];
   if (job.status !== 'succeeded') return ['Try again', 'again'];
   return job.expired ? ['Export again', 'again'] : ['Download', 'download'];
 }
 
-/** How far a job is, from 0 to 100; null if that is not known. */
+/** Returns the progress of a job from 0 to 100, or null if unknown. */
 function percentOf(job) {
   if (job.status === 'queued') return 0;
   if (!job.records_expected) return null;
@@ -86,7 +86,7 @@ function jobFacts(job, percent) {
   }
 }
 
-/** The filters of a job as text and elements. */
+/** Returns the filters of a job as text and elements. */
 function filterParts({ type, entity_id: entity, from, to }) {
   const parts = [
     type && ['type ', stored(type)], entity && ['entity ', stored(entity)],

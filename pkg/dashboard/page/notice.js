@@ -1,12 +1,12 @@
-// What keeps the page from being up to date. A panel shows what only it has; what
-// passes by itself, such as a service that is away, is shown once for all panels.
+// Notices of failed requests. A panel shows failures that concern only that panel.
+// Temporary failures, such as an unavailable service, are shown once for all panels.
 
-/** What keeps each panel waiting, by its name: { error, stopped, retry }. */
+/** The failures of the panels, by name of the panel: { error, stopped, retry }. */
 const waiting = new Map();
 
 /**
- * Shows that a panel's request failed or, without an error, that the panel works.
- * stopped means that it will not be repeated, unless retry is called.
+ * Shows that a request of a panel failed or, without an error, that the panel
+ * works. stopped means that the request is repeated only if retry is called.
  */
 function report(panel, error, { stopped = false, retry } = {}) {
   const shared = Boolean(error?.passing) && (!stopped || Boolean(retry));
@@ -18,7 +18,7 @@ function report(panel, error, { stopped = false, retry } = {}) {
   if (recovers) retryStopped(({ error: e }) => e.away);
 }
 
-/** Runs what has stopped and can be repeated. */
+/** Retries the stopped requests that have a retry function. */
 function retryStopped(chosen = () => true) {
   for (const [panel, trouble] of [...waiting]) {
     if (!trouble.stopped || !chosen(trouble)) continue;
@@ -28,15 +28,18 @@ function retryStopped(chosen = () => true) {
   showWaiting();
 }
 
-/** Shows the one notice of what passes: that the service is away comes first. */
+/**
+ * Shows one notice for all temporary failures. An unavailable service takes
+ * precedence.
+ */
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // otherwise one will be repeated, and then the others
+  const stopped = troubles.every((t) => t.stopped); // otherwise one is repeated, and its success retries the others
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 
-/** What a notice says of an error that passes. */
+/** Returns the text of a temporary failure. */
 function waitText(error, stopped) {
   if (error.status === 429) {
     return stopped
@@ -46,14 +49,14 @@ function waitText(error, stopped) {
   return `${error.message} ${stopped ? 'The page stopped asking.' : 'Trying again.'}`;
 }
 
-/** The text about an error after the last retry. */
+/** Returns the text of an error after the last retry. */
 function finalText(error) {
   return error.passing ? waitText(error, true) : error.message;
 }
 
 /**
- * Shows a text in a notice, or hides the notice if it is empty. retry, if given,
- * is offered as a button.
+ * Shows a text in a notice, or hides the notice if the text is empty. retry, if
+ * given, is offered as a button.
  */
 function notice(element, text, retry) {
   element.hidden = !text;

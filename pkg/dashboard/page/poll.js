@@ -1,23 +1,24 @@
-// Repeating requests politely.
+// Repeats requests without overloading the service.
 
-const mostFailures = 6; // in a row, of those that pass: about a minute
+const mostFailures = 6; // consecutive temporary failures, which take about a minute
 const longestWait = 30_000;
-const scarce = 0.1; // of a limit: below it the page leaves the rest to others
+const scarce = 0.1; // part of a limit; below it the page pauses, to leave the rest to other clients
 
 /**
- * Repeats a task politely: one run at a time, none while the page is hidden, no
- * sooner than the service says, and with growing pauses while it refuses or is
- * away. After some refusals in a row it stops until start is called. While nothing
- * can be reached it goes on, since that costs nobody anything.
+ * Repeats a task. Runs never overlap. The poller does not run while the page is
+ * hidden, respects the waits that the service requires, and increases its pauses
+ * while the service refuses requests or is unavailable. After several
+ * consecutive refusals it stops until start is called. While the service cannot
+ * be reached, it continues, because this costs nothing.
  */
 class Poller {
   #task; #interval; #report; #timer; #run; #running = false; #failures = 0; #troubled = false;
 
   /**
-   * task gets an AbortSignal and resolves to what call resolves to. interval
-   * returns the milliseconds between two runs. report gets the error and whether
-   * the poller has stopped after a failure, and nothing after a success that
-   * follows one.
+   * task receives an AbortSignal and resolves to the result of call. interval
+   * returns the milliseconds between two runs. report receives the error and
+   * whether the poller has stopped. After the first success that follows a
+   * failure, report receives no arguments.
    */
   constructor(task, interval, report) {
     this.#task = task;
@@ -31,7 +32,7 @@ class Poller {
     window.addEventListener('online', () => this.#running && this.#now());
   }
 
-  /** Runs the task at once, and again after each interval. */
+  /** Runs the task immediately, and again after each interval. */
   start() {
     this.#running = true;
     this.#failures = 0;
@@ -77,13 +78,13 @@ class Poller {
   }
 }
 
-/** Milliseconds to wait after a number of failures in a row, with jitter. */
+/** Returns the milliseconds to wait after consecutive failures, with jitter. */
 function pause(error, failures) {
   const grown = Math.min(1000 * 2 ** (failures - 1), longestWait);
   return Math.max(1000 * error.retryAfter, grown) + 500 * Math.random();
 }
 
-/** Runs an action again, a few times, if it failed in a way that passes. */
+/** Runs an action and retries it a few times after temporary failures. */
 async function insist(action, onFailure = () => {}) {
   for (let failures = 1; ; failures++) {
     try {

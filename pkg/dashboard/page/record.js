@@ -1,13 +1,16 @@
-// One record: everything that is stored, and the events of an entity.
+// The view of one record and, for an entity, of its events.
 
-const eventsOfEntity = 10; // few, because each costs the address a record of its limit
+const eventsOfEntity = 10; // few, because each one counts toward the records limit of the address
 
-/** The link to a record or a list in this page. A click stays within the page. */
+/**
+ * Creates a link to a record or a list in this page. A click does not load the
+ * page again.
+ */
 function placeAnchor(place, ...children) {
   return make('a', { href: placeLink({ address: readPlace().address, ...place }), 'data-place': '' }, ...children);
 }
 
-/** The row of a record in a list. */
+/** Creates the row of a record in a list. */
 function recordRow(kind, record, time) {
   const name = kind === 'event' ? record.name : record.id;
   const about = kind === 'event' ? record.entity_id ?? '' : record.type;
@@ -18,9 +21,9 @@ function recordRow(kind, record, time) {
     make('code', {}, make('bdi', {}, visibleJSON(record.attributes))));
 }
 
-/** The view of one record, in place of the list. */
+/** The view of one record, which replaces the list. */
 class RecordView {
-  /** Reads and shows a record; for an entity, its latest events also. */
+  /** Reads and shows a record and, for an entity, its latest events. */
   async show(kind, id, signal, onFailure) {
     this.#clear(kind, id);
     const read = (path) => insist(() => call('GET', path, { signal, exact: true }), onFailure);
@@ -78,7 +81,7 @@ class RecordView {
   }
 }
 
-/** The path of a record in the API. */
+/** Returns the path of a record in the API. */
 function recordPath(kind, id) {
   return `${kind}/${encodeURIComponent(id)}`;
 }

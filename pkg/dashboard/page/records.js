@@ -1,14 +1,14 @@
-// Browsing records: lists with filters, page by page, and the record that is open.
+// The panel for browsing records: lists with filters, page by page, and the open record.
 
-const recordsPerPage = 10; // few, because each costs the address a record of its limit
-const mostSkipped = 20; // pages without a match; each costs a request
+const recordsPerPage = 10; // few, because each one counts toward the records limit of the address
+const mostSkipped = 20; // maximum number of pages without a match; each costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
- * The lists, by kind and order. Of each: what it says, which filters it takes,
- * its parameters in the API, and the time of a record by which it is ordered.
- * until is the present at the start of a walk: without it, events that are
- * dated far in the future would come first.
+ * The lists, by kind and order. Each has its texts, its filters, its parameters
+ * in the API, and the time by which its records are ordered. until is the
+ * present at the start of a walk. It excludes events dated far in the future,
+ * which would otherwise come first.
  */
 const lists = {
   event: {
@@ -39,22 +39,31 @@ const lists = {
 
 const plurals = { event: 'events', entity: 'entities' };
 
-/** The first record that somebody may create, for the empty states. */
+/** Example requests that create a first record, for the empty states. */
 const firstRecords = {
   event: ['create_event', { name: 'order_paid', entity_id: 'customer-1', attributes: { amount: 12.5 } }],
   entity: ['create_entity', { id: 'customer-1', type: 'customer', attributes: { plan: 'pro' } }],
 };
 
-/** Where a walk through a list begins; the last of cursors is that of the page. */
+/**
+ * Returns the start of a walk through a list. The last element of cursors is
+ * that of the current page.
+ */
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
-/** An order that the lists of a kind have: the one that is asked for, or the first. */
+/**
+ * Returns the given order if lists of the kind have it, otherwise their first
+ * order.
+ */
 const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
 
-/** What the address of the page says of the records, to compare. */
+/**
+ * Returns the part of the URL and the history entry that concerns the records,
+ * for comparison.
+ */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 
-/** Reads a page of a list. Where few records match, it skips pages that have none. */
+/** Reads a page of a list. With rare matches, it skips pages without a match. */
 async function readPage(kind, parameters, signal, onFailure) {
   for (let skipped = 0; ; skipped++) {
     const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure);
@@ -89,9 +98,9 @@ class Records {
     $('records-card').addEventListener('click', (event) => this.#followLink(event));
   }
 
-  // Moving. Each move changes the address of the page, and show follows it.
+  // Navigation. Each move changes the URL of the page, and show reads it.
 
-  /** Shows what the address of the page says. */
+  /** Shows the records that the URL describes. */
   show({ focus = false } = {}) {
     const place = readPlace();
     const kind = Object.hasOwn(lists, place.kind) ? place.kind : 'event';
@@ -99,7 +108,7 @@ class Records {
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
-    // A first page is read again up to the present; a later one stays in its walk.
+    // The first page always starts a new walk at the present. A later page continues its walk.
     if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
     this.#shown = placeOfRecords();
     if (place.id) this.#open(kind, place.id);
@@ -107,12 +116,12 @@ class Records {
     if (focus) $(place.id ? 'record-title' : 'records-title').focus();
   }
 
-  /** Shows what the address of the page says, if it has changed. */
+  /** Shows the records that the URL describes, if it has changed. */
   follow() {
     if (placeOfRecords() !== this.#shown) this.show({ focus: true });
   }
 
-  /** Forgets what was read. */
+  /** Discards the records that were read. */
   stop() {
     this.#run?.abort();
     this.#shown = '';
@@ -124,7 +133,7 @@ class Records {
     this.show({ focus });
   }
 
-  /** Begins the list that the form describes. */
+  /** Starts the list that the form describes. */
   #search(change = {}) {
     const { kind, order, from, to, ...filters } = this.#choice;
     const place = { kind, order: orderOf(kind, order), ...filters, from: toUTC(from), to: toUTC(to), ...change };
@@ -137,13 +146,13 @@ class Records {
     this.#go(readPlace(), { ...history.state, cursors: change(history.state.cursors) });
   }
 
-  /** Goes back to the list that the record was opened from, or to a new one. */
+  /** Returns to the list from which the record was opened, or to a new list. */
   #goBack() {
     if (history.state?.inside) history.back();
     else this.#go({ kind: this.#choice.kind });
   }
 
-  /** Follows a link within the page, unless it is to open in another tab. */
+  /** Follows a link within the page, unless the click opens another tab. */
   #followLink(event) {
     const link = event.target.closest('a[data-place]');
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -172,7 +181,7 @@ class Records {
 
   // Reading
 
-  /** Runs a task that reads records; a later one cancels it. */
+  /** Runs a task that reads records. It cancels an earlier task. */
   async #read(task) {
     this.#run?.abort();
     const run = this.#run = new AbortController();

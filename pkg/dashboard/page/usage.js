@@ -1,16 +1,16 @@
-// "Am I near my limit?": an address's last 60 seconds against its limits.
+// Compares the usage of an address in the last 60 seconds with its limits.
 
 const usageInterval = 2000;
-const nearLimit = 0.8; // of a limit
+const nearLimit = 0.8; // part of a limit
 
-/** What is said of an address whose requests are not simply limited. */
+/** Texts for addresses with an action other than the normal limits. */
 const actionTexts = {
   block: 'This address is blocked: every request gets 403.',
   unlimited: 'This address is not limited: what goes beyond the lines passes, too.',
   observe: 'This address is observed: requests beyond the lines pass, and are not counted here.',
 };
 
-/** What a limit counts: its name, the count of a second, and the limit's key. */
+/** The limits: name, count of a second, and key of the limit. */
 const meters = [
   { key: 'records', name: 'Records read', of: (s) => s.records },
   { key: 'imports', name: 'Import calls', of: (s) => s.imports },
@@ -20,7 +20,7 @@ const meters = [
 class Usage {
   #poller; #onDenied; #address = ''; #own = ''; #last; #charts = new Map(); #routes = new Map(); #level = '';
 
-  /** onDenied gets the errors 401 and 403. */
+  /** onDenied receives errors with status 401 and 403. */
   constructor(onDenied) {
     this.#onDenied = onDenied;
     this.#poller = new Poller((signal) => this.#load(signal), () => usageInterval, (error, stopped) => this.#report(error, stopped));
@@ -35,7 +35,7 @@ class Usage {
     for (const details of [$('usage-details'), $('usage-by-route')]) details.addEventListener('toggle', () => this.#drawDetails());
   }
 
-  /** Begins with the caller's own usage. */
+  /** Starts with the usage of the caller. */
   start(own) {
     this.#own = own.address;
     this.show();
@@ -44,7 +44,7 @@ class Usage {
 
   stop() { this.#poller.stop(); }
 
-  /** Shows the usage of the address that the page's address names. */
+  /** Shows the usage of the IP address in the page's URL. */
   show() {
     this.#address = readPlace().address ?? '';
     $('address').value = this.#address || this.#own;
@@ -54,7 +54,7 @@ class Usage {
     this.#poller.start();
   }
 
-  /** Shows the address that the page's address names, if it is another. */
+  /** Shows the usage of the IP address in the page's URL, if it has changed. */
   follow() {
     if ((readPlace().address ?? '') !== this.#address) this.show();
   }
@@ -83,7 +83,7 @@ class Usage {
     }
   }
 
-  /** Says what is wrong with the address that was entered. */
+  /** Shows what is wrong with the IP address that the user entered. */
   #markAddress(text) {
     say($('address-error'), text);
     $('address').removeAttribute('aria-invalid');
@@ -110,7 +110,7 @@ class Usage {
     this.#drawDetails();
   }
 
-  /** Answers the question, by the rule that came closest to its limit. */
+  /** Summarizes the usage by the rule that came closest to its limit. */
   #drawVerdict({ seconds, limits, address }) {
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
     const share = (use) => Math.min(1, use.peak / use.limit);
@@ -133,7 +133,7 @@ class Usage {
     this.#level = level;
   }
 
-  /** Draws what is folded out. */
+  /** Draws the details if they are open. */
   #drawDetails() {
     if (!this.#last) return;
     const names = [...new Set(this.#last.seconds.flatMap((s) => Object.keys(s.requests)))].sort();

@@ -108,8 +108,8 @@ func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) 
 	return tombstone, err
 }
 
-// exhume removes the tombstones of an entity and returns the last of them; one that
-// has only the id if the entity has none.
+// exhume removes all tombstones of an entity and returns the latest one. If the entity has
+// no tombstone, exhume returns a Change with only the id.
 func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error) {
 	latest := entity.Change{Entity: entity.Entity{ID: id}}
 	b := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
@@ -131,8 +131,8 @@ func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error)
 	return latest, nil
 }
 
-// bury puts a tombstone where Changes finds it, and removes some that expired before
-// its deletion.
+// bury stores a tombstone and its index entry, and removes some tombstones that had expired
+// at the time of the deletion.
 func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	if err := indexChange(entities, workspace, c); err != nil {
 		return err
@@ -159,7 +159,7 @@ func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	return nil
 }
 
-// unbury removes the tombstone at a position of the bucket b.
+// unbury removes the tombstone at a position in b, and its index entry.
 func unbury(entities *bbolt.Bucket, workspace string, b *bbolt.Bucket, position []byte) error {
 	if err := b.Delete(position); err != nil {
 		return err

@@ -63,12 +63,12 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	return item
 }
 
-// Create implements entity.Store with a transaction. It puts the item on the condition
-// that no item with the key exists, and checks that a tombstone, if there is one, is
-// older. Two separate calls would not be enough, because between them a process whose
-// clock is ahead could delete the entity. If a condition fails, the response contains the
-// existing item. If the SDK repeats a transaction because its response was lost, DynamoDB
-// applies it only once.
+// Create implements entity.Store with a transaction. It puts the item on the condition that
+// no item with the key exists, and checks that a tombstone, if one exists, is older. Two
+// separate calls would not be enough, because between them a process whose clock is ahead
+// could delete the entity. If a condition fails, the response contains the existing item.
+// If the SDK repeats a transaction because its response was lost, DynamoDB applies it only
+// once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)
@@ -94,11 +94,11 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 	}
 }
 
-// contentionWait bounds the random wait after a transaction that met another request's
-// for the same id. One takes some 10 ms.
+// contentionWait is the maximum random wait after a transaction conflicted with another
+// request for the same id. A transaction takes about 10 ms.
 const contentionWait = 50 * time.Millisecond
 
-// waitForOthers waits before an operation tries its transaction again.
+// waitForOthers waits for a random time before an operation retries its transaction.
 func waitForOthers(ctx context.Context, op string) error {
 	select {
 	case <-time.After(rand.N(contentionWait)):
@@ -108,8 +108,8 @@ func waitForOthers(ctx context.Context, op string) error {
 	}
 }
 
-// create makes one attempt of Create. Of the items it returns the first that fails its
-// condition; nil if none does.
+// create makes one attempt of Create. It returns the first item that fails its condition,
+// or nil if no condition fails.
 func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (existing, tombstone dynamorecord.Item, err error) {
 	item := s.toItem(workspace, e)
 	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -134,7 +134,8 @@ func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (
 	return existing, tombstone, err
 }
 
-// Delete implements entity.Store with a transaction of remove and bury.
+// Delete implements entity.Store with one transaction that removes the entity and stores
+// the tombstone.
 func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (bool, error) {
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		s.remove(workspace, was), {Update: s.bury(workspace, entity.TombstoneOf(was, at))},
@@ -148,8 +149,8 @@ func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity,
 	return true, nil
 }
 
-// remove returns the write of a transaction that deletes the item of an entity, on the
-// condition that it still has every attribute of was.
+// remove returns a transaction item that deletes the item of an entity, on the condition
+// that it still has every attribute of was.
 func (s *Store) remove(workspace string, was entity.Entity) types.TransactWriteItem {
 	condition, names, values := unchanged(was)
 	return types.TransactWriteItem{Delete: &types.Delete{
@@ -161,8 +162,8 @@ func (s *Store) remove(workspace string, was entity.Entity) types.TransactWriteI
 	}}
 }
 
-// bury returns the write of a transaction that puts a tombstone in place of an earlier
-// one, whose attribute erased stays if c is not erased.
+// bury returns a transaction item that stores a tombstone and replaces an earlier one. If c
+// is not erased, the attribute erased of an earlier tombstone is kept.
 func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	update := &types.Update{
 		TableName:                 &s.table,
@@ -181,8 +182,8 @@ func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	return update
 }
 
-// Erase implements entity.Store. It reads the entity and the tombstone and replaces
-// them by a transaction, on the condition that both are still as they were.
+// Erase implements entity.Store. It reads the entity and its tombstone and replaces both in
+// a transaction, on the condition that neither has changed.
 func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (entity.Change, error) {
 	const op = "erase entity"
 	for {
@@ -223,8 +224,8 @@ func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) 
 	}
 }
 
-// Backfill returns what adds the keys of by_updated_at to entities that an earlier
-// build wrote. Run it after the deployment of this build is complete.
+// Backfill returns a Backfill that adds the keys of by_updated_at to entities that an
+// earlier build wrote. Run it after the deployment of this build is complete.
 func Backfill(client dynamorecord.BackfillClient, table string, shards dynamorecord.Shards) dynamorecord.Backfill {
 	s := &Store{shards: shards}
 	return dynamorecord.Backfill{

@@ -34,7 +34,7 @@ func create(t *testing.T, s *dynamostore.Store, id string) entity.Entity {
 	return e
 }
 
-// A tombstone is a separate item, which expires and which only lists of changes read.
+// A tombstone is a separate item that expires. Only lists of changes return it.
 func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
@@ -190,9 +190,9 @@ func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, nil
 }
 
-// TestReadUnitsOfChanges reads the changes among many entities by pages of 200. The
-// environment variable SYNC_ENTITIES changes how many there are, SYNC_CHANGES how many
-// of them change.
+// TestReadUnitsOfChanges reads the changes among many entities in pages of 200. The
+// environment variable SYNC_ENTITIES sets the number of entities, and SYNC_CHANGES the
+// number of changes.
 func TestReadUnitsOfChanges(t *testing.T) {
 	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
 	for _, shards := range []int{1, 16} {

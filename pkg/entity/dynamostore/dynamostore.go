@@ -1,11 +1,10 @@
 // Package dynamostore keeps entities in a DynamoDB table.
 //
 // The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
-// strings by bytes, which is the order of lists. The other attributes are type,
-// attributes (JSON text), created_at and updated_at (the text of record.Time), and the
-// keys of two global secondary indexes. All have the type S. attributes is text and not
-// a map, so that it keeps its bytes: a DynamoDB number has at most 38 digits and no
-// trailing zeros.
+// strings by bytes, which is the order of lists. The other attributes are type, attributes
+// (JSON text), created_at and updated_at (the text of record.Time), and the keys of two
+// global secondary indexes. All have the type S. attributes is text and not a map, to
+// preserve its bytes: a DynamoDB number has at most 38 digits and no trailing zeros.
 //
 //   - by_type has the keys type_key and id. It lists the entities of one type. type_key
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
@@ -16,11 +15,11 @@
 //     record.SyncPosition. Entities of earlier builds have neither before Backfill. The
 //     index does not project the keys of by_type, nor updated_at, which is part of change.
 //
-// A tombstone is an item of its own, so that reads of entities never meet one: its
-// workspace is that of the entity and "#deleted". It has id, type, created_at, the keys
-// of by_updated_at, and expires_at (N, seconds of Unix time), by which DynamoDB
-// removes it. If the events of the entity are erased, it has erased: the text of
-// Change.ErasedAt.
+// A tombstone is a separate item, so reads of entities never return it. Its workspace
+// attribute is the workspace of the entity with the suffix "#deleted". It also has id,
+// type, created_at, the keys of by_updated_at, and expires_at (N, seconds of Unix time), at
+// which DynamoDB removes it. If the events of the entity are erased, it also has erased,
+// the text of Change.ErasedAt.
 package dynamostore
 
 import (

@@ -47,8 +47,8 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	}
 }
 
-// testCreateAgain deletes entities at the time updated, and creates entities with their
-// ids by clocks that show a time before, at and after that.
+// testCreateAgain deletes entities at the time updated. It then creates entities with the
+// same ids with a clock before, at and after that time.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
@@ -152,8 +152,8 @@ func testChangesBytes(t *testing.T, s entity.Store) {
 	}
 }
 
-// testErase erases entities that exist, that were deleted, that were erased and that
-// never existed, by clocks before, at and after their latest change.
+// testErase erases entities that exist, were deleted, were erased, or never existed. The
+// clock is before, at or after their latest change.
 func testErase(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, workspace, "b")
 	kind.FillPlain(t, s, "other", "lives-0")
@@ -177,7 +177,7 @@ func testErase(t *testing.T, s entity.Store) {
 			wantOf(e, tt.want), wantOf(plain(was), tt.want),
 			wantOf(entity.Entity{ID: never, Type: entity.DefaultType, CreatedAt: now}, now),
 		} {
-			for range 2 { // the second erases a tombstone of the first
+			for range 2 { // the second call replaces the tombstone of the first
 				got, err := s.Erase(t.Context(), workspace, want.ID, tt.now)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, tt.now, err, got, want)
@@ -202,8 +202,8 @@ func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
-// testDeleteAfterErase erases an entity, creates it again and deletes it: the changes
-// still say which of its events are erased.
+// testDeleteAfterErase erases an entity, creates it again and deletes it. The latest
+// tombstone must still say which events are erased.
 func testDeleteAfterErase(t *testing.T, s entity.Store) {
 	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
 	if err != nil {

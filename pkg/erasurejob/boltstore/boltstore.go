@@ -1,9 +1,10 @@
-// Package boltstore keeps erasure jobs in a bbolt file, for a server that needs no other
-// program. They outlive the process.
+// Package boltstore keeps erasure jobs in a bbolt file, so that a local server needs no
+// database.
 //
-// The buckets erasure_jobs and erasure_jobs_by_expiry have a bucket for each workspace:
-// the first has every job by id (erasurejob.Marshal), the second the id of every job
-// that has ended by the position of its expiry.
+// The buckets erasure_jobs and erasure_jobs_by_expiry each contain a bucket for each
+// workspace. In erasure_jobs it maps each id to the job (erasurejob.Marshal). In
+// erasure_jobs_by_expiry it maps the position of the expiry to the id, for each job that
+// has ended.
 package boltstore
 
 import (
@@ -23,8 +24,8 @@ const (
 	byExpiry = "erasure_jobs_by_expiry"
 )
 
-// sweepLimit is how many expired jobs a job that ends removes, at most: more than one,
-// so that they do not accumulate.
+// sweepLimit is the maximum number of expired jobs that Replace removes when a job ends. It
+// is more than one, so that expired jobs do not accumulate.
 const sweepLimit = 10
 
 // Store is an erasurejob.Store and erasurejob.Backlog. It is safe for concurrent use.
@@ -104,7 +105,7 @@ func expiry(at time.Time, id string) []byte {
 	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
 }
 
-// sweep removes some jobs that have expired by now.
+// sweep removes up to sweepLimit jobs that have expired at now.
 func sweep(jobs, expiries *bbolt.Bucket, now time.Time) error {
 	expired := make(map[string]string)
 	for position, id := range boltrecord.Scan(expiries, "", record.TimeOf(now).String(), true) {

@@ -1,10 +1,10 @@
 // Package dynamostore keeps erasure jobs in a DynamoDB table.
 //
-// The table's partition key is workspace (S), its sort key id (S). A job's other
-// attributes are job (S: erasurejob.Marshal, all there is of it), and what the table
-// itself must understand: status (S, for the filter of its stream), revision (N) and, of
-// a job that has ended, expires_at (N, Unix time, for the TTL). Unfinished jobs do not
-// expire.
+// The table's partition key is workspace (S) and its sort key is id (S). The attribute job
+// (S) has the complete job (erasurejob.Marshal). The other attributes exist so that
+// DynamoDB can use them: status (S), for the filter of the table's stream; revision (N),
+// for conditional puts; and expires_at (N, seconds of Unix time), for the TTL of jobs that
+// have ended. Unfinished jobs do not expire.
 package dynamostore
 
 import (
@@ -33,7 +33,8 @@ type Store struct {
 	table  string
 }
 
-// New returns a Store over the table of that name.
+// New returns a Store that keeps its jobs in table. It returns an error if client is nil or
+// table is empty.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("erasurejob dynamostore: a client and a table name are required")
@@ -41,8 +42,8 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Open returns a Store over the table that the environment variable ERASURE_JOBS_TABLE
-// names.
+// Open returns a Store that keeps its jobs in the table in the environment variable
+// ERASURE_JOBS_TABLE.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	s, err := New(client, getenv("ERASURE_JOBS_TABLE"))
 	if err != nil {
@@ -61,8 +62,9 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (erasurejob.Job, 
 	return j, err
 }
 
-// Replace implements erasurejob.Store with one conditional put. If the SDK repeats a put
-// whose response was lost, the repeat finds j itself, and Replace reports true.
+// Replace implements erasurejob.Store with one conditional put. If the SDK retries a put
+// because its response was lost, the retry finds j already stored, and Replace reports
+// true.
 func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (bool, error) {
 	item, err := toItem(j)
 	if err != nil {

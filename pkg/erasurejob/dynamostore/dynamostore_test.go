@@ -41,7 +41,7 @@ func TestNewNeedsAClientAndATable(t *testing.T) {
 	}
 }
 
-// A job that has ended expires after 30 days, an unfinished one never.
+// A job expires 30 days after its end. An unfinished job has no expiry.
 func TestItemsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()
 	s, table := open(t)

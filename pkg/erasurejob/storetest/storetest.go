@@ -1,4 +1,4 @@
-// Package storetest is the suite that every erasurejob.Store passes.
+// Package storetest is the conformance suite of erasurejob.Store.
 package storetest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// Store is a store that lists the unfinished jobs.
+// Store is an erasurejob.Store that also lists its unfinished jobs.
 type Store interface {
 	erasurejob.Store
 	erasurejob.Backlog
@@ -24,8 +24,8 @@ const workspace = storetest.Workspace
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// Run checks that the stores that open returns keep the contract of erasurejob.Store.
-// Each call of open must return a store without jobs.
+// Run tests that the stores returned by open fulfill the contract of erasurejob.Store. Each
+// call of open must return a store without jobs.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	storetest.RunAll(t, open, []storetest.Test[Store]{
 		{Name: "a job is stored as it is", Run: testWhole},
@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-// request is erasurejob.Request at the time until.
+// request calls erasurejob.Request at the time until.
 func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
 	t.Helper()
 	j, err := erasurejob.Request(t.Context(), s, workspace, id, record.TimeOf(until), until)
@@ -56,7 +56,7 @@ func replace(t *testing.T, s Store, j erasurejob.Job) erasurejob.Job {
 	return j
 }
 
-// want checks that the store has j.
+// want checks that the store contains j.
 func want(t *testing.T, s Store, j erasurejob.Job) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), j.Workspace, j.ID); err != nil || !reflect.DeepEqual(got, j) {

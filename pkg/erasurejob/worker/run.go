@@ -15,15 +15,15 @@ import (
 // run is one run of a worker.
 type run struct {
 	*Worker
-	calls context.Context // of calls that must not end halfway; ends Config.Grace after the run's own
-	job   erasurejob.Job  // as it is stored
+	calls context.Context // context of store calls; ends Config.Grace after the context of the run
+	job   erasurejob.Job  // the job as stored
 	log   *slog.Logger
 }
 
-// errTaken means that the run no longer holds the job.
+// errTaken means that this run no longer holds the job.
 var errTaken = errors.New("the erasure job was taken by another run or requested again")
 
-// erase erases events until none is left, or ctx is done.
+// erase erases events until none remain or ctx is done.
 func (r *run) erase(ctx context.Context) error {
 	if err := r.wait(ctx, r.Settle-r.Now().Sub(r.job.Until.Time()), r.Settle); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *run) page() event.Erasure {
 	}
 }
 
-// pace returns the time that a page must take at least.
+// pace returns the minimum duration of a page.
 func (r *run) pace() time.Duration {
 	if r.MaxRate == 0 {
 		return 0
@@ -78,8 +78,8 @@ func (r *run) pace() time.Duration {
 	return time.Duration(r.PageSize) * time.Second / time.Duration(r.MaxRate)
 }
 
-// wait waits for d, at most for most whatever the clocks say, or until ctx is done,
-// which it returns as an error.
+// wait waits for d, but no longer than most in case clocks disagree. If ctx is done first,
+// wait returns its error.
 func (r *run) wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -97,7 +97,8 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &e) && e.Kind == record.Unavailable
 }
 
-// conclude ends the run: it leaves the job as err, the result of erase, says.
+// conclude ends the run. err is the result of erase and determines the new state of the
+// job.
 func (r *run) conclude(ctx context.Context, err error) error {
 	switch {
 	case err == nil, errors.Is(err, errTaken):
@@ -117,7 +118,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	return nil
 }
 
-// fail ends the job. cause is for the log.
+// fail ends the job with the status failed. cause is written to the log.
 func (r *run) fail(cause error) error {
 	reason := fmt.Sprintf("The erasure failed %d times in a row at the same place, and events may be left. The service's log says why. Request it again.", r.MaxTries)
 	next := r.job.Finish(erasurejob.Failed, r.Now())
@@ -134,13 +135,13 @@ func (r *run) handOver(ctx context.Context) error {
 	next := r.job
 	next.Status, next.Progress.Run = erasurejob.Queued, ""
 	if errors.Is(ctx.Err(), context.Canceled) {
-		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped: no fault of the job
+		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped, so this run does not count
 	}
 	return r.save(next)
 }
 
-// save stores next over the job. It fails with errTaken when the job is no longer the
-// run's.
+// save replaces the stored job with next. It returns errTaken if this run no longer holds
+// the job.
 func (r *run) save(next erasurejob.Job) error {
 	next.Revision = r.job.Revision + 1
 	replaced, err := r.store.Replace(r.calls, next)

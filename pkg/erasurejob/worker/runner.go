@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// runsAtOnce is how many jobs a Runner runs at the same time.
+	// runsAtOnce is the maximum number of jobs that a Runner runs at the same time.
 	runsAtOnce = 4
 
-	// retryAfter is how long a job waits after a run that failed.
+	// retryAfter is the wait before a job runs again after a failed run.
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store whose jobs run in this process. It does what the stream of the jobs'
-// table and the function do in the deployment: it runs each job that is queued, and
-// repeats a run that failed. It is safe for concurrent use.
+// Runner is a Store that runs its jobs in this process. It replaces the table stream and
+// the Lambda function of a deployment: it runs each queued job, and repeats a run that
+// failed. It is safe for concurrent use.
 type Runner struct {
 	erasurejob.Store
 	logger *slog.Logger
@@ -28,17 +28,17 @@ type Runner struct {
 	group  sync.WaitGroup
 
 	mu     sync.Mutex
-	ctx    context.Context // of the runs; nil before Start
+	ctx    context.Context // context of the runs; nil before Start
 	worker *Worker
 }
 
-// NewRunner returns a Runner of store's jobs.
+// NewRunner returns a Runner for the jobs in store.
 func NewRunner(store erasurejob.Store, logger *slog.Logger) *Runner {
 	return &Runner{Store: store, logger: logger, room: make(chan struct{}, runsAtOnce)}
 }
 
-// Start runs jobs by worker, whose store must be r, until ctx is done; first those of
-// the backlog. Wait then waits for the runs.
+// Start runs jobs with worker, whose store must be r, until ctx is done. It starts with the
+// jobs of the backlog. After ctx is done, call Wait to wait for the runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog erasurejob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Runner) Start(ctx context.Context, worker *Worker, backlog erasurejob.B
 	return nil
 }
 
-// Wait waits until all runs have ended. No job may be requested meanwhile.
+// Wait waits until all runs have ended. The caller must not request a job during this time.
 func (r *Runner) Wait() { r.group.Wait() }
 
 // Replace implements erasurejob.Store.
@@ -65,12 +65,12 @@ func (r *Runner) Replace(ctx context.Context, j erasurejob.Job) (bool, error) {
 	return replaced, err
 }
 
-// enqueue runs a job as soon as there is room, and again later if that fails.
+// enqueue runs a job as soon as a slot is free, and again later if the run fails.
 func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, worker := r.ctx, r.worker
-	if ctx == nil || ctx.Err() != nil { // Start finds what is queued before, or by an earlier process
+	if ctx == nil || ctx.Err() != nil { // Start finds jobs queued before it, or by an earlier process
 		return
 	}
 	r.group.Go(func() {

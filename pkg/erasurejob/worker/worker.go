@@ -1,6 +1,6 @@
-// Package worker carries out erasure jobs: it erases the events of a job's entity page
-// by page and saves the progress after each. A Worker does one run of a job; a Runner
-// runs all jobs of a local server.
+// Package worker runs erasure jobs. It erases the events of a job's entity page by page and
+// saves the progress after each page. A Worker performs one run of a job. A Runner runs all
+// jobs of a local server.
 package worker
 
 import (
@@ -24,41 +24,42 @@ type Events interface {
 
 // Config tunes a Worker. Its zero value is ready to use.
 type Config struct {
-	// PageSize is how many events a page has; 100 by default.
+	// PageSize is the maximum number of events per page. The default is 100.
 	PageSize int
 
-	// MaxRate is the most events that a run looks at in a second, about; 0, the default,
-	// for no bound.
+	// MaxRate is the approximate maximum number of events that a run reads per second. The
+	// default is 0, which means no maximum.
 	MaxRate int
 
-	// Settle is how long after Job.Until a run begins to erase, so that all events that
-	// were created until then have reached the index; record.SyncLag by default.
+	// Settle is the minimum time between Job.Until and the first erasure. In this time, all
+	// events created at or before Until reach the index. The default is record.SyncLag.
 	Settle time.Duration
 
-	// MaxTries is how many runs in a row may end without having got further before the
-	// job fails; 5 by default.
+	// MaxTries is the number of consecutive runs without progress after which the job
+	// fails. The default is 5.
 	MaxTries int
 
-	// RetryWait is how long a run waits after the store was unavailable, and at most 16
-	// times as long if that lasts; 1 s by default.
+	// RetryWait is the first wait of a run after the store was unavailable. Repeated
+	// failures increase the wait up to 16 times. The default is 1 s.
 	RetryWait time.Duration
 
-	// Grace is how long after the end of its context a run may take to finish a page and
-	// to save; 10 s by default.
+	// Grace is the time that a run may take, after the end of its context, to finish a page
+	// and save its progress. The default is 10 s.
 	Grace time.Duration
 
-	Now    func() time.Time // the clock of the jobs' times; time.Now by default
+	Now    func() time.Time // clock for the times of jobs; time.Now by default
 	Logger *slog.Logger     // slog.Default by default
 }
 
-// Worker carries out jobs. It is safe for concurrent use.
+// Worker runs erasure jobs. It is safe for concurrent use.
 type Worker struct {
 	store  erasurejob.Store
 	events Events
 	Config
 }
 
-// New returns a Worker.
+// New returns a Worker for the jobs in store. It returns an error if store or events is
+// nil.
 func New(store erasurejob.Store, events Events, cfg Config) (*Worker, error) {
 	if store == nil || events == nil {
 		return nil, errors.New("worker: a store and events are required")
@@ -77,11 +78,11 @@ func New(store erasurejob.Store, events Events, cfg Config) (*Worker, error) {
 	return &Worker{store: store, events: events, Config: cfg}, nil
 }
 
-// Run takes a job and works on it until it has ended, another run has taken it or the
-// job was requested again, or ctx is done: then Run queues the job for the next run,
-// within Config.Grace. Run returns nil in all these cases, and when the job does not
-// exist. An error means that the job should be run again; after Config.MaxTries runs in
-// a row that got no further, the job fails.
+// Run takes a job and works on it until the job has ended, another run has taken it, the
+// job was requested again, or ctx is done. If ctx is done, Run queues the job for the next
+// run within Config.Grace. Run returns nil in all these cases, and if the job does not
+// exist. An error means that the caller must run the job again. After Config.MaxTries
+// consecutive runs without progress, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -101,9 +102,9 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	return r.conclude(ctx, r.erase(ctx))
 }
 
-// take gives a job that has not ended to a new run, which holds it until another run
-// takes it, it is requested again or the run ends it. A job that has ended is returned
-// as it is.
+// take assigns an unfinished job to a new run. The run holds the job until another run
+// takes it, it is requested again, or the run ends it. take returns a job that has ended
+// unchanged.
 func (w *Worker) take(ctx context.Context, workspace, id string) (erasurejob.Job, error) {
 	name := rand.Text()
 	for {

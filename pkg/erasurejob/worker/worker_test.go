@@ -16,11 +16,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// jobs is an erasurejob.Store and Backlog in memory, of one job.
+// jobs is an erasurejob.Store and Backlog of one job in memory.
 type jobs struct {
 	mu  sync.Mutex
 	job erasurejob.Job
-	log []string // the statuses that were stored
+	log []string // statuses in the order in which they were stored
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
@@ -53,8 +53,9 @@ func (s *jobs) Unfinished(context.Context) ([]erasurejob.Key, error) {
 	return []erasurejob.Key{{Workspace: s.job.Workspace, ID: s.job.ID}}, nil
 }
 
-// events has events of one entity, number i at position i. Each page calls next first;
-// if that returns an error, only the first event of the page is erased.
+// events is a store of the events of one entity. The event with index i is at position i.
+// Erase calls next before each page. If next returns an error, Erase erases only the first
+// event of the page.
 type events struct {
 	created []time.Time // zero if erased
 	next    func(page int) error
@@ -92,7 +93,7 @@ func (s *events) Erase(ctx context.Context, _ string, q event.Erasure) (erased e
 	return erased, err
 }
 
-// left returns how many events are left.
+// left returns the number of events that are not erased.
 func (s *events) left() (n int) {
 	for _, at := range s.created {
 		if !at.IsZero() {
@@ -102,7 +103,7 @@ func (s *events) left() (n int) {
 	return n
 }
 
-// many returns n times t.
+// many returns a slice with n copies of t.
 func many(n int, t time.Time) []time.Time {
 	all := make([]time.Time, n)
 	for i := range all {
@@ -111,7 +112,7 @@ func many(n int, t time.Time) []time.Time {
 	return all
 }
 
-// setUp returns a worker whose job was requested now.
+// setUp returns a worker, and its store with a job requested now.
 func setUp(t *testing.T, e *events, cfg worker.Config) (*worker.Worker, *jobs) {
 	t.Helper()
 	s := &jobs{}
@@ -162,7 +163,7 @@ func TestOnlyEventsUpToTheRequestAreErasedAfterTheLag(t *testing.T) {
 			t.Errorf("%d events are left after %d pages; the job is %+v", e.left(), e.pages, s.job)
 		}
 		revision := s.job.Revision
-		run(t, t.Context(), w) // a delivery too many
+		run(t, t.Context(), w) // one more delivery than needed
 		if err := w.Run(t.Context(), "default", "bob"); err != nil || s.job.Revision != revision {
 			t.Errorf("error %v, revision %d after %d", err, s.job.Revision, revision)
 		}

@@ -1,13 +1,13 @@
 // Package boltstore keeps events in a bbolt file, so that a local server needs no
 // database.
 //
-// The bucket events has a bucket for each workspace, and in it two more: by_id has
-// the JSON of every event by id, by_position the id of every event by
-// event.Position.String. bbolt sorts keys by bytes, which is the order of lists. The
-// bucket events_by_entity has a bucket for each workspace, and in it one for each
-// entity id, which is like by_position. The bucket events_by_created_at has a bucket
-// for each workspace, with the id of every event by the text of record.SyncPosition, and
-// events_by_expires_at the id of every event that expires by the position of its expiry.
+// Each of these buckets contains a bucket for each workspace. In the bucket events, it
+// contains two more: by_id maps each id to the event in JSON, and by_position maps
+// event.Position.String to the id. bbolt sorts keys by bytes, which is the order of lists.
+// In events_by_entity, it contains a bucket like by_position for each entity id. In
+// events_by_created_at, it maps the text of record.SyncPosition to the id. In
+// events_by_expires_at, it maps the position of the expiry to the id of each event that
+// expires.
 package boltstore
 
 import (
@@ -52,13 +52,13 @@ func New(db *bbolt.DB) (*Store, error) {
 	return &Store{workspaces: workspaces}, err
 }
 
-// document is an event as the store keeps it.
+// document is the JSON form in which the store keeps an event.
 type document struct {
 	event.Event
 	ExpiresAt record.Time `json:"expires_at,omitzero"`
 }
 
-// event returns the event that d holds.
+// event returns the event in d.
 func (d document) event() event.Event {
 	d.Event.ExpiresAt = d.ExpiresAt
 	return d.Event

@@ -62,8 +62,8 @@ func remove(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return nil
 }
 
-// removeEmpty removes the bucket of an entity's events if it is empty: its name is the
-// id of the entity.
+// removeEmpty removes the bucket of an entity's events if it is empty, because its name is
+// the id of the entity.
 func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	entities := boltrecord.Bucket(tx, byEntity, workspace)
 	b := boltrecord.Bucket(tx, byEntity, workspace, entityID)
@@ -76,12 +76,12 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	return entities.DeleteBucket([]byte(entityID))
 }
 
-// sweepLimit is how many expired events a creation removes, at most: more than one, so
-// that they do not accumulate.
+// sweepLimit is the maximum number of expired events that a creation removes. It is more
+// than one, so that expired events do not accumulate.
 const sweepLimit = 10
 
-// sweep removes some events that have expired when e is created, and one with the id of
-// e if it has.
+// sweep removes up to sweepLimit events that have expired when e is created, and an expired
+// event with the id of e.
 func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
 	expired := []string{e.ID}
 	for _, id := range boltrecord.Scan(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), "", e.CreatedAt.String(), true) {

@@ -1,12 +1,12 @@
 // Package dynamostore keeps events in a DynamoDB table.
 //
-// The table's partition key is pk (S): workspace, '#', id. So an event is
-// unique in its workspace, and writes spread over all partitions. The other
-// attributes are id, name, entity_id (absent if the event has none), occurred_at,
-// attributes (JSON text, to keep its bytes), created_at, and the keys of three
-// global secondary indexes, which serve lists. All are S. position is the text of
-// event.Position. An event that is kept for a time also has expires_at (N, seconds of Unix
-// time), by which DynamoDB removes it.
+// The table's partition key is pk (S), which consists of the workspace, '#' and the id.
+// This makes an id unique in its workspace and spreads writes over all partitions. The
+// other attributes are id, name, entity_id (absent if the event has none), occurred_at,
+// attributes (JSON text, to preserve its bytes), created_at, and the keys of three global
+// secondary indexes for lists. All have the type S. position is the text of event.Position.
+// An event that expires also has expires_at (N, seconds of Unix time), at which DynamoDB
+// removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
 //     shard consists of the workspace, '#' and a number from 0, which is a hash of the id
@@ -90,8 +90,8 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 	return Config{Shards: shards}, err
 }
 
-// Create implements event.Store with one conditional PutItem. An item that has expired
-// may be there for days until DynamoDB removes it.
+// Create implements event.Store with one conditional PutItem. DynamoDB may remove an
+// expired item only days later, so an expired item is overwritten.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem, func(in *dynamodb.PutItemInput) {
 		*in.ConditionExpression += " OR #expires_at <= :now"

@@ -15,13 +15,13 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// eraseWriters is how many items Erase deletes at the same time.
+// eraseWriters is the maximum number of items that Erase deletes at the same time.
 const eraseWriters = 10
 
-// Erase implements event.Store. It finds the events by the index by_entity, which is
-// eventually consistent, and deletes each on the condition that it is old enough: an
-// event of the same id may have been created since. If some items cannot be deleted, it
-// deletes the others.
+// Erase implements event.Store. It finds the events in the index by_entity, which is
+// eventually consistent. It deletes each event on the condition that it was created at or
+// before q.Until, because an event with the same id may have been created since. If some
+// items cannot be deleted, it still deletes the others.
 func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -50,18 +50,18 @@ func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (e
 	return erased, err
 }
 
-// maxErasePage bounds the items of a query that Erase reads at once.
+// maxErasePage is the maximum number of items per query of Erase.
 const maxErasePage = 1000
 
-// placeOf returns of an event what Erase needs.
+// placeOf returns an event with only the fields that Erase needs.
 func placeOf(item dynamorecord.Item) (event.Event, error) {
 	r := dynamorecord.Read(item)
 	e := event.Event{ID: r.Text("id"), OccurredAt: r.Time("occurred_at"), CreatedAt: r.Time("created_at")}
 	return e, r.Err()
 }
 
-// deleteEach deletes the items of those events that were created at until or before. It
-// returns how many it has deleted and the errors of the others.
+// deleteEach deletes the items of those events that were created at or before until. It
+// returns the number of deleted items and the errors of the others.
 func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, until record.Time) (int64, error) {
 	var deleted atomic.Int64
 	var group sync.WaitGroup

@@ -28,13 +28,14 @@ func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
 	return n
 }
 
-// testErase has events of two entities and of none, some of them created too late to be
-// erased, and in another order than they occurred.
+// testErase erases events of one of two entities. Some events belong to no entity, some
+// were created too late to be erased, and their order of creation differs from that of
+// occurrence.
 func testErase(t *testing.T, s event.Store) {
 	var old, others []event.Event
 	for i := range 40 {
 		e := plain(fmt.Sprintf("%02d", i), later(-time.Duration(i/3)*time.Hour))
-		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // until 2 ms, three of five are erased
+		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // up to 2 ms: three of five are erased
 		switch i % 8 {
 		case 6:
 			e.EntityID = ""
@@ -63,7 +64,7 @@ func testErase(t *testing.T, s event.Store) {
 	kind.Want(t, s, "other", plain("00", noon))
 	ofEntity := slices.DeleteFunc(slices.Clone(others), func(e event.Event) bool { return e.EntityID != "u-1" })
 	listOf(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, ofEntity, 3, 200)
-	kind.Fill(t, s, workspace, old[0]) // as new
+	kind.Fill(t, s, workspace, old[0]) // stored as a new event
 
 	if n := eraseAll(t, s, event.Erasure{EntityID: "u-1", Until: later(time.Hour), Limit: 200}); n != int64(len(ofEntity))+1 {
 		t.Errorf("%d events were erased, want all %d", n, len(ofEntity)+1)
@@ -76,7 +77,8 @@ func testErase(t *testing.T, s event.Store) {
 	}
 }
 
-// testExpired creates an event again before, at and after its expiry.
+// testExpired creates an event with the same id before, at and after the expiry of the
+// first one.
 func testExpired(t *testing.T, s event.Store) {
 	e := plain("a", noon)
 	e.CreatedAt, e.ExpiresAt = noon, later(time.Minute)

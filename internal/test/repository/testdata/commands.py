@@ -1,8 +1,9 @@
-"""Prints, as a JSON list, what is wrong with commands of the AWS CLI and of SAM.
+"""Checks commands of the AWS CLI and the SAM CLI and prints the errors as a JSON list.
 
 Usage: commands.py < ["aws dynamodb delete-table --table-name …", ...], with the
 Python of the SAM CLI. Commands of the AWS CLI are compared with botocore's models,
-from which it makes its commands, and those of SAM with its own.
+from which the CLI generates them. Commands of the SAM CLI are compared with its own
+definitions.
 """
 
 import importlib
@@ -14,8 +15,8 @@ import botocore.session
 from botocore import xform_name
 
 GLOBAL = {"region", "query", "output", "profile", "max-items"}
-SERVICES = {"deploy": "codedeploy"}  # the CLI's names that are not botocore's
-CUSTOM = {"s3": {"rb": {"force"}}}  # commands that the CLI does not make from a model
+SERVICES = {"deploy": "codedeploy"}  # names in the CLI that differ from those in botocore
+CUSTOM = {"s3": {"rb": {"force"}}}  # CLI commands without a botocore model
 
 session = botocore.session.get_session()
 

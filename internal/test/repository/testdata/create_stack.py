@@ -1,5 +1,5 @@
-"""Creates a stack of a rendered template in moto's CloudFormation and prints,
-as JSON, what then is there.
+"""Creates a stack of a rendered template in moto's CloudFormation and prints
+the created resources as JSON.
 
 Usage: create_stack.py < {"stack": NAME, "template": {...}, "parameters": {...}}
 """
@@ -16,17 +16,17 @@ from moto import mock_aws
 from moto.cloudformation import parsing
 
 
-# moto makes these, but not whole: a parameter has no Value to refer to.
+# moto creates these only partly: a parameter has no attribute Value.
 HALF = {"AWS::SSM::Parameter"}
 
 
 def adapt(template):
-    """Takes out what moto cannot make, and the references to it; returns the
-    rest and the types of that."""
+    """Removes the resources that moto cannot create and the references to them. Returns
+    the remaining template and the types of the removed resources."""
     resources = template["Resources"]
     unmade = {name for name, r in resources.items() if r["Type"] not in parsing.get_model_map() or r["Type"] in HALF}
     types = sorted({resources[name]["Type"] for name in unmade})
-    # What refers to an alias, by its ARN, takes its function.
+    # Replace references to the ARN of an alias with references to its function.
     stand_ins = {
         name: {"Fn::GetAtt": [resources[name]["Properties"]["FunctionName"]["Ref"], "Arn"]}
         for name in unmade
@@ -55,7 +55,7 @@ def main():
     template, unsupported = adapt(given["template"])
     with mock_aws():
         client = lambda service: boto3.client(service, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
-        # Where the functions' code is said to be.
+        # The location of the functions' code.
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as z:
             z.writestr("bootstrap", "")
@@ -91,7 +91,7 @@ def main():
         for logical, name in of("AWS::IAM::Role").items():
             inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
             documents = [iam.get_role_policy(RoleName=name, PolicyName=p)["PolicyDocument"] for p in inline]
-            # moto keeps Python's text of them in place of JSON.
+            # moto stores the Python text of these values instead of JSON.
             roles[logical] = [ast.literal_eval(d) if isinstance(d, str) else d for d in documents]
         configurations = {
             logical: functions.get_function_configuration(FunctionName=name)

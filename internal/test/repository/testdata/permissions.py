@@ -1,5 +1,5 @@
-"""Prints, as JSON, the permissions that CloudFormation's handlers of resource types
-may use, by the schemas of the types that cfn-lint has.
+"""Prints, as JSON, the permissions that the CloudFormation handlers of resource types
+need, according to the resource type schemas in cfn-lint.
 
 Usage: permissions.py TYPE..., with the Python of cfn-lint.
 """

@@ -1,9 +1,10 @@
-"""Prints, as JSON, what samconfig.toml and template.yaml make of each environment.
+"""Renders template.yaml for environments of samconfig.toml and prints JSON.
 
 Usage: render.py ENVIRONMENT[,PARAMETER=VALUE]..., in the directory of both files,
-with the Python of the SAM CLI. For each environment, with the given parameters: its parameters and tags, and the template
-as the SAM translator renders it, once as it goes to CloudFormation ("rendered")
-and once with the parameters filled in and the conditions decided ("resolved").
+with the Python of the SAM CLI. The output for each environment has its parameters and
+tags, and the template that the SAM translator renders with the given parameters: as
+sent to CloudFormation ("rendered"), and with parameters and conditions resolved
+("resolved").
 """
 
 import copy
@@ -32,7 +33,7 @@ class ManagedPolicies:
 
 
 def resolve(node, values, conditions):
-    """node with parameters filled in and conditions decided; ABSENT for no value."""
+    """Returns node with parameters and conditions resolved; ABSENT for no value."""
     if isinstance(node, list):
         resolved = [resolve(n, values, conditions) for n in node]
         return [n for n in resolved if n is not ABSENT]
@@ -79,7 +80,7 @@ def decide(node, values, conditions):
 
 def render(text, config, more):
     template = yaml_parse(text)
-    # What sam package would have put there.
+    # The value that "sam package" would set.
     template["Globals"]["Function"]["CodeUri"] = "s3://bucket/key"
     overrides = dict(p.split("=", 1) for p in config["deploy"]["parameters"].get("parameter_overrides", []) + more)
     unknown = set(overrides) - set(template["Parameters"])
