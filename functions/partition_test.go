@@ -30,7 +30,7 @@ func TestPartitionsCarryEveryScope(t *testing.T) {
 	const processes, windows, fullWanted = 2, 9, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.env = append(d.env, "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports",
+	d.env = append(d.env, "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"),
 		fmt.Sprintf("LIMIT_RECORDS=%d", scaledLimit), fmt.Sprintf("LIMIT_IMPORTS=%d", scaledLimit), fmt.Sprintf("LIMIT_REQUESTS=%d", scaledLimit))
 	proxy.ThrottlePartitions(scaledPartition)
 	scopes, routes := routesByScope()

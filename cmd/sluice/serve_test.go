@@ -393,7 +393,7 @@ func TestBadRequests(t *testing.T) {
 		says                       string // text in the problem
 	}{
 		{name: "bad JSON", method: "POST", target: "/create_event", body: `{"name":`, status: 400, says: "well-formed"},
-		{name: "two values", method: "POST", target: "/create_event", body: `{"name":"a"}{}`, status: 400, says: "more after"},
+		{name: "two values", method: "POST", target: "/create_event", body: `{"name":"a"}{}`, status: 400, says: "other text follows it"},
 		{name: "duplicate member", method: "POST", target: "/create_event", body: `{"name":"a","name":"b"}`, status: 400, says: "duplicate"},
 		{name: "lone surrogate", method: "POST", target: "/create_event", body: `{"name":"\ud800"}`, status: 400, says: "surrogate"},
 		{name: "not UTF-8", method: "POST", target: "/create_event", body: "{\"name\":\"\xff\"}", status: 400, says: "UTF-8"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -48,6 +47,8 @@ func getDashboard(s *service, r *request) (response, error) {
 	switch {
 	case name == "":
 		name, body, cacheControl = dashboardPage, s.stores.Dashboard[dashboardPage], "no-cache"
+	case name == "session":
+		return response{}, methodNotAllowed(r.Method, r.URL.Path, []string{http.MethodDelete, http.MethodPost})
 	case !ok:
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	}
@@ -68,24 +69,18 @@ func getDashboard(s *service, r *request) (response, error) {
 	return out, nil
 }
 
-// assetName matches the name of an asset of any version.
-var assetName = regexp.MustCompile(`^[0-9a-f]{16}(/[^/]+)$`)
-
 // findAsset returns a file of the page and its Cache-Control value.
 //
 // During a gradual deployment, a page of one version may request its assets from an
 // instance of another version. It then gets the assets of that instance, which must not be
 // cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
-	m := assetName.FindStringSubmatch(name)
-	if m == nil {
-		return nil, "", false
-	}
-	if body, ok = files[name]; ok {
+	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
 	}
+	version, file, _ := strings.Cut(name, "/")
 	for other, body := range files {
-		if strings.HasSuffix(other, m[1]) {
+		if otherVersion, otherFile, ok := strings.Cut(other, "/"); ok && otherFile == file && len(otherVersion) == len(version) {
 			return body, "no-store", true
 		}
 	}

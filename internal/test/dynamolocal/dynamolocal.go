@@ -129,6 +129,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 		t.Fatalf("the template has no table %q", logicalID)
 	}
 	client, name := e.Client(), logicalID+"-"+rand.Text()
+	tables[i].TTL.Enabled = false // the clocks of most tests are in the past, and the engine would remove their items
 	if err := dynamotable.Create(t.Context(), client, tables[i], name); err != nil {
 		t.Fatalf("%v\n%s", err, e.Log())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -66,7 +65,7 @@ func (w *Worker) source(j exportjob.Job) source {
 	if j.Resource == exportjob.Entity {
 		return entitySource(w.entities, j)
 	}
-	return eventSource(w.events, j, w.Now)
+	return eventSource(w.events, j)
 }
 
 func entitySource(entities Entities, j exportjob.Job) source {
@@ -86,8 +85,8 @@ func entitySource(entities Entities, j exportjob.Job) source {
 	}
 }
 
-// eventSource leaves out events that have expired.
-func eventSource(events Events, j exportjob.Job, now func() time.Time) source {
+// eventSource leaves out events that had expired when the job was created.
+func eventSource(events Events, j exportjob.Job) source {
 	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true, Limit: pageLength}
 	return source{
 		list: func(ctx context.Context, after string) (p page, err error) {
@@ -98,7 +97,7 @@ func eventSource(events Events, j exportjob.Job, now func() time.Time) source {
 			found, err := events.List(ctx, j.Workspace, q)
 			p = page{last: after, more: found.More}
 			for _, e := range found.Events {
-				if p.last = e.Position().String(); e.Expired(record.TimeOf(now())) {
+				if p.last = e.Position().String(); e.Expired(j.CreatedAt) {
 					continue
 				}
 				p.look(j, e.CreatedAt, row{cursor: e.Position().String(), record: e, attributes: e.Attributes})
