@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/test/child"
 	"sluice/internal/test/secrettest"
-	"sluice/pkg/record"
+	"sluice/internal/test/syncwait"
 )
 
 func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
@@ -61,7 +61,7 @@ func TestConnectors(t *testing.T) {
 	changed := s.export(t, s.key, files)
 	queryExports(t, files, len(changed["entity"]), events+lateEvents, lateEvents, greatest(events))
 	writeWithDLT(t, s, connectors[1].dir, full)
-	time.Sleep(time.Until(changedAt.Add(record.SyncLag + time.Second)))
+	syncwait.Await(t, s.client(t, s.key), changedAt)
 	syncAll(t, s, connectors)
 	for _, c := range connectors {
 		compare(t, c.name, c.copied, changed)

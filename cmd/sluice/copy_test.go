@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/syncer"
+	"sluice/internal/test/syncwait"
 	api "sluice/pkg/client"
 	"sluice/pkg/record"
 )
@@ -36,7 +37,7 @@ func TestSyncAndExportSince(t *testing.T) {
 	killedSync(t, g, 0, "events", events)
 
 	changeRecords(t, s)
-	time.Sleep(record.SyncLag + time.Second)
+	syncwait.Await(t, newClient(t, s.url), time.Now())
 	if r := killedSync(t, g, 2, "entities", entities); r.Records != total {
 		t.Errorf("after changes: %+v", r)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/test/syncwait"
 	api "sluice/pkg/client"
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/record"
@@ -38,7 +39,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 		}
 	}
 	g, events := newGate(t, s.url), filepath.Join(t.TempDir(), "events.ndjson")
-	time.Sleep(record.SyncLag + time.Second)
+	syncwait.Await(t, c, time.Now())
 	if r := killedSync(t, g, 0, "events", events); r.Records != 300 {
 		t.Errorf("before the erasure: %+v", r)
 	}
@@ -74,7 +75,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"deleted":true,"erased":true`) {
 		t.Errorf("the changes are %s, error %v", body, err)
 	}
-	time.Sleep(record.SyncLag + time.Second)
+	syncwait.Await(t, c, time.Now())
 	killedSync(t, g, 0, "events", events)
 	wantSynced(t, again, "events", events)
 }

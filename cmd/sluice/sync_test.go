@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/syncwait"
 	api "sluice/pkg/client"
 	"sluice/pkg/entity"
 	entitybolt "sluice/pkg/entity/boltstore"
@@ -75,7 +76,7 @@ func TestCopiesFollowTheService(t *testing.T) {
 		})
 	}
 	writing.Wait()
-	time.Sleep(record.SyncLag + time.Second)
+	syncwait.Await(t, clients[0], time.Now())
 	close(stop)
 	reading.Wait()
 	for i, f := range followers {

@@ -8,48 +8,36 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"time"
 
-	lambdaevents "github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/functions/internal/bootstrap"
+	"sluice/functions/internal/jobstream"
 	jobdynamo "sluice/pkg/erasurejob/dynamostore"
 	"sluice/pkg/erasurejob/worker"
 	eventdynamo "sluice/pkg/event/dynamostore"
 )
 
-const (
-	// maxRate is the maximum number of events per second. It leaves half of the write
-	// capacity of an index partition to new events. All events of an entity share one
-	// partition of by_entity. With one shard, all events of a workspace share one partition
-	// of the other indexes.
-	maxRate = 500
-
-	// margin is the time before the function's timeout at which a run stops, so that it can
-	// finish a page and save its progress.
-	margin = 30 * time.Second
-)
-
-// Function is the Lambda function.
-type Function struct {
-	worker *worker.Worker
-}
+// maxRate is the maximum number of events per second. It leaves half of the write capacity
+// of an index partition to new events. All events of an entity share one partition of
+// by_entity. With one shard, all events of a workspace share one partition of the other
+// indexes.
+const maxRate = 500
 
 // Start runs the function with the configuration in the environment variables. It never
 // returns. If the configuration is invalid, it ends the process.
 func Start() {
-	f, err := New(context.Background(), os.Getenv)
+	w, err := New(context.Background(), os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}
-	lambda.Start(f.Handle)
+	lambda.Start(jobstream.Handler(w.Run))
 }
 
-// New returns a Function with the configuration in the environment variables EVENTS_TABLE,
+// New returns a worker with the configuration in the environment variables EVENTS_TABLE,
 // EVENT_SHARDS and ERASURE_JOBS_TABLE.
-func New(ctx context.Context, getenv func(string) string) (*Function, error) {
+func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
 		return nil, err
@@ -63,31 +51,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := worker.New(jobs, events, worker.Config{
-		MaxRate: maxRate, Grace: margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
+	return worker.New(jobs, events, worker.Config{
+		MaxRate: maxRate, Grace: jobstream.Margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Function{worker: w}, nil
-}
-
-// Handle runs the job of each stream record. If it returns an error, Lambda delivers the
-// records again.
-func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
-		defer cancel()
-	}
-	for _, r := range ev.Records {
-		keys := r.Change.Keys
-		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {
-			return fmt.Errorf("record %s is not of the erasure jobs' table", r.EventID)
-		}
-		if err := f.worker.Run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	lambdaevents "github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/functions/internal/bootstrap"
+	"sluice/functions/internal/jobstream"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
@@ -31,31 +31,22 @@ const (
 	// which lag by a fraction of a second, contain the records that were created
 	// before the job.
 	settle = 2 * time.Second
-
-	// margin is how long before its deadline a run stops reading, to have time to
-	// upload and save.
-	margin = 30 * time.Second
 )
-
-// Function is the Lambda function that runs export jobs.
-type Function struct {
-	worker *worker.Worker
-}
 
 // Start runs the function that the environment variables configure. It does not
 // return. It exits the process if the function cannot be set up.
 func Start() {
-	f, err := New(context.Background(), os.Getenv)
+	w, err := New(context.Background(), os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}
-	lambda.Start(f.Handle)
+	lambda.Start(jobstream.Handler(w.Run))
 }
 
-// New returns a Function that is configured by the environment variables
+// New returns a worker that is configured by the environment variables
 // ENTITIES_TABLE, EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET
 // and EXPORT_FILE_DAYS, the number of days for which files are kept.
-func New(ctx context.Context, getenv func(string) string) (*Function, error) {
+func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {
 		return nil, err
@@ -82,31 +73,7 @@ func New(ctx context.Context, getenv func(string) string) (*Function, error) {
 	if err != nil || days < 1 {
 		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", getenv("EXPORT_FILE_DAYS"))
 	}
-	w, err := worker.New(jobs, entities, events, files, worker.Config{
-		Grace: margin, Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
+	return worker.New(jobs, entities, events, files, worker.Config{
+		Grace: jobstream.Margin, Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Function{worker: w}, nil
-}
-
-// Handle runs the job of each stream record. If it returns an error, Lambda delivers
-// the records again.
-func (f *Function) Handle(ctx context.Context, ev lambdaevents.DynamoDBEvent) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
-		defer cancel()
-	}
-	for _, r := range ev.Records {
-		keys := r.Change.Keys
-		if keys["workspace"].DataType() != lambdaevents.DataTypeString || keys["id"].DataType() != lambdaevents.DataTypeString {
-			return fmt.Errorf("record %s does not come from the export jobs table", r.EventID)
-		}
-		if err := f.worker.Run(ctx, keys["workspace"].String(), keys["id"].String()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

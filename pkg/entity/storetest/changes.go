@@ -16,22 +16,9 @@ import (
 
 // changesOf returns the list of the changes that q selects.
 func changesOf(ctx context.Context, s entity.Store, workspace string, q record.SyncQuery) storetest.List[entity.Change] {
-	return storetest.List[entity.Change]{
-		Compare: func(a, b entity.Change) int {
-			if q.Descending {
-				a, b = b, a
-			}
-			return a.SyncPosition().Compare(b.SyncPosition())
-		},
-		Page: func(after *entity.Change, limit int) ([]entity.Change, bool, error) {
-			q.Limit = limit
-			if q.After = nil; after != nil {
-				position := after.SyncPosition()
-				q.After = &position
-			}
-			return s.Changes(ctx, workspace, q)
-		},
-	}
+	return storetest.SyncList(q, func(q record.SyncQuery) ([]entity.Change, bool, error) {
+		return s.Changes(ctx, workspace, q)
+	})
 }
 
 // at returns the time n milliseconds after updated.

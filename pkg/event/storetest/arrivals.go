@@ -14,23 +14,10 @@ import (
 
 // arrivalsOf returns the list of the events that q selects, in order of creation.
 func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.SyncQuery) storetest.List[event.Event] {
-	return storetest.List[event.Event]{
-		Compare: func(a, b event.Event) int {
-			if q.Descending {
-				a, b = b, a
-			}
-			return a.SyncPosition().Compare(b.SyncPosition())
-		},
-		Page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
-			q.Limit = limit
-			if q.After = nil; after != nil {
-				position := after.SyncPosition()
-				q.After = &position
-			}
-			page, err := s.Arrivals(ctx, workspace, q)
-			return page.Events, page.More, err
-		},
-	}
+	return storetest.SyncList(q, func(q record.SyncQuery) ([]event.Event, bool, error) {
+		page, err := s.Arrivals(ctx, workspace, q)
+		return page.Events, page.More, err
+	})
 }
 
 // testArrivals lists events whose order of creation differs from their order of

@@ -44,6 +44,27 @@ type List[R any] struct {
 	Page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
+// SyncList returns the list that q selects, in order of record.SyncPosition. page reads one
+// page of it.
+func SyncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQuery, page func(record.SyncQuery) ([]R, bool, error)) List[R] {
+	return List[R]{
+		Compare: func(a, b R) int {
+			if q.Descending {
+				a, b = b, a
+			}
+			return a.SyncPosition().Compare(b.SyncPosition())
+		},
+		Page: func(after *R, limit int) ([]R, bool, error) {
+			q.Limit = limit
+			if q.After = nil; after != nil {
+				position := (*after).SyncPosition()
+				q.After = &position
+			}
+			return page(q)
+		},
+	}
+}
+
 // Read returns a page of the list. The page starts after a record, or at the start of
 // the list if after is nil. Read checks that the page is in order, that it starts after
 // that record, and that it is not empty if more is true.

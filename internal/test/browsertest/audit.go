@@ -1,0 +1,105 @@
+package browsertest
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// look is a combination of a viewport and a color scheme.
+type look struct {
+	viewport Viewport
+	scheme   string // color scheme
+}
+
+// looks returns the looks that Audit checks. If Audit takes screenshots, these are all
+// viewports in both color schemes. Otherwise they are the smallest and the largest
+// viewport, each in one color scheme.
+func looks(drawn bool) []look {
+	if !drawn {
+		return []look{{Phone, "light"}, {Desktop, "dark"}}
+	}
+	var all []look
+	for _, v := range []Viewport{Phone, Tablet, Desktop} {
+		all = append(all, look{v, "light"}, look{v, "dark"})
+	}
+	return all
+}
+
+// Audit fails the test if axe-core finds an accessibility problem on the current page, or
+// if the page is wider than the window, in any look. If the environment variable
+// SCREENSHOTS names a directory, Audit saves a screenshot there as NAME-WIDTH-SCHEME.png.
+func (tab *Tab) Audit(name string) {
+	tab.t.Helper()
+	if !Eval[bool](tab, "typeof axe === 'object'") {
+		tab.Do(chromedp.Evaluate[chromedp.Void](tab.browser.axe))
+	}
+	defer tab.Resize(tab.viewport)
+	dir := os.Getenv("SCREENSHOTS")
+	for _, l := range looks(dir != "") {
+		tab.Resize(l.viewport)
+		call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}})
+		shown := fmt.Sprintf("%s-%d-%s", name, l.viewport.Width, l.scheme)
+		for _, v := range Eval[[]string](tab, axeRun) {
+			tab.t.Errorf("%s: %s", shown, v)
+		}
+		if over := Eval[int](tab, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			tab.t.Errorf("%s: the page is %d pixels wider than the window", shown, over)
+		}
+		if dir != "" {
+			tab.draw(filepath.Join(dir, shown+".png"))
+		}
+	}
+}
+
+// axeRun returns the problems that axe-core finds, one line per element.
+const axeRun = `axe.run(document, { resultTypes: ['violations'] }).then((r) =>
+	r.violations.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary)))`
+
+// draw saves a screenshot of the whole page.
+func (tab *Tab) draw(path string) {
+	tab.t.Helper()
+	whole := true
+	shot := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	picture, err := png.Decode(bytes.NewReader(shot.Data))
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	var file bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&file, reduce(picture)); err != nil {
+		tab.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		tab.t.Fatal(err)
+	}
+}
+
+// reduce returns the picture with only its 256 most frequent colors. This reduces the file
+// to less than half the size. A page has few other colors, at the edges of letters.
+func reduce(picture image.Image) image.Image {
+	bounds := picture.Bounds()
+	pixels := make(map[color.Color]int)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			pixels[picture.At(x, y)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return pixels[b] - pixels[a] })
+	reduced := image.NewPaletted(bounds, colors[:min(256, len(colors))])
+	draw.Draw(reduced, bounds, picture, bounds.Min, draw.Src)
+	return reduced
+}

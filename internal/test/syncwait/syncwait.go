@@ -1,0 +1,32 @@
+// Package syncwait waits until incremental sync returns what a test has written.
+package syncwait
+
+import (
+	"testing"
+	"time"
+
+	"sluice/pkg/client"
+	"sluice/pkg/record"
+)
+
+// Await waits until a new walk returns everything that was written at or before a time,
+// which is about record.SyncLag after it. The service must use the clock of the test.
+func Await(t testing.TB, c *client.Client, at time.Time) {
+	t.Helper()
+	written := record.TimeOf(at.Add(time.Second)) // record.Time.Next can stamp a write a little ahead of the clock
+	poll := time.NewTicker(200 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		page, err := c.ListChanges(t.Context(), client.ChangeQuery{UpdatedSince: written, Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.SyncedUntil == nil {
+			t.Fatal("a list of changes has no synced_until")
+		}
+		if page.SyncedUntil.Compare(written) > 0 {
+			return
+		}
+		<-poll.C
+	}
+}
