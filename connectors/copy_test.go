@@ -14,7 +14,7 @@ import (
 // table is the canonical JSON of records by id.
 type table map[string]string
 
-// tables are tables by their name: entity, event.
+// tables maps the names of the tables, entity and event, to the tables.
 type tables map[string]table
 
 // put stores a record. The canonical JSON of two records is equal if their JSON values are
