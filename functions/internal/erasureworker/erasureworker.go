@@ -4,7 +4,6 @@ package erasureworker
 
 import (
 	"context"
-	"fmt"
 	"log"
 	"log/slog"
 	"os"
@@ -19,11 +18,11 @@ import (
 	eventdynamo "sluice/pkg/event/dynamostore"
 )
 
-// maxRate is the maximum number of events per second. It leaves half of the write capacity
-// of an index partition to new events. All events of an entity share one partition of
-// by_entity. With one shard, all events of a workspace share one partition of the other
-// indexes.
-const maxRate = 500
+// MaxRate is the maximum number of events that a run erases per second. All concurrent runs
+// together (ParallelizationFactor in template.yaml) leave half of the write capacity of an
+// index partition to new events: all events of an entity share one partition of by_entity,
+// and with one shard, all events of a workspace share one partition of the other indexes.
+const MaxRate = 250
 
 // Start runs the function with the configuration in the environment variables. It never
 // returns. If the configuration is invalid, it ends the process.
@@ -45,13 +44,13 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 	client := dynamodb.NewFromConfig(sdk)
 	events, err := eventdynamo.Open(client, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
+		return nil, err
 	}
 	jobs, err := jobdynamo.Open(client, getenv)
 	if err != nil {
 		return nil, err
 	}
 	return worker.New(jobs, events, worker.Config{
-		MaxRate: maxRate, Grace: jobstream.Margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
+		MaxRate: MaxRate, Grace: jobstream.Margin, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),
 	})
 }

@@ -55,7 +55,7 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 	client := dynamodb.NewFromConfig(sdk)
 	entities, err := entitydynamo.Open(client, getenv)
 	if err != nil {
-		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
+		return nil, err
 	}
 	events, err := eventdynamo.Open(client, getenv)
 	if err != nil {

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
 	"sluice"
 	"sluice/internal/test/child"
 	"sluice/internal/test/templatetest"
@@ -284,7 +282,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 		t.Errorf("%s has %d versions, the alias %+v and the deployment group %v", f.LogicalID, versions, resources[f.LogicalID+"Aliaslive"], resources[group])
 	}
 	d := resources[group].Properties
-	if got := at(d, "DeploymentConfigName", "Fn::Sub", 1, "ConfigName"); got != e.gradual {
+	if got := at(d, "DeploymentConfigName"); got != "CodeDeployDefault.Lambda"+e.gradual {
 		t.Errorf("%s moves by %v, want %s", group, got, e.gradual)
 	}
 	alarms, _ := at(d, "AlarmConfiguration", "Alarms").([]any)
@@ -348,162 +346,4 @@ func resourceText(v any) string {
 		return fmt.Sprint(at(v, "Fn::GetAtt", 0))
 	}
 	return fmt.Sprint(v)
-}
-
-// checkDashboard checks that the CloudWatch dashboard is valid JSON, its widgets do not
-// overlap, it shows every alarm, and its custom metrics exist.
-func checkDashboard(t *testing.T, r rendered) {
-	t.Helper()
-	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
-	var dashboard struct {
-		Widgets []struct {
-			Type                string
-			X, Y, Width, Height int
-			Properties          struct {
-				Alarms  []string
-				Metrics [][]any
-				Query   string
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(body), &dashboard); err != nil {
-		t.Fatalf("the dashboard is not JSON: %v\n%s", err, body)
-	}
-	var shown, alarms []string
-	for id := range r.ofType("AWS::CloudWatch::Alarm") {
-		alarms = append(alarms, "${"+id+".Arn}")
-	}
-	own := ownMetrics(t, r)
-	cells := make(map[[2]int]bool)
-	for _, w := range dashboard.Widgets {
-		shown = append(shown, w.Properties.Alarms...)
-		for x := range w.Width {
-			for y := range w.Height {
-				cell := [2]int{w.X + x, w.Y + y}
-				if cells[cell] || cell[0] >= 24 {
-					t.Errorf("a widget at %d, %d overlaps another or the edge", w.X, w.Y)
-				}
-				cells[cell] = true
-			}
-		}
-		namespace := ""
-		for _, m := range w.Properties.Metrics {
-			if first, ok := m[0].(string); ok && first != "." && first != "..." {
-				namespace = first
-			}
-			if len(m) > 1 && strings.HasPrefix(namespace, "Sluice") && m[0] != "..." && !slices.Contains(own, fmt.Sprint(m[1])) {
-				t.Errorf("the dashboard shows %v, which nothing measures", m[1])
-			}
-		}
-	}
-	same(t, "the stack", alarms, "the dashboard", shown)
-	for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
-		text, err := json.Marshal(alarm.Properties)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(fmt.Sprint(alarm.Properties["Namespace"]), "Sluice") && !slices.Contains(own, fmt.Sprint(alarm.Properties["MetricName"])) {
-			t.Errorf("%s watches a metric that nothing measures: %s", id, text)
-		}
-	}
-}
-
-// ownMetrics returns the names of the custom metrics: those in the functions' log lines,
-// according to the source of package httpapi, and those of the metric filters.
-func ownMetrics(t *testing.T, r rendered) (names []string) {
-	t.Helper()
-	source, err := os.ReadFile("pkg/httpapi/log.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		names = append(names, m[1]+m[2]+m[3])
-	}
-	monitor := read(t, "functions/internal/exportmonitor/exportmonitor.go")
-	names = append(names, regexp.MustCompile(`metric = "(\w+)"`).FindStringSubmatch(monitor)[1])
-	if len(names) < 8 {
-		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)
-	}
-	for _, filter := range r.ofType("AWS::Logs::MetricFilter") {
-		names = append(names, fmt.Sprint(at(filter.Properties, "MetricTransformations", 0, "MetricName")))
-	}
-	return names
-}
-
-// SAM publishes no new version if only a parameter changes. The description of the versions
-// therefore contains every parameter that an environment variable uses, so a change of the
-// parameter results in a new version.
-func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
-	t.Parallel()
-	var doc struct {
-		Parameters map[string]any `yaml:"Parameters"`
-		Globals    yaml.Node      `yaml:"Globals"`
-		Resources  map[string]struct {
-			Type       string    `yaml:"Type"`
-			Properties yaml.Node `yaml:"Properties"`
-		} `yaml:"Resources"`
-	}
-	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
-		t.Fatal(err)
-	}
-	settings := doc.Resources["Settings"].Properties
-	text, err := yaml.Marshal(&settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	check := func(owner string, n yaml.Node) {
-		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version has these too
-		for _, name := range names {
-			if _, parameter := doc.Parameters[name]; !parameter {
-				continue
-			}
-			seen++
-			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // changes with the parameter and may be read
-			}
-			if !strings.Contains(string(text), "${"+name+"}") {
-				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
-			}
-		}
-	}
-	check("Globals", *member(&doc.Globals, "Function"))
-	for id, r := range doc.Resources {
-		if r.Type == "AWS::Serverless::Function" {
-			check(id, r.Properties)
-			if v := member(&r.Properties, "VersionDescription"); v.Tag != "!GetAtt" || v.Value != "Settings.Value" {
-				t.Errorf("%s has not the VersionDescription !GetAtt Settings.Value", id)
-			}
-		}
-	}
-	if seen < 6 {
-		t.Errorf("only %d parameters are in environments, so this test reads the wrong thing", seen)
-	}
-}
-
-// member returns the value of a mapping's key, or an empty node if the key is missing.
-func member(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return new(yaml.Node)
-}
-
-// refs returns the names that the node refers to, by !Ref or within !Sub.
-func refs(n *yaml.Node) (names []string) {
-	switch n.Tag {
-	case "!Ref":
-		names = append(names, n.Value)
-	case "!Sub":
-		for _, m := range regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(n.Value, -1) {
-			names = append(names, m[1])
-		}
-	}
-	for _, c := range n.Content {
-		names = append(names, refs(c)...)
-	}
-	return names
 }

@@ -78,7 +78,11 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
+	s, err := New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
+	if err != nil {
+		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
+	}
+	return s, nil
 }
 
 // Replace implements entity.Store with a put on the condition that the item still has

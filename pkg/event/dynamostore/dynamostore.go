@@ -80,7 +80,11 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, getenv("EVENTS_TABLE"), cfg)
+	s, err := New(client, getenv("EVENTS_TABLE"), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
+	}
+	return s, nil
 }
 
 // LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS. The default

@@ -50,7 +50,10 @@ def resolve(node, values, conditions):
         if name == "Fn::If":
             condition, then, otherwise = argument
             return resolve(then if decide(conditions[condition], values, conditions) else otherwise, values, conditions)
-        if name == "Fn::Sub" and isinstance(argument, str):
+        if name == "Fn::Sub" and isinstance(argument, list):
+            text, names = argument
+            return resolve({name: text}, values | resolve(names, values, conditions), conditions)
+        if name == "Fn::Sub":
             text = re.sub(r"\$\{([^}!]+)\}", lambda m: str(values.get(m[1], m[0])), argument)
             return {name: text} if "${" in text else text
         if name == "Fn::Join":

@@ -1,0 +1,91 @@
+package repository_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkDashboard checks that the CloudWatch dashboard is valid JSON, its widgets do not
+// overlap, it shows every alarm, and its custom metrics exist.
+func checkDashboard(t *testing.T, r rendered) {
+	t.Helper()
+	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
+	var dashboard struct {
+		Widgets []struct {
+			Type                string
+			X, Y, Width, Height int
+			Properties          struct {
+				Alarms  []string
+				Metrics [][]any
+				Query   string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &dashboard); err != nil {
+		t.Fatalf("the dashboard is not JSON: %v\n%s", err, body)
+	}
+	var shown, alarms []string
+	for id := range r.ofType("AWS::CloudWatch::Alarm") {
+		alarms = append(alarms, "${"+id+".Arn}")
+	}
+	own := ownMetrics(t, r)
+	cells := make(map[[2]int]bool)
+	for _, w := range dashboard.Widgets {
+		shown = append(shown, w.Properties.Alarms...)
+		for x := range w.Width {
+			for y := range w.Height {
+				cell := [2]int{w.X + x, w.Y + y}
+				if cells[cell] || cell[0] >= 24 {
+					t.Errorf("a widget at %d, %d overlaps another or the edge", w.X, w.Y)
+				}
+				cells[cell] = true
+			}
+		}
+		namespace := ""
+		for _, m := range w.Properties.Metrics {
+			if first, ok := m[0].(string); ok && first != "." && first != "..." {
+				namespace = first
+			}
+			if len(m) > 1 && strings.HasPrefix(namespace, "Sluice") && m[0] != "..." && !slices.Contains(own, fmt.Sprint(m[1])) {
+				t.Errorf("the dashboard shows %v, which nothing measures", m[1])
+			}
+		}
+	}
+	same(t, "the stack", alarms, "the dashboard", shown)
+	for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
+		text, err := json.Marshal(alarm.Properties)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(fmt.Sprint(alarm.Properties["Namespace"]), "Sluice") && !slices.Contains(own, fmt.Sprint(alarm.Properties["MetricName"])) {
+			t.Errorf("%s watches a metric that nothing measures: %s", id, text)
+		}
+	}
+}
+
+// ownMetrics returns the names of the custom metrics: those in the functions' log lines,
+// according to the source of package httpapi, and those of the metric filters.
+func ownMetrics(t *testing.T, r rendered) (names []string) {
+	t.Helper()
+	source, err := os.ReadFile("pkg/httpapi/log.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		names = append(names, m[1]+m[2]+m[3])
+	}
+	monitor := read(t, "functions/internal/exportmonitor/exportmonitor.go")
+	names = append(names, regexp.MustCompile(`metric = "(\w+)"`).FindStringSubmatch(monitor)[1])
+	if len(names) < 8 {
+		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)
+	}
+	for _, filter := range r.ofType("AWS::Logs::MetricFilter") {
+		names = append(names, fmt.Sprint(at(filter.Properties, "MetricTransformations", 0, "MetricName")))
+	}
+	return names
+}
