@@ -1,14 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
+	"sluice/internal/localserver"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/record/dynamorecord"
@@ -41,7 +41,7 @@ EntitiesTableName and EventsTableName name them.`,
 			if err != nil {
 				return usageError("--shards: %w", err)
 			}
-			client, err := dynamoClient(cmd, endpoint)
+			client, err := backfillClient(cmd.Context(), getenv, endpoint)
 			if err != nil {
 				return err
 			}
@@ -73,19 +73,11 @@ func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	return nil
 }
 
-// dynamoClient returns a client with the default AWS configuration of this machine. If
-// endpoint is not empty, the client uses that endpoint.
-func dynamoClient(cmd *cobra.Command, endpoint string) (*dynamodb.Client, error) {
-	sdk, err := config.LoadDefaultConfig(cmd.Context())
-	if err != nil {
-		return nil, fmt.Errorf("load AWS configuration: %w", err)
+// backfillClient returns a client of the DynamoDB endpoint, or of AWS if endpoint is empty.
+func backfillClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
+	if endpoint != "" {
+		return localserver.DynamoDB(ctx, getenv, endpoint)
 	}
-	if sdk.Region == "" {
-		return nil, errors.New("no AWS region is set; set AWS_REGION to that of the tables, or AWS_PROFILE to a profile that has one")
-	}
-	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) {
-		if endpoint != "" {
-			o.BaseEndpoint = aws.String(endpoint)
-		}
-	}), nil
+	client, _, err := awsClient(ctx)
+	return client, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -66,14 +67,11 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 		}
 		where = fmt.Sprintf("the table %s at %s", table, s.dynamodb)
 	case s.table != "" && !inDir:
-		sdk, err := config.LoadDefaultConfig(ctx)
-		if err != nil {
-			return store, "", fmt.Errorf("load AWS configuration: %w", err)
+		var region string
+		if client, region, err = awsClient(ctx); err != nil {
+			return store, "", err
 		}
-		if sdk.Region == "" {
-			return store, "", errors.New("no AWS region is set; set AWS_REGION to that of the table, or AWS_PROFILE to a profile that has one")
-		}
-		client, where = dynamodb.NewFromConfig(sdk), fmt.Sprintf("the table %s in %s", table, sdk.Region)
+		where = fmt.Sprintf("the table %s in %s", table, region)
 	default:
 		if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
 			return store, "", err
@@ -83,6 +81,19 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	}
 	store, err = s.openTable(client, table)
 	return store, where, err
+}
+
+// awsClient returns a client with the default AWS configuration of this machine, and its
+// region.
+func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err error) {
+	sdk, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("load AWS configuration: %w", err)
+	}
+	if sdk.Region == "" {
+		return nil, "", errors.New("no AWS region is set; set AWS_REGION to that of the table, or AWS_PROFILE to a profile that has one")
+	}
+	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
 // createDir creates the data directory if where, which open returned, is that directory. If

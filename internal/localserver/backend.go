@@ -168,6 +168,23 @@ func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logica
 	return t.client, t.names[logicalID], nil
 }
 
+// DynamoDB returns a client of a DynamoDB endpoint. The environment variables of the AWS SDK
+// apply. Region and credentials have defaults, because DynamoDB Local accepts any values.
+func DynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
+	var opts []func(*config.LoadOptions) error
+	if getenv("AWS_REGION") == "" {
+		opts = append(opts, config.WithRegion("us-east-1"))
+	}
+	if getenv("AWS_ACCESS_KEY_ID") == "" && getenv("AWS_PROFILE") == "" {
+		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	}
+	sdk, err := config.LoadDefaultConfig(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	return dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }), nil
+}
+
 // tables are the tables of the template at a DynamoDB endpoint.
 type tables struct {
 	client *dynamodb.Client
@@ -178,28 +195,17 @@ type tables struct {
 // do not exist. selected maps the logical ids of the tables to their names. If it is nil,
 // openTables returns all tables of the template. The default name of a table is the value
 // of its environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and
-// its logical id. The environment variables of the AWS SDK apply. Region and credentials
-// have defaults, because DynamoDB Local accepts any values.
+// its logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
-	var opts []func(*config.LoadOptions) error
-	if getenv("AWS_REGION") == "" {
-		opts = append(opts, config.WithRegion("us-east-1"))
-	}
-	if getenv("AWS_ACCESS_KEY_ID") == "" && getenv("AWS_PROFILE") == "" {
-		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
-	}
-	sdk, err := config.LoadDefaultConfig(ctx, opts...)
+	client, err := DynamoDB(ctx, getenv, endpoint)
 	if err != nil {
-		return tables{}, fmt.Errorf("load AWS configuration: %w", err)
+		return tables{}, err
 	}
 	defined, err := template.Parse(sluice.Template)
 	if err != nil {
 		return tables{}, err
 	}
-	t := tables{
-		client: dynamodb.NewFromConfig(sdk, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) }),
-		names:  make(map[string]string),
-	}
+	t := tables{client: client, names: make(map[string]string)}
 	for _, table := range defined {
 		name, wanted := selected[table.LogicalID]
 		if selected != nil && !wanted {
