@@ -113,11 +113,11 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// rejected reports whether the service rejected a call permanently, for example because of
-// the API key. The call then had no effect.
+// rejected reports whether the service rejected a call permanently. The call then had no
+// effect.
 func rejected(err error) bool {
-	var e *client.Error
-	return errors.As(err, &e) && 300 <= e.Status && e.Status < 500 && !e.Retryable()
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Rejected()
 }
 
 // cancel cancels the job if it exists and has not ended.
