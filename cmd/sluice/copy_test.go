@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -239,5 +240,19 @@ func TestSyncAndSinceCheckTheirArguments(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s; want %s", args, code, out, stderr, want)
 		}
 		wantFiles(t, cmd.Dir)
+	}
+}
+
+func TestPagesForARate(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[int][2]int{
+		0: {0, 200}, 1: {1, 1}, 199: {1, 199}, 200: {1, 200}, 201: {2, 100}, 300: {2, 150}, 399: {2, 199}, 400: {2, 200}, 401: {3, 133}, 1000: {5, 200},
+	} {
+		if pages, size := pagesFor(rate); pages != want[0] || size != want[1] {
+			t.Errorf("%d records: %d pages of %d, want %v", rate, pages, size, want)
+		}
+	}
+	if pages, size := pagesFor(math.MaxInt); pages < 1 || size < 1 || size > 200 {
+		t.Errorf("%d pages of %d", pages, size)
 	}
 }
