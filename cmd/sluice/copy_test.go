@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -96,23 +97,33 @@ func changeRecords(t *testing.T, s *server) {
 }
 
 // killedSync runs sync until it completes, and kills the first runs, as many as kills says.
+// A run that is to be killed must read at least three pages. It is killed after the first or
+// the second page, and does not receive the next one.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
 		cmd := sluiceCommand(t, g.url, "sync", resource, file, "--json")
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr
+		started, ended := make(chan struct{}), make(chan struct{})
+		if killed < kills {
+			pages := 1 + rand.IntN(2)
+			g.after(pages, func() {
+				<-started
+				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // its state tells
+			})
+			g.after(pages+1, func() { <-ended })
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if killed < kills {
-			g.after(1+rand.IntN(3), func() {
-				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-			})
-		}
+		close(started)
 		err := cmd.Wait()
-		if err != nil && killed < kills {
-			t.Logf("killed: %s", stderr.String())
+		close(ended)
+		if killed < kills {
+			if cmd.ProcessState.ExitCode() != -1 { // -1 after a signal
+				t.Fatalf("the run ended before it was killed: %v, %s%s", err, out.String(), stderr.String())
+			}
 			continue
 		}
 		if err == nil {
@@ -239,5 +250,19 @@ func TestSyncAndSinceCheckTheirArguments(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s; want %s", args, code, out, stderr, want)
 		}
 		wantFiles(t, cmd.Dir)
+	}
+}
+
+func TestPagesForARate(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[int][2]int{
+		0: {0, 200}, 1: {1, 1}, 199: {1, 199}, 200: {1, 200}, 201: {2, 100}, 300: {2, 150}, 399: {2, 199}, 400: {2, 200}, 401: {3, 133}, 1000: {5, 200},
+	} {
+		if pages, size := pagesFor(rate); pages != want[0] || size != want[1] {
+			t.Errorf("%d records: %d pages of %d, want %v", rate, pages, size, want)
+		}
+	}
+	if pages, size := pagesFor(math.MaxInt); pages < 1 || size < 1 || size > 200 {
+		t.Errorf("%d pages of %d", pages, size)
 	}
 }

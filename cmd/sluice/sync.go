@@ -34,8 +34,8 @@ that it keeps files beside the copy whose names begin with FILE.sluice-sync;
 FILE.sluice-sync itself stays, and belongs to the copy. A FILE that sync did not write,
 or that was changed since, is replaced only with --force, which begins a new copy.
 
-The service tells for 30 days what was deleted. If the last run is longer ago, or FILE
-is gone, a run copies everything again. "sync events" also reads the changes of
+The service tells for 30 days what was deleted. If the last run is more than 29 days
+ago, or FILE is gone, a run copies everything again. "sync events" also reads the changes of
 entities, to remove the events of entities that were erased. Every record and change
 that is read counts towards the limits.
 
@@ -74,13 +74,21 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
+// pagesFor returns how many pages a second, and of which size, do not exceed rate records a
+// second. pages is 0, for no bound, if rate is 0.
+func pagesFor(rate int) (pages, size int) {
+	if rate == 0 {
+		return 0, changes.PageSize
+	}
+	pages = (rate-1)/changes.PageSize + 1
+	return pages, rate / pages
+}
+
 // syncCopy runs the command.
 func syncCopy(cmd *cobra.Command, o *syncOptions) error {
-	o.PageSize = changes.PageSize
-	if o.rate > 0 {
-		o.PageSize = min(o.rate, changes.PageSize)
-	}
-	c, err := o.patientClient(api.Config{Rate: o.rate / o.PageSize})
+	var pages int
+	pages, o.PageSize = pagesFor(o.rate)
+	c, err := o.patientClient(api.Config{Rate: pages})
 	if err != nil {
 		return err
 	}

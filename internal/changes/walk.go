@@ -30,6 +30,8 @@ type Mark struct {
 	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file in bytes
+
+	Force bool `json:"force,omitempty"` // whether the run that began the walk passed force to Open
 }
 
 // Walk reads lists of changes one after the other and writes them to an NDJSON file in that
@@ -38,21 +40,29 @@ type Mark struct {
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
+	force   bool   // as passed to Open
 	mark    Mark
 }
 
 // Open opens or creates the journal of a walk at path. command and task identify the walk,
-// and the errors are those of journal.Open. The path of the file is path with the suffix
-// ".part".
-func Open(path, command string, task any) (*Walk, error) {
-	w := &Walk{path: path + ".part"}
+// and the errors are those of journal.Open. If force is set, Open also opens the journal of
+// another unfinished walk, which Begin then abandons. The path of the file is path with the
+// suffix ".part".
+func Open(path, command string, task any, force bool) (*Walk, error) {
+	w, open := &Walk{path: path + ".part", force: force}, journal.Open
+	if force {
+		open = journal.OpenAny
+	}
 	var err error
-	w.journal, err = journal.Open(path, command, task, &w.mark)
+	w.journal, err = open(path, command, task, &w.mark)
 	return w, err
 }
 
 // Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
+
+// Used reports whether an earlier run began a walk at this path, even another one.
+func (w *Walk) Used() bool { return w.journal.Used }
 
 // Mark returns the progress of the walk.
 func (w *Walk) Mark() Mark { return w.mark }
@@ -69,7 +79,7 @@ func (w *Walk) Begin(since record.Time) error {
 	if err := w.journal.Begin(); err != nil {
 		return err
 	}
-	w.mark = Mark{Since: since}
+	w.mark = Mark{Since: since, Force: w.force}
 	return w.journal.Save(w.mark)
 }
 
@@ -151,8 +161,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 		return errors.Join(err, w.Remove())
 	}
 	when := "The"
-	var e *client.Error
-	if errors.As(err, &e) && 400 <= e.Status && e.Status < 500 && !e.Retryable() {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
 		when = "Once the service accepts it, the"
 	}
 	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())

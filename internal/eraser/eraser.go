@@ -5,6 +5,7 @@ package eraser
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -30,7 +31,11 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	})
 	switch {
 	case err != nil:
-		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure goes on in the service; the same command extends it and waits for it", interrupted(ctx, err))
+		err, when := interrupted(ctx, err), "the"
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
+			when = "once the service accepts it, the"
+		}
+		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure goes on in the service; %s same command extends it and waits for it", err, when)
 	case j.Status == erasurejob.Failed:
 		reason := "it gave no reason"
 		return j, fmt.Errorf("the erasure of %s failed: %s", id, *cmp.Or(j.Error, &reason))

@@ -113,11 +113,11 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// rejected reports whether the service rejected a call permanently, for example because of
-// the API key. The call then had no effect.
+// rejected reports whether the service rejected a call permanently. The call then had no
+// effect.
 func rejected(err error) bool {
-	var e *client.Error
-	return errors.As(err, &e) && 300 <= e.Status && e.Status < 500 && !e.Retryable()
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Rejected()
 }
 
 // cancel cancels the job if it exists and has not ended.
@@ -334,17 +334,30 @@ func (ex *exporter) place(file string) error {
 	if ex.Force {
 		return os.Rename(file, ex.Path)
 	}
-	// os.Rename replaces an existing file, so create an empty file first to reserve the
-	// name.
-	reserved, err := os.OpenFile(ex.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := moveNew(file, ex.Path, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s appeared during the export; --force replaces it", ex.Path)
 	}
+	return err
+}
+
+// moveNew moves a file to a path. If a file exists there, moveNew returns an error that
+// matches fs.ErrExist and moves nothing. link is os.Link.
+func moveNew(file, path string, link func(oldname, newname string) error) error {
+	switch err := link(file, path); {
+	case err == nil:
+		return os.Remove(file)
+	case errors.Is(err, fs.ErrExist):
+		return err
+	}
+	// The file system may not support links. os.Rename replaces an existing file, so
+	// create an empty file first to reserve the name. A kill in between leaves that file.
+	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(reserved.Close(), os.Rename(file, ex.Path)); err != nil {
-		err = errors.Join(err, os.Remove(ex.Path))
+	if err = errors.Join(reserved.Close(), os.Rename(file, path)); err != nil {
+		err = errors.Join(err, os.Remove(path))
 	}
 	return err
 }

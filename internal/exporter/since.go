@@ -31,7 +31,7 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 		return Changes{}, err
 	}
 	defer remove()
-	walk, err := changes.Open(path, "export", task{o.URL, o.Order, &since, includeDeleted})
+	walk, err := changes.Open(path, "export", task{o.URL, o.Order, &since, includeDeleted}, false)
 	if err != nil {
 		return Changes{}, err
 	}

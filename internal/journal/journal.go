@@ -27,6 +27,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
+	Used       bool       // whether the file had a task, this one or another, when it was opened
 
 	command string
 	task    json.RawMessage
@@ -60,12 +61,22 @@ const (
 // journal open, if the journal belongs to another task that is not finished, or if the
 // file is not a journal.
 func Open(path, command string, task, mark any) (*Journal, error) {
+	return open(path, command, task, mark, false)
+}
+
+// OpenAny is like Open, but it also opens the journal of another task that is not finished.
+// Begin then abandons that task.
+func OpenAny(path, command string, task, mark any) (*Journal, error) {
+	return open(path, command, task, mark, true)
+}
+
+func open(path, command string, task, mark any, abandon bool) (*Journal, error) {
 	text, err := json.Marshal(task)
 	if err != nil {
 		return nil, err
 	}
 	j := &Journal{command: command, task: text, lock: flock.New(path)}
-	if err := j.open(mark); err != nil {
+	if err := j.open(mark, abandon); err != nil {
 		j.Close() //nolint:errcheck // the earlier error is returned
 		return nil, err
 	}
@@ -73,7 +84,7 @@ func Open(path, command string, task, mark any) (*Journal, error) {
 }
 
 // open locks and reads the journal.
-func (j *Journal) open(mark any) error {
+func (j *Journal) open(mark any, abandon bool) error {
 	path := j.lock.Path()
 	locked, err := j.lock.TryLock()
 	if err == nil {
@@ -86,13 +97,14 @@ func (j *Journal) open(mark any) error {
 		return fmt.Errorf("another %s of this file is running: the journal %s is in use", j.command, path)
 	}
 	last, size, err := read(j.file)
+	j.Used = size > 0
 	switch {
 	case err != nil:
 		return fmt.Errorf("the file %s cannot be read as a journal: %w", path, err)
 	case size > 0 && last.Command == j.command && bytes.Equal(last.Task, j.task):
 		j.ID, j.FinishedAt = last.ID, last.FinishedAt
 		err = j.file.Truncate(size)
-	case size > 0 && last.FinishedAt == nil:
+	case size > 0 && last.FinishedAt == nil && !abandon:
 		return fmt.Errorf("the journal %s belongs to another %s that is not finished (it has other content or uses another service); finish it first, or remove the journal to abandon it", path, last.Command)
 	}
 	if err == nil && last.Mark != nil {

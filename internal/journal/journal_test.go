@@ -18,8 +18,8 @@ var task = struct {
 // position is the type of the marks in these tests.
 type position struct{ Line int64 }
 
-// open opens the journal of an import as a command does, and returns its mark.
-func open(t *testing.T, path string) (j *Journal, at position) {
+// begin opens the journal of an import as a command does, and returns its mark.
+func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
 	j, err := Open(path, "import", task, &at)
 	if err == nil && j.ID == "" {
@@ -41,12 +41,12 @@ func closed(t *testing.T, j *Journal) {
 func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
-	first, _ := open(t, path)
+	first, _ := begin(t, path)
 	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
 		t.Errorf("error %v", err)
 	}
 	closed(t, first)
-	second, _ := open(t, path)
+	second, _ := begin(t, path)
 	if second.ID != first.ID || first.ID == "" {
 		t.Errorf("id %q after %q", second.ID, first.ID)
 	}
@@ -86,7 +86,7 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 func TestATruncatedJournal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
-	j, _ := open(t, path)
+	j, _ := begin(t, path)
 	for line := range int64(3) {
 		if err := j.Save(position{line + 1}); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestATruncatedJournal(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cut, at := open(t, path)
+		cut, at := begin(t, path)
 		lines := int64(bytes.Count(whole[:n], []byte("\n")))
 		if at.Line != max(lines-1, 0) || (cut.ID == j.ID) != (lines > 0) {
 			t.Errorf("after %d bytes: mark %+v, id %q", n, at, cut.ID)
@@ -110,7 +110,7 @@ func TestATruncatedJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed(t, cut)
-		again, at := open(t, path)
+		again, at := begin(t, path)
 		if at.Line != 9 || again.ID != cut.ID {
 			t.Fatalf("after %d bytes and a mark: mark %+v, id %q", n, at, again.ID)
 		}
@@ -139,7 +139,7 @@ func TestAFileThatIsNotAJournal(t *testing.T) {
 func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
-	j, _ := open(t, path)
+	j, _ := begin(t, path)
 	if err := j.Save(position{5}); err != nil {
 		t.Fatal(err)
 	}
@@ -149,21 +149,52 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 			t.Errorf("unfinished, then an %s of %v: %v", command, other, err)
 		}
 	}
-	j, _ = open(t, path)
+	j, _ = begin(t, path)
 	if err := j.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, j)
-	j, at := open(t, path)
+	j, at := begin(t, path)
 	if j.FinishedAt == nil || at.Line != 5 {
 		t.Errorf("finished at %v, mark %+v", j.FinishedAt, at)
 	}
 	closed(t, j)
 	other, err := Open(path, "import", "other content", &at)
-	if err != nil || other.ID != "" || at.Line != 5 {
+	if err != nil || other.ID != "" || !other.Used || at.Line != 5 {
 		t.Fatalf("%+v, mark %+v, %v", other, at, err)
 	}
 	if err := other.Begin(); err != nil || other.FinishedAt != nil {
+		t.Fatal(err)
+	}
+	closed(t, other)
+	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// OpenAny opens the journal of another unfinished task. Only Begin abandons that task.
+func TestAnotherTaskCanBeAbandoned(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal")
+	first, _ := begin(t, path)
+	if _, err := OpenAny(path, "import", "other content", nil); err == nil || !strings.Contains(err.Error(), "is running") {
+		t.Errorf("while the other runs: %v", err)
+	}
+	closed(t, first)
+	other, err := OpenAny(path, "import", "other content", nil)
+	if err != nil || other.ID != "" || !other.Used {
+		t.Fatalf("%+v, %v", other, err)
+	}
+	closed(t, other)
+	same, _ := begin(t, path)
+	if same.ID != first.ID || !same.Used || first.Used {
+		t.Errorf("%+v after %+v", same, first)
+	}
+	closed(t, same)
+	if other, err = OpenAny(path, "import", "other content", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, other)

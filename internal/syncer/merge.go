@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -20,6 +21,7 @@ type copyFile struct {
 	path    string // "" if nothing has changed, so the old copy stays
 	records int64
 	digest  digest
+	old     fs.FileInfo // the file that it may replace; nil if no file existed
 }
 
 // merge applies the changes of the walk to the copy at base and writes the result. If base
@@ -59,12 +61,16 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err != nil {
 		return copyFile{}, err
 	}
+	// The umask limits the mode of a new file, and an earlier run may have left a file.
+	if err := file.Chmod(s.mode); err != nil {
+		return copyFile{}, errors.Join(err, file.Close())
+	}
 	d := newDigester()
 	out := bufio.NewWriterSize(io.MultiWriter(file, d), bufferBytes)
 	records, err := b.apply(ctx, from, out)
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{s.statePath + ".merged", records, d.digest()} // may be the same path as base
+	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // path may be the same path as base
 	return merged, os.Rename(file.Name(), merged.path)
 }

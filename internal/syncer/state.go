@@ -29,7 +29,7 @@ type state struct {
 
 const stateVersion = 1
 
-// RefusedError is the error of Run if a file is in the way. Run has then changed nothing.
+// RefusedError is the error of Run if a file is in the way. Run has then left that file as it was.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -79,6 +79,30 @@ func replace(path, next string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// fileAt describes the file at path. It returns nil if no file exists.
+func fileAt(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
+}
+
+// isLink reports whether a symbolic link exists at path.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// sameFile reports whether a and b, results of fileAt for the same path, show no change of
+// the file.
+func sameFile(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // knowsSize reports whether one of s.Files has the given size.

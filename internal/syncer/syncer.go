@@ -31,7 +31,7 @@ type Options struct {
 	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
 	Path     string             // path of the copy
-	Force    bool               // start a new copy that replaces any file at Path
+	Force    bool               // start a new copy that replaces any file at Path, or continue that of an earlier run with Force
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
@@ -65,6 +65,12 @@ type syncer struct {
 	batchBytes int
 }
 
+// maxAge is the maximum time since the last run for which a run updates the copy. It is a
+// day less than entity.TombstoneAge, because a run needs the tombstones since the last run
+// until it has read them: a tombstone that expires before that would leave its entity in
+// the copy.
+const maxAge = entity.TombstoneAge - 24*time.Hour
+
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
 // longer keeps all tombstones since the last run, or if o.Force is set. It writes its
 // progress to stderr.
@@ -95,16 +101,15 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	}
 	s := &syncer{Options: o, client: c, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
 	var err error
-	s.walk, err = changes.Open(s.statePath+".walk", "sync", task{o.URL, o.Resource})
+	s.walk, err = changes.Open(s.statePath+".walk", "sync", task{o.URL, o.Resource}, o.Force)
 	return s, err
 }
 
 // run updates the copy. A walk of an earlier run ends at the time that the earlier run set,
 // so another walk follows it.
 func (s *syncer) run(ctx context.Context) (Result, error) {
-	begun := s.walk.Begun()
 	continues, err := s.prepare()
-	if err != nil && !begun {
+	if err != nil && !s.walk.Used() {
 		err = errors.Join(err, s.walk.Remove())
 	}
 	if err != nil {
@@ -137,11 +142,24 @@ func (s *syncer) update(ctx context.Context) error {
 		return err
 	}
 	if merged.path != "" {
-		if err := replace(s.Path, merged.path); err != nil {
+		if err := s.replaceCopy(merged); err != nil {
 			return err
 		}
 	}
 	return s.finish(merged)
+}
+
+// replaceCopy moves the new copy to the path. It refuses if the file at the path is not the
+// one that mergeChanges checked.
+func (s *syncer) replaceCopy(merged copyFile) error {
+	now, err := fileAt(s.Path)
+	if err != nil {
+		return err
+	}
+	if !sameFile(merged.old, now) {
+		return errors.Join(refuse("%s has changed during this run; name another file, or replace it with --force", s.Path), os.Remove(merged.path))
+	}
+	return replace(s.Path, merged.path)
 }
 
 // prepare loads the state, checks the file at the path, and begins a walk or continues that
@@ -152,13 +170,21 @@ func (s *syncer) prepare() (continues bool, err error) {
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
+	case !exists && isLink(s.Path):
+		return false, refuse("%s is a symbolic link to a file that does not exist", s.Path)
 	case exists && !info.Mode().IsRegular():
 		return false, refuse("%s is not a regular file", s.Path)
 	case exists:
 		s.mode = info.Mode().Perm()
 	}
 	if s.Force {
-		return false, s.force(exists)
+		files, err := s.existing(exists)
+		if err != nil {
+			return false, err
+		}
+		if !s.continuesForce(files) {
+			return false, s.startOver(files)
+		}
 	}
 	if s.state, err = loadState(s.statePath); err != nil {
 		return false, err
@@ -178,7 +204,7 @@ func (s *syncer) prepare() (continues bool, err error) {
 		fmt.Fprintf(s.stderr, "%s is gone. Making a new copy.\n", s.Path)
 		return false, s.startOver(nil)
 	case s.outdated():
-		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service does not tell all that was deleted since. Making a new copy.\n", entity.TombstoneAge/(24*time.Hour))
+		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may not tell all that was deleted since. Making a new copy.\n", maxAge/(24*time.Hour))
 		return false, s.startOver(s.state.Files)
 	}
 	continues, err = s.walk.Continue(s.since())
@@ -196,16 +222,26 @@ func (s *syncer) refuseChanged() error {
 	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// force starts a new copy that may replace the file at the path.
-func (s *syncer) force(exists bool) error {
+// existing returns the digest of the file at the path if the file exists.
+func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
-		return s.startOver(nil)
+		return nil, nil
 	}
 	d, err := digestOf(s.Path)
-	if err != nil {
-		return err
+	return []digest{d}, err
+}
+
+// continuesForce reports whether an earlier run with Force began this copy and was
+// interrupted, and may replace files, which are those of existing.
+func (s *syncer) continuesForce(files []digest) bool {
+	if !s.walk.Begun() || !s.walk.Mark().Force {
+		return false
 	}
-	return s.startOver([]digest{d})
+	earlier, err := loadState(s.statePath)
+	if err != nil || earlier == nil || earlier.URL != s.URL || earlier.Resource != s.Resource {
+		return false
+	}
+	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
 // startOver starts a new copy that may replace one of files.
@@ -227,15 +263,15 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones that the copy needs may have expired. The copy needs
-// the tombstones after its SyncedUntil or, for a new copy, after that of its interrupted
-// walk.
+// outdated reports whether tombstones that the copy needs may expire before this run has
+// read them. The copy needs the tombstones after its SyncedUntil or, for a new copy, after
+// that of its interrupted walk.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
 		until = s.walk.Mark().SyncedUntil
 	}
-	return until != nil && s.Now().Sub(until.Time()) > entity.TombstoneAge
+	return until != nil && s.Now().Sub(until.Time()) > maxAge
 }
 
 // lists returns the lists that the walk reads.
@@ -259,19 +295,22 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	} else if s.walk.Mark().Changes == 0 {
 		return copyFile{records: s.state.Records}, nil
 	}
-	var files []digest
-	switch old, err := digestOf(s.Path); {
-	case err == nil && !slices.Contains(s.state.Files, old):
-		return copyFile{}, s.refuseChanged()
-	case err == nil:
-		files = append(files, old)
-	case base != "" || !errors.Is(err, fs.ErrNotExist):
+	old, err := fileAt(s.Path)
+	if err != nil {
 		return copyFile{}, err
+	}
+	files, err := s.existing(old != nil)
+	if err != nil {
+		return copyFile{}, err
+	}
+	if old != nil && !slices.Contains(s.state.Files, files[0]) {
+		return copyFile{}, s.refuseChanged()
 	}
 	merged, err := s.merge(ctx, base)
 	if err != nil {
 		return copyFile{}, err
 	}
+	merged.old = old
 	s.state.Files = append(files, merged.digest)
 	return merged, s.state.save(s.statePath)
 }

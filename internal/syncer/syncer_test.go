@@ -125,7 +125,7 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 			step("prepare", func() error { _, err := run.prepare(); return err })
 			step("read", func() error { return run.walk.Read(t.Context(), run.lists(), run.Waiting, run.stderr) })
 			step("merge", func() (err error) { merged, err = run.mergeChanges(t.Context()); return err })
-			step("replace", func() error { return replace(path, merged.path) })
+			step("replace", func() error { return run.replaceCopy(merged) })
 			step("finish", func() error { return run.finish(merged) })
 			step("removal of the changes", func() error { return os.Remove(run.walk.Path()) })
 			if err := errors.Join(run.walk.Remove(), run.walk.Close()); err != nil {
@@ -277,13 +277,16 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, exportjob.Entity, path)
 }
 
-// A run starts over if the existing copy, or the incomplete new copy, is older than
-// tombstones are kept.
+// A run starts over if the existing copy, or the incomplete new copy, is so old that the
+// tombstones since then expire within a day.
 func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	t.Parallel()
-	const says = "The last sync was more than 30 days ago"
+	const (
+		says = "The last sync was more than 29 days ago"
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // since the end of the last run
+	)
 	for _, interrupted := range []bool{false, true} {
-		for _, age := range []time.Duration{entity.TombstoneAge - record.SyncLag, entity.TombstoneAge - record.SyncLag + time.Second} {
+		for _, age := range []time.Duration{most, most + time.Millisecond} {
 			s, path := newService(t), newCopy(t)
 			s.change(t, 100)
 			fails := s.requests.Load() + 4
@@ -295,7 +298,7 @@ func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 			s.change(t, 100)
 			s.now = last.Add(age)
 			_, stderr := s.wantCopy(t, exportjob.Entity, path)
-			if anew := strings.HasPrefix(stderr, says); anew != (age > entity.TombstoneAge-record.SyncLag) {
+			if anew := strings.HasPrefix(stderr, says); anew != (age > most) {
 				t.Errorf("interrupted %v, after %s: %s", interrupted, age, stderr)
 			}
 		}
@@ -315,14 +318,15 @@ func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A copy keeps its permissions. Its path may be a symbolic link.
+// A copy keeps its permissions, even those that the umask excludes from new files. Its path
+// may be a symbolic link.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 50)
 	s.wantCopy(t, exportjob.Entity, path)
 	link := filepath.Join(t.TempDir(), "link")
-	if err := errors.Join(os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o666), os.Symlink(path, link)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(t, 50)
@@ -334,7 +338,7 @@ func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is now %v, %v", info, err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
 		t.Errorf("the copy is now %v, %v", info, err)
 	}
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -270,6 +271,31 @@ func TestErrorsContainTheProblemDetails(t *testing.T) {
 	for _, part := range []string{"create-event", "422", "name is required", failure.RequestID} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not contain %q", err, part)
+		}
+	}
+}
+
+// A call that was refused by a limit, or that the caller canceled, was not rejected.
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{301: true, 400: true, 401: true, 403: true, 404: true, 499: true, 408: false, 429: false, 500: false, 501: false, 503: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+		defer server.Close()
+		for _, canceled := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cfg := client.Config{MaxTries: 1}
+			if canceled {
+				cfg = client.Config{OnTry: func(client.Try) { cancel() }}
+			}
+			c, err := client.New(server.URL, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var failure *client.Error
+			if _, err := c.GetEntity(ctx, "a"); !errors.As(err, &failure) || failure.Status != status || failure.Rejected() != (want && !canceled) {
+				t.Errorf("status %d, canceled %v: %+v", status, canceled, failure)
+			}
 		}
 	}
 }

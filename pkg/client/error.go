@@ -57,6 +57,13 @@ func (e *Error) Is(target error) bool {
 // up because it reached a bound of its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
+// Rejected reports whether the service rejected the call permanently, for example because
+// of the API key: the status is 300 to 499 and not retryable. It returns false if the
+// context ended the call.
+func (e *Error) Rejected() bool {
+	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
+}
+
 // Unwrap returns e.Err, which is nil if the service sent an error response.
 func (e *Error) Unwrap() error { return e.Err }
 

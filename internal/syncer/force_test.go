@@ -1,0 +1,130 @@
+package syncer
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"sluice/pkg/exportjob"
+)
+
+func force(o *Options) { o.Force = true }
+
+// interrupted runs a sync that fails at its nth request, after it has read at least one
+// page.
+func (s *service) interrupted(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
+	t.Helper()
+	fails := s.requests.Load() + n
+	s.onGet = func(n int64) bool { return n != fails }
+	_, stderr, err := s.sync(t, exportjob.Entity, path, change...)
+	s.onGet = func(int64) bool { return true }
+	if err == nil || !strings.Contains(err.Error(), "The same command continues after ") {
+		t.Fatalf("%v", err)
+	}
+	return stderr
+}
+
+// After an interrupted run with Force, the same run continues, even if it is interrupted
+// again while it reads what has changed in the meantime.
+func TestAForcedRunContinues(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(t *testing.T, s *service, path string){
+		"no file": func(*testing.T, *service, string) {},
+		"a file":  func(t *testing.T, _ *service, path string) { write(t, path, "mine\n") },
+		"a copy":  func(t *testing.T, s *service, path string) { s.wantCopy(t, exportjob.Entity, path); s.change(t, 20) },
+		"an unfinished copy": func(t *testing.T, s *service, path string) {
+			s.interrupted(t, path, 2)
+			s.change(t, 20)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, path := newService(t), newCopy(t)
+			s.change(t, 100)
+			before(t, s, path)
+			if stderr := s.interrupted(t, path, 4, force); stderr != "" {
+				t.Errorf("the first run: %s", stderr)
+			}
+			s.change(t, 100)
+			if stderr := s.interrupted(t, path, 6, force); !strings.HasPrefix(stderr, "Continuing after 21 changes.\n") {
+				t.Errorf("the second run: %s", stderr)
+			}
+			s.change(t, 5)
+			if read(t, path) == "mine\n" {
+				t.Fatal("the second run did not end the first walk")
+			}
+			if _, stderr := s.wantCopy(t, exportjob.Entity, path, force); !strings.HasPrefix(stderr, "Continuing after ") {
+				t.Errorf("the third run: %s", stderr)
+			}
+			// The command has ended, so the next one starts over.
+			if r, stderr := s.wantCopy(t, exportjob.Entity, path, force); stderr != "" || r.Changes < r.Records {
+				t.Errorf("the next command: %+v, %s", r, stderr)
+			}
+		})
+	}
+}
+
+// A run with Force starts over after an interrupted run without Force, or if another file
+// is now at the path.
+func TestForceStartsOver(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(t *testing.T, s *service, path string){
+		"after a run without Force": func(t *testing.T, s *service, path string) {
+			s.wantCopy(t, exportjob.Entity, path)
+			s.change(t, 60)
+			s.interrupted(t, path, 3)
+		},
+		"another file": func(t *testing.T, s *service, path string) {
+			write(t, path, "mine\n")
+			s.interrupted(t, path, 3, force)
+			write(t, path, "MINE\n")
+		},
+		"a state that cannot be read": func(t *testing.T, s *service, path string) {
+			s.interrupted(t, path, 3, force)
+			write(t, path+".sluice-sync", "{}")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, path := newService(t), newCopy(t)
+			s.change(t, 100)
+			before(t, s, path)
+			if r, stderr := s.wantCopy(t, exportjob.Entity, path, force); stderr != "" || r.Changes < r.Records {
+				t.Errorf("%+v, %s", r, stderr)
+			}
+		})
+	}
+}
+
+// A run with Force abandons the unfinished walk of another copy. If it refuses, that walk
+// can still continue.
+func TestForceAbandonsAnotherWalk(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]func(o *Options){
+		"another service":  func(o *Options) { o.URL = "http://other" },
+		"another resource": func(o *Options) { o.Resource = exportjob.Event },
+	} {
+		for _, forced := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s, path := newService(t), newCopy(t)
+				s.change(t, 100)
+				s.interrupted(t, path, 3, func(o *Options) { o.Force = forced })
+				if err := os.Mkdir(path, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := s.sync(t, exportjob.Entity, path, other, force); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+					t.Errorf("%v", err)
+				}
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				if stderr := s.interrupted(t, path, 2, func(o *Options) { o.Force = forced }); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
+					t.Errorf("after a refusal: %s", stderr)
+				}
+				if r, stderr, err := s.sync(t, exportjob.Entity, path, other, force); err != nil || strings.Contains(stderr, "Continuing") || r.Changes < r.Records {
+					t.Errorf("%+v, %s, %v", r, stderr, err)
+				}
+				wantFiles(t, path, "copy.ndjson", "copy.ndjson.sluice-sync")
+				s.wantCopy(t, exportjob.Entity, path, force)
+			})
+		}
+	}
+}

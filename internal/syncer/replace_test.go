@@ -1,0 +1,134 @@
+package syncer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/exportjob"
+)
+
+// A run does not replace a file that was created or changed while it merged the changes.
+func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		copied bool // whether an earlier run made a copy
+		change func(path string) error
+	}{
+		"appeared": {false, func(path string) error { return os.WriteFile(path, []byte("mine\n"), 0o600) }},
+		"appended": {true, func(path string) error { return appendTo(path, "mine\n") }},
+		"same size": {true, func(path string) error {
+			return errors.Join(overwrite(path), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)))
+		}},
+		"replaced": {true, replaceByAnother},
+		"linked": {true, func(path string) error {
+			return errors.Join(os.Rename(path, path+".moved"), os.Symlink(path+".moved", path))
+		}},
+		"removed": {true, os.Remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, path := newService(t), newCopy(t)
+			if s.change(t, 50); tt.copied {
+				s.wantCopy(t, exportjob.Entity, path)
+				s.change(t, 20)
+			}
+			run, _ := s.open(t, exportjob.Entity, path)
+			defer run.walk.Close() //nolint:errcheck // the test is over
+			if _, err := run.prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if err := run.walk.Read(t.Context(), run.lists(), run.Waiting, run.stderr); err != nil {
+				t.Fatal(err)
+			}
+			merged, err := run.mergeChanges(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.change(path); err != nil {
+				t.Fatal(err)
+			}
+			want, wantErr := os.ReadFile(path)
+			err = run.replaceCopy(merged)
+			if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), "has changed during this run") {
+				t.Errorf("%v", err)
+			}
+			if got, err := os.ReadFile(path); string(got) != string(want) || (err == nil) != (wantErr == nil) {
+				t.Errorf("the file is now %.100q, %v", got, err)
+			}
+			if _, err := os.Stat(merged.path); err == nil {
+				t.Error("the new copy is left")
+			}
+		})
+	}
+}
+
+func appendTo(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+// overwrite changes a file in place. Its size stays.
+func overwrite(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(strings.ToUpper(string(text))), 0o600)
+}
+
+// replaceByAnother replaces a file by another one of the same size and time.
+func replaceByAnother(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	next := path + ".edited"
+	return errors.Join(os.WriteFile(next, []byte(strings.ToUpper(string(text))), 0o600), os.Chtimes(next, info.ModTime(), info.ModTime()), os.Rename(next, path))
+}
+
+func TestADanglingLinkIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	target := filepath.Join(t.TempDir(), "absent")
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, forced := range []bool{false, true} {
+		_, _, err := s.sync(t, exportjob.Entity, path, func(o *Options) { o.Force = forced })
+		if refused := new(RefusedError); !errors.As(err, &refused) || err.Error() != path+" is a symbolic link to a file that does not exist" {
+			t.Errorf("forced %v: %v", forced, err)
+		}
+		if got, err := os.Readlink(path); got != target {
+			t.Errorf("forced %v: the link is now %q, %v", forced, got, err)
+		}
+		wantFiles(t, path, "copy.ndjson")
+	}
+}
+
+// A file of a killed run does not determine the permissions of a new copy.
+func TestALeftoverFileDoesNotSetTheMode(t *testing.T) {
+	t.Parallel()
+	s, path := newService(t), newCopy(t)
+	s.change(t, 20)
+	left := path + ".sluice-sync.next"
+	write(t, left, "left")
+	if err := os.Chmod(left, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.wantCopy(t, exportjob.Entity, path)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy is %v, %v", info, err)
+	}
+}
