@@ -50,7 +50,7 @@ func (r *run) erase(ctx context.Context) error {
 			}
 		}
 		pause := r.pace() - r.Now().Sub(began)
-		if isUnavailable(err) {
+		if record.KindOf(err) == record.Unavailable {
 			r.log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
 			pause, retryWait = retryWait, min(2*retryWait, 16*r.RetryWait)
 		} else if err != nil {
@@ -90,11 +90,6 @@ func (r *run) wait(ctx context.Context, d, most time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func isUnavailable(err error) bool {
-	var e *record.Error
-	return errors.As(err, &e) && e.Kind == record.Unavailable
 }
 
 // conclude ends the run. err is the result of erase and determines the new state of the
