@@ -134,7 +134,7 @@ func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (pag
 
 // Count implements entity.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
-	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
+	return dynamorecord.Count(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
 // query returns a query for the entities of a type after an id. An empty type means all

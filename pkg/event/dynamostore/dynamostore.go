@@ -127,7 +127,7 @@ func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQue
 // Count implements event.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
-	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
+	return dynamorecord.Count(ctx, s.client, until, s.queries(workspace, q)...)
 }
 
 // queries returns the queries for the events that q selects. It returns no queries if q

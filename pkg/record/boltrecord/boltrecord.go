@@ -258,16 +258,19 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count returns the number of records that were created at or before until.
+// Count returns the number of records that were created at or before until and had not
+// expired then. created_at and expires_at are members of a record in JSON. A record without
+// expires_at does not expire.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
-		created, err := Decode[struct {
-			At record.Time `json:"created_at"`
+		r, err := Decode[struct {
+			CreatedAt record.Time  `json:"created_at"`
+			ExpiresAt *record.Time `json:"expires_at"`
 		}](value)
 		if err != nil {
 			return 0, err
 		}
-		if created.At.Compare(until) <= 0 {
+		if r.CreatedAt.Compare(until) <= 0 && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0) {
 			n++
 		}
 	}
