@@ -23,6 +23,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("entity dynamostore: a client and a table name are required")
 	}
-	shards, err := dynamorecord.NewShards(cfg.Shards)
+	shards, err := dynamorecord.NewShards(cmp.Or(cfg.Shards, 1))
 	if err != nil {
 		return nil, fmt.Errorf("entity dynamostore: %w", err)
 	}
@@ -78,7 +79,7 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
+	return New(client, getenv("ENTITIES_TABLE"), Config{Shards: int(shards)})
 }
 
 // Replace implements entity.Store with a put on the condition that the item still has

@@ -22,6 +22,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,6 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// MaxShards is the maximum number of shards.
-const MaxShards = dynamorecord.MaxShards
-
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
 	dynamorecord.Putter
@@ -48,8 +46,8 @@ type Client interface {
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
 	// Shards is the number of partition keys of by_position and of by_created_at over
-	// which the events of a workspace are spread, 1 (the default) to MaxShards. See
-	// dynamorecord.Shards.
+	// which the events of a workspace are spread, 1 (the default) to
+	// dynamorecord.MaxShards. See dynamorecord.Shards.
 	Shards int
 }
 
@@ -66,7 +64,7 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	shards, err := dynamorecord.NewShards(cfg.Shards)
+	shards, err := dynamorecord.NewShards(cmp.Or(cfg.Shards, 1))
 	if err != nil {
 		return nil, fmt.Errorf("event dynamostore: %w", err)
 	}
@@ -74,20 +72,13 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 }
 
 // Open returns a Store that keeps its events in the table in the environment variable
-// EVENTS_TABLE, with the configuration of LoadConfig.
+// EVENTS_TABLE. EVENT_SHARDS sets the number of shards.
 func Open(client Client, getenv func(string) string) (*Store, error) {
-	cfg, err := LoadConfig(getenv)
+	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	return New(client, getenv("EVENTS_TABLE"), cfg)
-}
-
-// LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS. The default
-// is 1. The error for an invalid value names the variable.
-func LoadConfig(getenv func(string) string) (Config, error) {
-	shards, err := dynamorecord.LoadShards(getenv)
-	return Config{Shards: shards}, err
+	return New(client, getenv("EVENTS_TABLE"), Config{Shards: int(shards)})
 }
 
 // Create implements event.Store with one conditional PutItem. DynamoDB may remove an
