@@ -56,7 +56,7 @@ run: ## serve the API on this machine
 
 # Lists the packages whose tests do not start an engine, a browser or another process.
 FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$p}} {{.}}{{"\n"}}{{end}}' ./... | \
-	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
+	awk '{ seen[$$1] } $$2 ~ /internal\/test\/(browsertest|child|dynamolocal|s3local)$$/ { slow[$$1] } END { for (p in seen) if (p && !(p in slow)) print p }'
 
 test-fast: ## run the Go tests that need no engine, browser or other process
 	@go test -short $$($(FAST))

@@ -34,10 +34,10 @@ that it keeps files beside the copy whose names begin with FILE.sluice-sync;
 FILE.sluice-sync itself stays, and belongs to the copy. A FILE that sync did not write,
 or that was changed since, is replaced only with --force, which begins a new copy.
 
-The service tells for 30 days what was deleted. If the last run is more than 29 days
-ago, or FILE is gone, a run copies everything again. "sync events" also reads the changes of
-entities, to remove the events of entities that were erased. Every record and change
-that is read counts towards the limits.
+The service tells for 30 days what was deleted. If the last run is more than
+29 days ago, or FILE is gone, a run copies everything again. "sync events" also
+reads the changes of entities, to remove the events of entities that were erased.
+Every record and change that is read counts towards the limits.
 
 The key needs the scope export.
 

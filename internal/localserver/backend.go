@@ -39,6 +39,7 @@ import (
 	counterdynamo "sluice/pkg/ratelimit/dynamostore"
 	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/record"
+	"sluice/pkg/record/dynamorecord"
 	"sluice/pkg/template"
 )
 
@@ -132,7 +133,7 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
-	shards, err := eventdynamo.LoadConfig(getenv)
+	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +142,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	var errs [8]error
 	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
 	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"], entitydynamo.Config{Shards: shards.Shards})
-	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], shards)
+	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"], entitydynamo.Config{Shards: int(shards)})
+	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], eventdynamo.Config{Shards: int(shards)})
 	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
 	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])
 	b.limits, errs[6] = overridedynamo.New(t.client, t.names["LimitsTable"])

@@ -8,10 +8,10 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// EraseEntity deletes an entity, and erases its events by an erasure job, which it
-// returns: its ID and Status. The events that were created until now are erased, even if
-// no entity has that id. While the job is unfinished, a repeat extends it to the present;
-// afterwards a repeat starts another one.
+// EraseEntity deletes an entity and starts an erasure job, of which it returns the ID and
+// the Status. The job erases all events of the entity that were created until now, even if
+// no entity has that id. While the job is unfinished, a repeated call moves the job's time
+// bound to now and restarts the job. After that, a repeated call starts a new job.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
@@ -21,8 +21,8 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 	return job, err
 }
 
-// GetErasureJob returns the erasure job with an id. If none has the id, or if it ended
-// more than 30 days ago, errors.Is(err, ErrNotFound).
+// GetErasureJob returns the erasure job with an id. The error matches ErrNotFound if the
+// job does not exist or ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }

@@ -253,7 +253,7 @@ func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) e
 	return retry(ctx, "delete entity", id, func() (bool, error) {
 		was, err := s.Get(ctx, workspace, id)
 		switch {
-		case isNotFound(err):
+		case record.KindOf(err) == record.NotFound:
 			return true, nil
 		case err != nil:
 			return false, err

@@ -1,7 +1,6 @@
 package entity_test
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,13 +34,6 @@ func open(t *testing.T, attributes string) entity.Store {
 	return s
 }
 
-func kind(err error) record.Kind {
-	if failure, ok := errors.AsType[*record.Error](err); ok {
-		return failure.Kind
-	}
-	return 0
-}
-
 func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
@@ -69,7 +61,7 @@ func TestUpdateRejectsAttributesThatGrowTooLarge(t *testing.T) {
 	room := record.MaxAttributesBytes - len(`{"a":"`+half+`","b":""}`)
 	for more, want := range map[int]record.Kind{room: 0, room + 1: record.Invalid} {
 		patch := record.Attributes(`{"b":"` + strings.Repeat("y", more) + `"}`)
-		if _, err := entity.Update(t.Context(), s, "default", "ada", patch, noon); kind(err) != want || (err == nil) != (want == 0) {
+		if _, err := entity.Update(t.Context(), s, "default", "ada", patch, noon); record.KindOf(err) != want || (err == nil) != (want == 0) {
 			t.Errorf("%d bytes more: error %v, want kind %v", more, err, want)
 		}
 	}
@@ -87,12 +79,12 @@ func TestErrorsOfUpdateAndDelete(t *testing.T) {
 		{"a b", record.Attributes(`{}`), record.Invalid},
 		{"bob", record.Attributes(`{}`), record.NotFound},
 	} {
-		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch, noon); kind(err) != tt.want {
+		if _, err := entity.Update(t.Context(), s, "default", tt.id, tt.patch, noon); record.KindOf(err) != tt.want {
 			t.Errorf("update %q with %s: error %v", tt.id, tt.patch, err)
 		}
 	}
 	for id, want := range map[string]record.Kind{"": record.Invalid, "a b": record.Invalid, "bob": 0, "ada": 0} {
-		if err := entity.Delete(t.Context(), s, "default", id, noon); kind(err) != want {
+		if err := entity.Delete(t.Context(), s, "default", id, noon); record.KindOf(err) != want {
 			t.Errorf("delete %q: error %v", id, err)
 		}
 	}

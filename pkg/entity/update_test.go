@@ -63,7 +63,7 @@ func TestUpdateOfAConcurrentlyDeletedEntityIsNotFound(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`), noon); kind(err) != record.NotFound {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"a":1}`), noon); record.KindOf(err) != record.NotFound {
 		t.Errorf("error %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestUpdateGivesUpAfterThreeReplacements(t *testing.T) {
 		n++
 		patch(t, s, fmt.Sprintf(`{"n":%d}`, n))
 	}
-	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`), noon); kind(err) != record.Unavailable || c.replacements != 3 {
+	if _, err := entity.Update(t.Context(), c, "default", "ada", record.Attributes(`{"lost":true}`), noon); record.KindOf(err) != record.Unavailable || c.replacements != 3 {
 		t.Errorf("%d replacements, error %v", c.replacements, err)
 	}
 	if stored, err := s.Get(t.Context(), "default", "ada"); err != nil || string(stored.Attributes) != `{"n":3}` {
@@ -102,7 +102,7 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 		patch(t, s, `{"a":1}`)
 		time.AfterFunc(time.Millisecond, cancel)
 	}}
-	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`), noon); kind(err) != record.Unavailable {
+	if _, err := entity.Update(ctx, c, "default", "ada", record.Attributes(`{"b":1}`), noon); record.KindOf(err) != record.Unavailable {
 		t.Errorf("error %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestConcurrentUpdatesBackOff(t *testing.T) {
 				switch _, err := entity.Update(ctx, d, "default", "ada", record.Attributes(fmt.Sprintf(`{"%d":true}`, i)), noon); {
 				case err == nil:
 					applied.Add(1)
-				case kind(err) != record.Unavailable:
+				case record.KindOf(err) != record.Unavailable:
 					t.Error(err)
 				}
 			})

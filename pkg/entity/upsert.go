@@ -3,7 +3,6 @@ package entity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +24,7 @@ func Upsert(ctx context.Context, s Store, workspace string, change Entity, now t
 	}
 	err = retry(ctx, "upsert entity", change.ID, func() (done bool, err error) {
 		was, err := s.Get(ctx, workspace, change.ID)
-		if isNotFound(err) {
+		if record.KindOf(err) == record.NotFound {
 			was, created, err = s.Create(ctx, workspace, e)
 		}
 		if err != nil || created {
@@ -54,9 +53,4 @@ func newFrom(change Entity, now time.Time) (e Entity, err error) {
 		return Entity{}, fmt.Errorf("upsert entity: %w", err)
 	}
 	return e, nil
-}
-
-func isNotFound(err error) bool {
-	var failure *record.Error
-	return errors.As(err, &failure) && failure.Kind == record.NotFound
 }

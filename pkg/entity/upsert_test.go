@@ -61,7 +61,7 @@ func TestUpsertRejectsInvalidChanges(t *testing.T) {
 		"an invalid type":       change("ada", strings.Repeat("x", 129), `{}`),
 		"too large when merged": change("ada", "", `{"b":"`+strings.Repeat("x", record.MaxAttributesBytes/2)+`"}`),
 	} {
-		if _, _, err := entity.Upsert(t.Context(), s, "default", c, noon); kind(err) != record.Invalid {
+		if _, _, err := entity.Upsert(t.Context(), s, "default", c, noon); record.KindOf(err) != record.Invalid {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if kind(err) != record.Unavailable { // other requests kept changing the entity
+				if record.KindOf(err) != record.Unavailable { // other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

@@ -10,7 +10,6 @@ package erasurejob
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -107,12 +106,6 @@ type Backlog interface {
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
-// IsNotFound reports whether err means that a job does not exist.
-func IsNotFound(err error) bool {
-	var e *record.Error
-	return errors.As(err, &e) && e.Kind == record.NotFound
-}
-
 // Get returns a job that has not expired at now, or a *record.Error of kind NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
@@ -132,7 +125,7 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)
-		if err != nil && !IsNotFound(err) {
+		if err != nil && record.KindOf(err) != record.NotFound {
 			return Job{}, err
 		}
 		j := Job{ID: entityID, Workspace: workspace, CreatedAt: record.TimeOf(now), Until: until}

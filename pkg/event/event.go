@@ -173,8 +173,8 @@ type Store interface {
 	// List, the page may have fewer than q.Limit events while More is true.
 	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
-	// Count returns the number of events that q selects and that were created at or
-	// before until. It ignores After and Limit.
+	// Count returns the number of events that q selects, that were created at or before
+	// until and that had not expired then. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Even after an error, Erased.Events is the

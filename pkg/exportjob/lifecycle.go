@@ -2,7 +2,6 @@ package exportjob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -15,12 +14,6 @@ const noun = "export job"
 
 // NotFoundError returns the error for a job that does not exist, of kind NotFound.
 func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
-
-// IsNotFound reports whether err means that a job does not exist.
-func IsNotFound(err error) bool {
-	var e *record.Error
-	return errors.As(err, &e) && e.Kind == record.NotFound
-}
 
 // TooManyError returns the error for a workspace that has reached its quota of
 // unfinished jobs, of kind TooMany.

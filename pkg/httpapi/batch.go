@@ -74,7 +74,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if kindOf(err) == record.Malformed { // the batch as a whole is well-formed JSON
+		if record.KindOf(err) == record.Malformed { // the batch as a whole is well-formed JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -103,7 +103,7 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 					result, failed = w.try(ctx)
 				}
 				b.note(w.index, result, failed)
-				if kind := kindOf(failed); kind == record.Conflict || kind == record.Invalid {
+				if kind := record.KindOf(failed); kind == record.Conflict || kind == record.Invalid {
 					failed = nil // the error concerns only this record
 				}
 			}
@@ -122,14 +122,6 @@ func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error)
 		}
 	}()
 	return w.store(ctx)
-}
-
-// kindOf returns the kind of a *record.Error. It returns 0 for any other error.
-func kindOf(err error) record.Kind {
-	if failure, ok := errors.AsType[*record.Error](err); ok {
-		return failure.Kind
-	}
-	return 0
 }
 
 // note stores the result or the error of the element at index.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 
 	"sluice/pkg/record"
@@ -34,6 +33,5 @@ func getHealth(s *service, r *request) (response, error) {
 
 // isAbsent reports whether err is nil or of kind record.NotFound.
 func isAbsent(err error) bool {
-	var known *record.Error
-	return err == nil || errors.As(err, &known) && known.Kind == record.NotFound
+	return err == nil || record.KindOf(err) == record.NotFound
 }

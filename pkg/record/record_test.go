@@ -1,6 +1,8 @@
 package record_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,24 @@ func TestTimeText(t *testing.T) {
 	for at, want := range map[time.Time]string{first: "0000-01-01T00:00:00.000Z", last: "9999-12-31T23:59:59.999Z"} {
 		if got, err := record.TimeOf(at).MarshalText(); err != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	unavailable := record.UnavailableError("get", errors.New("timeout"))
+	for _, tt := range []struct {
+		err  error
+		want record.Kind
+	}{
+		{nil, 0},
+		{errors.New("other"), 0},
+		{unavailable, record.Unavailable},
+		{fmt.Errorf("list: %w", record.NotFoundError("event", "a")), record.NotFound},
+		{errors.Join(errors.New("other"), unavailable), record.Unavailable},
+	} {
+		if got := record.KindOf(tt.err); got != tt.want {
+			t.Errorf("%v: kind %d, want %d", tt.err, got, tt.want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ class Poller {
       this.#failures = 0;
       this.#troubled = false;
       wait = this.#interval();
-      if (remaining < scarce) wait = Math.max(wait, reset - Date.now() + 1000 * Math.random());
+      if (remaining < scarce) wait = Math.max(wait, reset - (Date.now() + clockOffset) + 1000 * Math.random());
     } catch (error) {
       if (run.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;

@@ -20,10 +20,6 @@ const (
 	tombstones  = "entity_tombstones"
 )
 
-// sweepLimit is the maximum number of expired tombstones that a deletion removes. It is
-// more than one, so that tombstones do not accumulate.
-const sweepLimit = 10
-
 // Changes implements entity.Store.
 func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []entity.Change, more bool, err error) {
 	err = s.workspaces.View(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
@@ -36,7 +32,8 @@ func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuer
 }
 
 // lookup returns an iterator over the positions in ids, with the tombstone or the entity
-// at each position.
+// at each position. It skips entities that do not exist: an earlier build, which does not
+// know the index, may have deleted them from the same file.
 func lookup(entities *bbolt.Bucket, workspace string, ids iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	deleted := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
 	return func(yield func(position, value []byte) bool) {
@@ -48,7 +45,7 @@ func lookup(entities *bbolt.Bucket, workspace string, ids iter.Seq2[[]byte, []by
 			if value == nil {
 				value = entities.Get(id)
 			}
-			if !yield(position, value) {
+			if value != nil && !yield(position, value) {
 				return
 			}
 		}
@@ -144,15 +141,9 @@ func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	if err := boltrecord.Put(b, c.SyncPosition().String(), c); err != nil {
 		return err
 	}
-	var expired [][]byte
-	end := record.TimeOf(c.DeletedAt.Time().Add(-entity.TombstoneAge)).String()
-	for position := range boltrecord.Scan(b, "", end, true) {
-		if expired = append(expired, position); len(expired) == sweepLimit {
-			break
-		}
-	}
-	for _, position := range expired {
-		if err := unbury(entities, workspace, b, position); err != nil {
+	end := record.TimeOf(c.DeletedAt.Time().Add(-entity.TombstoneAge))
+	for position := range boltrecord.Expired(b, end) {
+		if err := unbury(entities, workspace, b, []byte(position)); err != nil {
 			return err
 		}
 	}

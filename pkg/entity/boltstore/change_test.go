@@ -72,3 +72,29 @@ func TestDeletionsSweepExpiredTombstones(t *testing.T) {
 		}
 	}
 }
+
+// An earlier build deletes an entity without changing the index of changes.
+func TestChangesSkipEntitiesDeletedByAnEarlierBuild(t *testing.T) {
+	t.Parallel()
+	db := openDB(t)
+	s := openIn(t, db)
+	for _, id := range []string{"a", "b", "c"} {
+		e := entity.Entity{ID: id, Type: "t", Attributes: record.Attributes(`{}`)}
+		if _, _, err := entity.Create(t.Context(), s, "default", e, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.Update(func(tx *bbolt.Tx) error {
+		if err := tx.Bucket([]byte("entities_by_type")).Bucket([]byte("default")).Bucket([]byte("t")).Delete([]byte("b")); err != nil {
+			return err
+		}
+		return tx.Bucket([]byte("entities")).Bucket([]byte("default")).Delete([]byte("b"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, more, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 2})
+	if err != nil || more || len(changes) != 2 || changes[0].ID != "a" || changes[1].ID != "c" {
+		t.Errorf("%+v, more %v, error %v; want a and c", changes, more, err)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	item := key(workspace+deleted, c.ID)
 	item["type"] = dynamorecord.Text(c.Type)
 	item["created_at"] = dynamorecord.Text(c.CreatedAt.String())
-	item["expires_at"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(c.ExpiresAt().Unix(), 10)}
+	item["expires_at"] = dynamorecord.Number(c.ExpiresAt().Unix())
 	if c.Erased {
 		item["erased"] = dynamorecord.Text(c.ErasedAt.String())
 	}

@@ -23,6 +23,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("entity dynamostore: a client and a table name are required")
 	}
-	shards, err := dynamorecord.NewShards(cfg.Shards)
+	shards, err := dynamorecord.NewShards(cmp.Or(cfg.Shards, 1))
 	if err != nil {
 		return nil, fmt.Errorf("entity dynamostore: %w", err)
 	}
@@ -78,7 +79,7 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(client, getenv("ENTITIES_TABLE"), Config{Shards: shards})
+	s, err := New(client, getenv("ENTITIES_TABLE"), Config{Shards: int(shards)})
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}
@@ -138,7 +139,7 @@ func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (pag
 
 // Count implements entity.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error) {
-	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.query(workspace, q.Type, ""))
+	return dynamorecord.Count(ctx, s.client, until, s.query(workspace, q.Type, ""))
 }
 
 // query returns a query for the entities of a type after an id. An empty type means all

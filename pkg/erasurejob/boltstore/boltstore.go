@@ -24,10 +24,6 @@ const (
 	byExpiry = "erasure_jobs_by_expiry"
 )
 
-// sweepLimit is the maximum number of expired jobs that Replace removes when a job ends. It
-// is more than one, so that expired jobs do not accumulate.
-const sweepLimit = 10
-
 // Store is an erasurejob.Store and erasurejob.Backlog. It is safe for concurrent use.
 type Store struct {
 	db         *bbolt.DB
@@ -84,7 +80,7 @@ func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (replaced bool, e
 			}
 		}
 		if at, ok := j.ExpiresAt(); ok {
-			if err := sweep(jobs, expiries, j.FinishedAt.Time()); err != nil {
+			if err := sweep(jobs, expiries, *j.FinishedAt); err != nil {
 				return err
 			}
 			if err := expiries.Put(expiry(at, j.ID), []byte(j.ID)); err != nil {
@@ -105,15 +101,9 @@ func expiry(at time.Time, id string) []byte {
 	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
 }
 
-// sweep removes up to sweepLimit jobs that have expired at now.
-func sweep(jobs, expiries *bbolt.Bucket, now time.Time) error {
-	expired := make(map[string]string)
-	for position, id := range boltrecord.Scan(expiries, "", record.TimeOf(now).String(), true) {
-		if expired[string(position)] = string(id); len(expired) == sweepLimit {
-			break
-		}
-	}
-	for position, id := range expired {
+// sweep removes some jobs that have expired at now.
+func sweep(jobs, expiries *bbolt.Bucket, now record.Time) error {
+	for position, id := range boltrecord.Expired(expiries, now) {
 		if err := jobs.Delete([]byte(id)); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func TestExpiredJobsAreRemoved(t *testing.T) {
 		end(t, s, fmt.Sprint("new-", i), noon.Add(erasurejob.HistoryAge+time.Millisecond))
 	}
 	for i := range 15 {
-		if _, err := s.Get(t.Context(), "default", fmt.Sprint("old-", i)); !erasurejob.IsNotFound(err) {
+		if _, err := s.Get(t.Context(), "default", fmt.Sprint("old-", i)); record.KindOf(err) != record.NotFound {
 			t.Errorf("old-%d: error %v", i, err)
 		}
 	}

@@ -78,7 +78,7 @@ func testWhole(t *testing.T, s Store) {
 	j = replace(t, s, j.Finish(erasurejob.Failed, noon))
 	want(t, s, j)
 	for _, key := range []erasurejob.Key{{Workspace: workspace, ID: "bob"}, {Workspace: "other", ID: "ada"}} {
-		if got, err := s.Get(t.Context(), key.Workspace, key.ID); !erasurejob.IsNotFound(err) {
+		if got, err := s.Get(t.Context(), key.Workspace, key.ID); record.KindOf(err) != record.NotFound {
 			t.Errorf("%v: %+v, error %v", key, got, err)
 		}
 	}

@@ -21,7 +21,7 @@ type run struct {
 }
 
 // errTaken means that this run no longer holds the job.
-var errTaken = errors.New("the erasure job was taken by another run or requested again")
+var errTaken = errors.New("the erasure job has ended, was taken by another run or was requested again")
 
 // erase erases events until none remain or ctx is done.
 func (r *run) erase(ctx context.Context) error {
@@ -50,7 +50,7 @@ func (r *run) erase(ctx context.Context) error {
 			}
 		}
 		pause := r.pace() - r.Now().Sub(began)
-		if isUnavailable(err) {
+		if record.KindOf(err) == record.Unavailable {
 			r.log.WarnContext(ctx, "a page of events was not erased completely", "error", err, "again_after", retryWait)
 			pause, retryWait = retryWait, min(2*retryWait, 16*r.RetryWait)
 		} else if err != nil {
@@ -90,11 +90,6 @@ func (r *run) wait(ctx context.Context, d, most time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func isUnavailable(err error) bool {
-	var e *record.Error
-	return errors.As(err, &e) && e.Kind == record.Unavailable
 }
 
 // conclude ends the run. err is the result of erase and determines the new state of the
@@ -143,14 +138,27 @@ func (r *run) handOver(ctx context.Context) error {
 // save replaces the stored job with next. It returns errTaken if this run no longer holds
 // the job.
 func (r *run) save(next erasurejob.Job) error {
-	next.Revision = r.job.Revision + 1
-	replaced, err := r.store.Replace(r.calls, next)
-	switch {
-	case err != nil:
-		return fmt.Errorf("save: %w", err)
-	case !replaced:
-		return errTaken
+	for {
+		next.Revision = r.job.Revision + 1
+		replaced, err := r.store.Replace(r.calls, next)
+		switch {
+		case err != nil:
+			return fmt.Errorf("save: %w", err)
+		case replaced:
+			r.job = next
+			return nil
+		}
+		stored, err := r.store.Get(r.calls, next.Workspace, next.ID)
+		switch {
+		case record.KindOf(err) == record.NotFound:
+			return errTaken
+		case err != nil:
+			return fmt.Errorf("save: %w", err)
+		case stored.Progress.Run != r.job.Progress.Run:
+			return errTaken
+		}
+		// An earlier save of this run succeeded, but its response was lost.
+		r.job = stored
+		next.EventsErased = max(next.EventsErased, stored.EventsErased)
 	}
-	r.job = next
-	return nil
 }

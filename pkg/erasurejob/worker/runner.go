@@ -30,11 +30,12 @@ type Runner struct {
 	mu     sync.Mutex
 	ctx    context.Context // context of the runs; nil before Start
 	worker *Worker
+	queued map[erasurejob.Key]bool // jobs that wait for a slot
 }
 
 // NewRunner returns a Runner for the jobs in store.
 func NewRunner(store erasurejob.Store, logger *slog.Logger) *Runner {
-	return &Runner{Store: store, logger: logger, room: make(chan struct{}, runsAtOnce)}
+	return &Runner{Store: store, logger: logger, room: make(chan struct{}, runsAtOnce), queued: make(map[erasurejob.Key]bool)}
 }
 
 // Start runs jobs with worker, whose store must be r, until ctx is done. It starts with the
@@ -65,7 +66,8 @@ func (r *Runner) Replace(ctx context.Context, j erasurejob.Job) (bool, error) {
 	return replaced, err
 }
 
-// enqueue runs a job as soon as a slot is free, and again later if the run fails.
+// enqueue runs a job as soon as a slot is free, and again later if the run fails. It does
+// nothing if the job already waits for a slot.
 func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,6 +75,10 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 	if ctx == nil || ctx.Err() != nil { // Start finds jobs queued before it, or by an earlier process
 		return
 	}
+	if r.queued[key] {
+		return
+	}
+	r.queued[key] = true
 	r.group.Go(func() {
 		select {
 		case r.room <- struct{}{}:
@@ -80,8 +86,11 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 		case <-ctx.Done():
 			return
 		}
+		r.mu.Lock()
+		delete(r.queued, key) // before the run reads the job, so that it or another run sees later requests
+		r.mu.Unlock()
 		if err := worker.Run(ctx, key.Workspace, key.ID); err != nil {
-			r.logger.Error("erasure job failed for now", "workspace", key.Workspace, "erasure_job", key.ID, "error", err, "again_after", retryAfter)
+			r.logger.Error("run of an erasure job failed", "workspace", key.Workspace, "erasure_job", key.ID, "error", err, "again_after", retryAfter)
 			time.AfterFunc(retryAfter, func() { r.enqueue(key) })
 		}
 	})

@@ -90,7 +90,7 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	log := w.Logger.With("workspace", workspace, "erasure_job", id)
 	j, err := w.take(calls, workspace, id)
 	switch {
-	case erasurejob.IsNotFound(err):
+	case record.KindOf(err) == record.NotFound:
 		log.WarnContext(ctx, "the erasure job does not exist")
 		return nil
 	case err != nil:

@@ -21,6 +21,8 @@ type jobs struct {
 	mu  sync.Mutex
 	job erasurejob.Job
 	log []string // statuses in the order in which they were stored
+
+	respond func(erasurejob.Job) error // returns the error of a Replace that stored a job; nil if none fails
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
@@ -33,6 +35,14 @@ func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
 }
 
 func (s *jobs) Replace(ctx context.Context, j erasurejob.Job) (bool, error) {
+	replaced, err := s.replace(ctx, j)
+	if replaced && s.respond != nil {
+		err = s.respond(j)
+	}
+	return replaced && err == nil, err
+}
+
+func (s *jobs) replace(ctx context.Context, j erasurejob.Job) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -247,6 +257,40 @@ func TestAnUnavailableStoreDoesNotFailAStoppedRun(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The store saves a page but does not respond until the time of the run is over, or the
+// run is the last one that the job has.
+func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
+	for name, tt := range map[string]struct {
+		maxTries int
+		response time.Duration // time until the save fails
+		status   erasurejob.Status
+	}{
+		"deadline": {5, 20 * time.Second, erasurejob.Queued},
+		"last try": {1, time.Second, erasurejob.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := eventsCreated(many(250, time.Now())...)
+				w, s := setUp(t, e, worker.Config{Settle: time.Nanosecond, MaxTries: tt.maxTries, Grace: time.Minute})
+				s.respond = func(j erasurejob.Job) error {
+					if j.EventsErased != 100 || j.Status != erasurejob.Running {
+						return nil
+					}
+					time.Sleep(tt.response)
+					return record.UnavailableError("replace", errors.New("no response"))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				run(t, ctx, w)
+				wantJob(t, s, tt.status, 100)
+				if s.job.Progress.Run != "" {
+					t.Errorf("run %s still has the job", s.job.Progress.Run)
+				}
+			})
+		})
+	}
 }
 
 func TestARequestDuringARunExtendsTheJob(t *testing.T) {

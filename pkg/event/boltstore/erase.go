@@ -76,19 +76,11 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	return entities.DeleteBucket([]byte(entityID))
 }
 
-// sweepLimit is the maximum number of expired events that a creation removes. It is more
-// than one, so that expired events do not accumulate.
-const sweepLimit = 10
-
-// sweep removes up to sweepLimit events that have expired when e is created, and an expired
-// event with the id of e.
+// sweep removes some events that have expired when e is created, and an expired event with
+// the id of e.
 func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
-	expired := []string{e.ID}
-	for _, id := range boltrecord.Scan(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), "", e.CreatedAt.String(), true) {
-		if expired = append(expired, string(id)); len(expired) > sweepLimit {
-			break
-		}
-	}
+	expired := boltrecord.Expired(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), e.CreatedAt)
+	expired[expiry(e)] = e.ID
 	for _, id := range expired {
 		value := events.Get([]byte(id))
 		if value == nil {

@@ -22,6 +22,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,6 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// MaxShards is the maximum number of shards.
-const MaxShards = dynamorecord.MaxShards
-
 // Client is the part of *dynamodb.Client that a Store uses.
 type Client interface {
 	dynamorecord.Putter
@@ -48,8 +46,8 @@ type Client interface {
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
 	// Shards is the number of partition keys of by_position and of by_created_at over
-	// which the events of a workspace are spread, 1 (the default) to MaxShards. See
-	// dynamorecord.Shards.
+	// which the events of a workspace are spread, 1 (the default) to
+	// dynamorecord.MaxShards. See dynamorecord.Shards.
 	Shards int
 }
 
@@ -66,7 +64,7 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("event dynamostore: a client and a table name are required")
 	}
-	shards, err := dynamorecord.NewShards(cfg.Shards)
+	shards, err := dynamorecord.NewShards(cmp.Or(cfg.Shards, 1))
 	if err != nil {
 		return nil, fmt.Errorf("event dynamostore: %w", err)
 	}
@@ -74,24 +72,17 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 }
 
 // Open returns a Store that keeps its events in the table in the environment variable
-// EVENTS_TABLE, with the configuration of LoadConfig.
+// EVENTS_TABLE. EVENT_SHARDS sets the number of shards.
 func Open(client Client, getenv func(string) string) (*Store, error) {
-	cfg, err := LoadConfig(getenv)
+	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(client, getenv("EVENTS_TABLE"), cfg)
+	s, err := New(client, getenv("EVENTS_TABLE"), Config{Shards: int(shards)})
 	if err != nil {
 		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
 	}
 	return s, nil
-}
-
-// LoadConfig reads Config.Shards from the environment variable EVENT_SHARDS. The default
-// is 1. The error for an invalid value names the variable.
-func LoadConfig(getenv func(string) string) (Config, error) {
-	shards, err := dynamorecord.LoadShards(getenv)
-	return Config{Shards: shards}, err
 }
 
 // Create implements event.Store with one conditional PutItem. DynamoDB may remove an
@@ -131,7 +122,7 @@ func (s *Store) Arrivals(ctx context.Context, workspace string, q record.SyncQue
 // Count implements event.Store. The read is eventually consistent, as in List.
 func (s *Store) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error) {
 	q.After = nil
-	return dynamorecord.Count(ctx, s.client, "created_at", until.String(), s.queries(workspace, q)...)
+	return dynamorecord.Count(ctx, s.client, until, s.queries(workspace, q)...)
 }
 
 // queries returns the queries for the events that q selects. It returns no queries if q

@@ -86,7 +86,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
 	var want []string
-	for _, shards := range []int{1, 3, dynamostore.MaxShards} {
+	for _, shards := range []int{1, 3, dynamorecord.MaxShards} {
 		s, err := dynamostore.New(client, table, dynamostore.Config{Shards: shards})
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestNewRequiresAClientAndATable(t *testing.T) {
 	if _, err := dynamostore.New(&dynamodb.Client{}, "", dynamostore.Config{}); err == nil {
 		t.Error("no error without a table")
 	}
-	for _, shards := range []int{-1, dynamostore.MaxShards + 1} {
+	for _, shards := range []int{-1, dynamorecord.MaxShards + 1} {
 		if _, err := dynamostore.New(&dynamodb.Client{}, "events", dynamostore.Config{Shards: shards}); err == nil {
 			t.Errorf("no error with %d shards", shards)
 		}

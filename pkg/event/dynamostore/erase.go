@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice/pkg/event"
-	"sluice/pkg/record"
 	"sluice/pkg/record/dynamorecord"
 )
 
@@ -19,9 +18,10 @@ import (
 const eraseWriters = 10
 
 // Erase implements event.Store. It finds the events in the index by_entity, which is
-// eventually consistent. It deletes each event on the condition that it was created at or
-// before q.Until, because an event with the same id may have been created since. If some
-// items cannot be deleted, it still deletes the others.
+// eventually consistent. It deletes each event on the condition that it belongs to the
+// entity and was created at or before q.Until, because since then the event may have
+// expired and another one with the same id may have been created. If some items cannot be
+// deleted, it still deletes the others.
 func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -46,7 +46,7 @@ func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (e
 		last := found[n-1].Position()
 		erased.Last = &last
 	}
-	erased.Events, err = s.deleteEach(ctx, workspace, found, q.Until)
+	erased.Events, err = s.deleteEach(ctx, workspace, found, q)
 	return erased, err
 }
 
@@ -60,26 +60,28 @@ func placeOf(item dynamorecord.Item) (event.Event, error) {
 	return e, r.Err()
 }
 
-// deleteEach deletes the items of those events that were created at or before until. It
-// returns the number of deleted items and the errors of the others.
-func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, until record.Time) (int64, error) {
+// deleteEach deletes the items of those events that q selects. It returns the number of
+// deleted items and the errors of the others.
+func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group sync.WaitGroup
 	room := make(chan struct{}, eraseWriters)
 	errs := make([]error, len(events))
 	for i, e := range events {
-		if e.CreatedAt.Compare(until) > 0 {
+		if e.CreatedAt.Compare(q.Until) > 0 {
 			continue
 		}
 		room <- struct{}{}
 		group.Go(func() {
 			defer func() { <-room }()
 			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-				TableName:                 &s.table,
-				Key:                       dynamorecord.Item{"pk": dynamorecord.Text(key(workspace, e.ID))},
-				ConditionExpression:       aws.String("#created_at <= :until"),
-				ExpressionAttributeNames:  map[string]string{"#created_at": "created_at"},
-				ExpressionAttributeValues: dynamorecord.Item{":until": dynamorecord.Text(until.String())},
+				TableName:                &s.table,
+				Key:                      dynamorecord.Item{"pk": dynamorecord.Text(key(workspace, e.ID))},
+				ConditionExpression:      aws.String("#created_at <= :until AND #entity_key = :entity_key"),
+				ExpressionAttributeNames: map[string]string{"#created_at": "created_at", "#entity_key": "entity_key"},
+				ExpressionAttributeValues: dynamorecord.Item{
+					":until": dynamorecord.Text(q.Until.String()), ":entity_key": dynamorecord.Text(key(workspace, q.EntityID)),
+				},
 			})
 			var gone *types.ConditionalCheckFailedException
 			switch {

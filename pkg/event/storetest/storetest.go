@@ -75,7 +75,7 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
 		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
 		{Name: "pages of one entity are in order and hold every event once", Run: testEntityPages},
-		{Name: "a count has the events of a filter that are old enough", Run: testCount},
+		{Name: "a count has the events of a filter that are old enough and have not expired", Run: testCount},
 		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
 		{Name: "the events of an entity up to a time are erased", Run: testErase},
 		{Name: "an event that has expired is replaced, and erased like others", Run: testExpired},
@@ -248,6 +248,9 @@ func testCount(t *testing.T, s event.Store) {
 		events = append(events, e)
 	}
 	kind.Fill(t, s, workspace, events...)
+	brief := plain("brief", later(3*time.Minute))
+	brief.EntityID, brief.CreatedAt, brief.ExpiresAt = "brief", noon, later(time.Minute)
+	kind.Fill(t, s, workspace, brief)
 	from, to := later(2*time.Minute), later(10*time.Minute)
 	after := events[5].Position()
 	for _, tt := range []struct {
@@ -257,16 +260,20 @@ func testCount(t *testing.T, s event.Store) {
 		want      int64
 	}{
 		{workspace, later(-time.Millisecond), event.Query{}, 0},
-		{workspace, noon, event.Query{}, 4},
-		{workspace, later(time.Millisecond), event.Query{}, 8},
+		{workspace, noon, event.Query{}, 5},
+		{workspace, later(time.Millisecond), event.Query{}, 9},
 		{workspace, later(time.Hour), event.Query{}, 12},
 		{workspace, later(time.Hour), event.Query{After: &after, Limit: 1, Ascending: true}, 12},
 		{workspace, later(time.Hour), event.Query{EntityID: "a"}, 4},
 		{workspace, noon, event.Query{EntityID: "a"}, 2},
 		{workspace, later(time.Hour), event.Query{From: &from, To: &to}, 8},
-		{workspace, noon, event.Query{From: &from, To: &to}, 2},
+		{workspace, noon, event.Query{From: &from, To: &to}, 3},
 		{workspace, later(time.Hour), event.Query{From: &to, To: &from}, 0},
 		{workspace, later(time.Hour), event.Query{EntityID: "b", From: &from, To: &to}, 2},
+		{workspace, later(time.Minute - time.Millisecond), event.Query{EntityID: "brief"}, 1},
+		{workspace, later(time.Minute), event.Query{EntityID: "brief"}, 0},
+		{workspace, later(time.Minute - time.Millisecond), event.Query{}, 13},
+		{workspace, later(time.Minute), event.Query{}, 12},
 		{"nobody", later(time.Hour), event.Query{}, 0},
 	} {
 		if n, err := s.Count(t.Context(), tt.workspace, tt.q, tt.until); n != tt.want || err != nil {

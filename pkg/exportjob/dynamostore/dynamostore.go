@@ -176,27 +176,22 @@ func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
 }
 
 // Unfinished implements exportjob.Backlog. It scans the whole table.
-func (s *Store) Unfinished(ctx context.Context) (keys []exportjob.Key, err error) {
-	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+func (s *Store) Unfinished(ctx context.Context) ([]exportjob.Key, error) {
+	found, err := dynamorecord.Scan(ctx, s.client, &dynamodb.ScanInput{
 		TableName:                &s.table,
 		ConsistentRead:           aws.Bool(true),
 		FilterExpression:         aws.String("attribute_exists(#jobs)"),
 		ExpressionAttributeNames: map[string]string{"#jobs": "jobs"},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, dynamorecord.Error("list unfinished export jobs", err)
-		}
-		for _, item := range page.Items {
-			if ids, ok := item["jobs"].(*types.AttributeValueMemberSS); ok {
-				for _, id := range ids.Value {
-					keys = append(keys, exportjob.Key{Workspace: dynamorecord.Read(item).Text("workspace"), ID: id})
-				}
+	}, func(item dynamorecord.Item) (keys []exportjob.Key, err error) {
+		r := dynamorecord.Read(item)
+		if ids, ok := item["jobs"].(*types.AttributeValueMemberSS); ok {
+			for _, id := range ids.Value {
+				keys = append(keys, exportjob.Key{Workspace: r.Text("workspace"), ID: id})
 			}
 		}
-	}
-	return keys, nil
+		return keys, r.Err()
+	})
+	return slices.Concat(found...), err
 }
 
 func key(workspace, id string) dynamorecord.Item {

@@ -117,8 +117,7 @@ func TestTransactionsThatConflictAreRepeated(t *testing.T) {
 		client.left, client.codes = tt.times, tt.codes
 		j := exportjob.Job{ID: strings.ReplaceAll(name, " ", "-"), Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}
 		_, created, err := exportjob.Create(t.Context(), s, j, 100, time.Now())
-		var failure *record.Error
-		if tt.kind == 0 && !created || tt.kind != 0 && (!errors.As(err, &failure) || failure.Kind != tt.kind) {
+		if created != (tt.kind == 0) || record.KindOf(err) != tt.kind {
 			t.Errorf("%s: created %v, error %v", name, created, err)
 		}
 	}

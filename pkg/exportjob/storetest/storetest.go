@@ -203,7 +203,7 @@ func testNotFound(t *testing.T, s Store) {
 		j.Workspace, j.Revision = w, 2
 		_, getErr := s.Get(t.Context(), w, id)
 		_, replaced, replaceErr := s.Replace(t.Context(), j)
-		if !isKind(getErr, record.NotFound) || !isKind(replaceErr, record.NotFound) || replaced {
+		if record.KindOf(getErr) != record.NotFound || record.KindOf(replaceErr) != record.NotFound || replaced {
 			t.Errorf("%s of %s: errors %v and %v", id, w, getErr, replaceErr)
 		}
 	}
@@ -211,11 +211,6 @@ func testNotFound(t *testing.T, s Store) {
 	create(t, s, plain("ab"))
 	missing(workspace, "a")
 	missing("other", "ab")
-}
-
-func isKind(err error, kind record.Kind) bool {
-	var failure *record.Error
-	return errors.As(err, &failure) && failure.Kind == kind
 }
 
 func testPages(t *testing.T, s Store) {
@@ -270,7 +265,7 @@ func testQuota(t *testing.T, s Store) {
 				switch {
 				case isNew && err == nil:
 					created.Add(1)
-				case isKind(err, record.TooMany):
+				case record.KindOf(err) == record.TooMany:
 					refused.Add(1)
 				case err != nil:
 					t.Errorf("create: %v", err)
@@ -300,7 +295,7 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 	tooMany := func(id string, quota int) bool {
 		t.Helper()
 		_, created, err := s.Create(t.Context(), plain(id), quota)
-		if created == (err != nil) || err != nil && !isKind(err, record.TooMany) {
+		if created == (err != nil) || err != nil && record.KindOf(err) != record.TooMany {
 			t.Fatalf("create %s: created %v, error %v", id, created, err)
 		}
 		return !created
@@ -373,12 +368,12 @@ func testCancelled(t *testing.T, s Store) {
 	_, listErr := s.List(ctx, workspace, exportjob.Query{Limit: 1})
 	_, _, replaceErr := s.Replace(ctx, next)
 	for call, err := range map[string]error{"create": createErr, "get": getErr, "list": listErr, "replace": replaceErr} {
-		if !isKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
+		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
 	want(t, s, plain("a"))
-	if _, err := s.Get(t.Context(), workspace, "b"); !isKind(err, record.NotFound) {
+	if _, err := s.Get(t.Context(), workspace, "b"); record.KindOf(err) != record.NotFound {
 		t.Errorf("get b: %v", err)
 	}
 }

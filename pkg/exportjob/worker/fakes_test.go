@@ -330,7 +330,7 @@ func (l *life) count(until record.Time) (n int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {
-		if r.createdAt().Compare(until) <= 0 {
+		if r.createdAt().Compare(until) <= 0 && !r.event.Expired(until) {
 			n++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // run is one run of a worker, on one job.
@@ -101,7 +102,7 @@ func (r *run) save(next exportjob.Job) error {
 		next.Revision = r.job.Revision + 1
 		stored, replaced, err := r.store.Replace(r.calls, next)
 		switch {
-		case exportjob.IsNotFound(err):
+		case record.KindOf(err) == record.NotFound:
 			return errTaken
 		case err != nil:
 			return fmt.Errorf("save: %w", err)

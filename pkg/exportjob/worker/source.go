@@ -38,7 +38,7 @@ const pageLength = 2000
 
 // page is one page of a source.
 type page struct {
-	rows []row  // the records that belong to the job: those not created after it
+	rows []row  // the records that belong to the job
 	last string // cursor of the last record that was read, even if it is not in rows
 	more bool
 }
@@ -52,10 +52,10 @@ type row struct {
 	attributes record.Attributes
 }
 
-// look adds r to the page unless it was created after j.
-func (p *page) look(j exportjob.Job, created record.Time, r row) {
+// look notes that r was read, and adds it to the page if it belongs to the job.
+func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
-	if created.Compare(j.CreatedAt) <= 0 {
+	if belongs {
 		p.rows = append(p.rows, r)
 	}
 }
@@ -77,7 +77,7 @@ func entitySource(entities Entities, j exportjob.Job) source {
 			found, err := entities.List(ctx, j.Workspace, q)
 			p := page{last: after, more: found.More}
 			for _, e := range found.Entities {
-				p.look(j, e.CreatedAt, row{cursor: e.ID, record: e, attributes: e.Attributes})
+				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(j.CreatedAt) <= 0)
 			}
 			return p, err
 		},
@@ -97,10 +97,8 @@ func eventSource(events Events, j exportjob.Job) source {
 			found, err := events.List(ctx, j.Workspace, q)
 			p = page{last: after, more: found.More}
 			for _, e := range found.Events {
-				if p.last = e.Position().String(); e.Expired(j.CreatedAt) {
-					continue
-				}
-				p.look(j, e.CreatedAt, row{cursor: e.Position().String(), record: e, attributes: e.Attributes})
+				belongs := e.CreatedAt.Compare(j.CreatedAt) <= 0 && !e.Expired(j.CreatedAt)
+				p.look(row{cursor: e.Position().String(), record: e, attributes: e.Attributes}, belongs)
 			}
 			return p, err
 		},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // Config configures a Worker. The zero value is valid.
@@ -93,7 +94,7 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.Grace, cancel) })()
 	j, err := exportjob.Take(calls, w.store, workspace, id, rand.Text(), w.Now())
 	log := w.Logger.With("workspace", workspace, "export_job", id)
-	if exportjob.IsNotFound(err) {
+	if record.KindOf(err) == record.NotFound {
 		log.WarnContext(ctx, "the export job does not exist")
 		return nil
 	}

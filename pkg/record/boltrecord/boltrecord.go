@@ -212,6 +212,22 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
+// sweepLimit is the maximum number of entries that Expired returns. It is more than one, so
+// that expired records do not accumulate if each write removes them.
+const sweepLimit = 10
+
+// Expired returns the first entries of b whose time is before now, but not many. The keys
+// of b begin with the text of a record.Time. b may be nil. The caller may change b.
+func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
+	expired := make(map[string]string)
+	for key, value := range Scan(b, "", now.String(), true) {
+		if expired[string(key)] = string(value); len(expired) == sweepLimit {
+			break
+		}
+	}
+	return expired
+}
+
 // Lookup returns an iterator over the entries of an index, whose values are ids. It
 // yields each key of the index with the value that b has for the id.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
@@ -242,16 +258,19 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count returns the number of records that were created at or before until.
+// Count returns the number of records that were created at or before until and had not
+// expired then. created_at and expires_at are members of a record in JSON. A record without
+// expires_at does not expire.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
-		created, err := Decode[struct {
-			At record.Time `json:"created_at"`
+		r, err := Decode[struct {
+			CreatedAt record.Time  `json:"created_at"`
+			ExpiresAt *record.Time `json:"expires_at"`
 		}](value)
 		if err != nil {
 			return 0, err
 		}
-		if created.At.Compare(until) <= 0 {
+		if r.CreatedAt.Compare(until) <= 0 && (r.ExpiresAt == nil || r.ExpiresAt.Compare(until) > 0) {
 			n++
 		}
 	}

@@ -38,13 +38,15 @@ type Backfill struct {
 	Keys func(Item) (Item, error)
 }
 
-// Run scans the table once and returns the number of items that it updated. It may run
-// while the table is in use. It must be run again if it was interrupted, or if an
-// earlier build may have written items in the meantime. A further run does not change
+// Run scans the table once and returns the number of items that it updated. The scan is
+// strongly consistent, because an item with an outdated Time would not be updated. Run may
+// be called while the table is in use. It must be called again if it was interrupted, or if
+// an earlier build may have written items in the meantime. A further call does not change
 // finished items. Run calls progress, which may be nil, after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,
+		ConsistentRead:           aws.Bool(true),
 		FilterExpression:         aws.String("attribute_not_exists(#sort)"),
 		ExpressionAttributeNames: map[string]string{"#sort": b.SortKey},
 	}
@@ -86,7 +88,7 @@ func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
 			}
 			_, err = b.Client.UpdateItem(ctx, b.updateInput(item, keys))
 			if _, changed := errors.AsType[*types.ConditionalCheckFailedException](err); changed {
-				return nil // a request has deleted the item, or changed it and added the keys
+				return nil // since the scan, a request has deleted the item, or changed it and added the keys
 			}
 			if err == nil {
 				updated.Add(1)

@@ -35,11 +35,6 @@ func put(ctx context.Context, client *dynamodb.Client) error {
 	return err
 }
 
-func isUnavailable(err error) bool {
-	var failure *record.Error
-	return errors.As(err, &failure) && failure.Kind == record.Unavailable
-}
-
 func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 	t.Parallel()
 	const dynamodbError, coralError = "com.amazonaws.dynamodb.v20120810#", "com.amazon.coral.service#"
@@ -72,7 +67,7 @@ func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			err := put(t.Context(), clientOf(server.URL))
-			if isUnavailable(err) != tt.unavailable {
+			if (record.KindOf(err) == record.Unavailable) != tt.unavailable {
 				t.Errorf("unavailable %v, want %v: %v", !tt.unavailable, tt.unavailable, err)
 			}
 		})
@@ -91,16 +86,16 @@ func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := put(ctx, client); !isUnavailable(err) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := put(ctx, client); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("at the deadline: %v", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if err := put(ctx, client); !isUnavailable(err) || !errors.Is(err, context.Canceled) {
+	if err := put(ctx, client); record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	server.Close()
-	if err := put(t.Context(), client); !isUnavailable(err) {
+	if err := put(t.Context(), client); record.KindOf(err) != record.Unavailable {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -111,7 +106,7 @@ func TestAResponseOfAnotherServerIsUnavailable(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>captive portal</html>")
 	}))
 	t.Cleanup(server.Close)
-	if err := put(t.Context(), clientOf(server.URL)); !isUnavailable(err) {
+	if err := put(t.Context(), clientOf(server.URL)); record.KindOf(err) != record.Unavailable {
 		t.Error(err)
 	}
 }

@@ -36,14 +36,16 @@ const (
 	countItems = 1000
 )
 
-// Count returns the number of items in the results of queries whose string attribute is
-// at most value, in the order of bytes. DynamoDB bills it like a read of all items in
-// the results, but does not send them.
-func Count(ctx context.Context, client Querier, attribute, value string, ins ...*dynamodb.QueryInput) (n int64, err error) {
+// Count returns the number of items in the results of queries that were created at or
+// before until and had not expired then. created_at (S) is the text of a record.Time, and
+// expires_at (N, seconds of Unix time) is absent from items that do not expire. DynamoDB
+// bills Count like a read of all items in the results, but does not send them.
+func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
-		in.FilterExpression = aws.String("#filtered <= :most")
-		in.ExpressionAttributeNames["#filtered"], in.ExpressionAttributeValues[":most"] = attribute, Text(value)
+		in.FilterExpression = aws.String("#created_at <= :until AND (attribute_not_exists(#expires_at) OR #expires_at > :seconds)")
+		in.ExpressionAttributeNames["#created_at"], in.ExpressionAttributeValues[":until"] = "created_at", Text(until.String())
+		in.ExpressionAttributeNames["#expires_at"], in.ExpressionAttributeValues[":seconds"] = "expires_at", Number(until.Time().Unix())
 		for {
 			out, err := client.Query(ctx, in)
 			if err != nil {

@@ -23,10 +23,8 @@ const MaxShards = 64
 // never be lowered, because lists would not read the records in the removed shards.
 type Shards int
 
-// NewShards returns n shards, or 1 shard if n is 0. It returns an error if n is out of
-// range.
+// NewShards returns n shards. It returns an error if n is out of range.
 func NewShards(n int) (Shards, error) {
-	n = cmp.Or(n, 1)
 	if n < 1 || n > MaxShards {
 		return 0, fmt.Errorf("%d shards, want 1 to %d", n, MaxShards)
 	}
@@ -34,16 +32,18 @@ func NewShards(n int) (Shards, error) {
 }
 
 // LoadShards returns the number of shards in the environment variable EVENT_SHARDS. The
-// default is 1. If the value is not a number from 1 to MaxShards, LoadShards returns an
-// error that names the variable.
-func LoadShards(getenv func(string) string) (int, error) {
+// default is 1. The error for an invalid value names the variable.
+func LoadShards(getenv func(string) string) (shards Shards, err error) {
 	const name = "EVENT_SHARDS"
 	text := cmp.Or(getenv(name), "1")
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxShards {
+	if err == nil {
+		shards, err = NewShards(n)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
 	}
-	return n, nil
+	return shards, nil
 }
 
 // Key returns the partition key of the shard of a record. A hash of the id spreads the

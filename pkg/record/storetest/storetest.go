@@ -207,15 +207,9 @@ func (k Kind[R, S]) Want(t *testing.T, s S, workspace string, want ...R) {
 // WantNotFound checks that a workspace has no record with an id.
 func (k Kind[R, S]) WantNotFound(t *testing.T, s S, workspace, id string) {
 	t.Helper()
-	if got, err := s.Get(t.Context(), workspace, id); !IsKind(err, record.NotFound) {
+	if got, err := s.Get(t.Context(), workspace, id); record.KindOf(err) != record.NotFound {
 		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
 	}
-}
-
-// IsKind reports whether err is a *record.Error of kind.
-func IsKind(err error, kind record.Kind) bool {
-	var failure *record.Error
-	return errors.As(err, &failure) && failure.Kind == kind
 }
 
 // At returns the time for an RFC 3339 text.
@@ -382,7 +376,7 @@ func (k Kind[R, S]) testCancelled(t *testing.T, s S) {
 	_, calls["get"] = s.Get(ctx, Workspace, "a")
 	_, _, calls["list"] = k.Lists(ctx, s, Workspace)[0].Page(nil, 1)
 	for call, err := range calls {
-		if !IsKind(err, record.Unavailable) || !errors.Is(err, context.Canceled) {
+		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
 		}
 	}
