@@ -96,9 +96,8 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs sync until it completes, and kills the first runs, as many as kills says.
-// A run that is to be killed must read at least three pages. It is killed after the first or
-// the second page, and does not receive the next one.
+// killedSync runs sync until it completes. It kills the first runs, as many as kills says,
+// after their first or second page. Such a run must have at least three pages to read.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
