@@ -74,17 +74,18 @@ func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]htt
 	return scopes, routes
 }
 
-// emptyEvent returns a request to a route that neither returns nor creates records: a body
-// that is required is missing.
+// emptyEvent returns a request to a route that neither returns nor creates records.
 func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest {
-	method, path := r.Method, r.Path
+	method, path, body := r.Method, r.Path, ""
 	switch {
 	case r.Method == "":
 		method, path = "GET", "/nowhere"
+	case r.Method == "POST":
+		body = "[]" // not an object
 	case r.Name == "usage":
 		path += "?address=none"
 	}
-	ev := lambdatest.Event(method, strings.Replace(path, "{id}", "none", 1), address, "")
+	ev := lambdatest.Event(method, strings.Replace(path, "{id}", "none", 1), address, body)
 	if strings.Contains(path, "{id}") {
 		ev.PathParameters = map[string]string{"id": "none"}
 	}
