@@ -106,7 +106,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more addresses than fit: only the usage of this window is lost
+		case 30: // more addresses than fit, so the usage of only this window is lost
 			for i := range len(s.shards) * maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
