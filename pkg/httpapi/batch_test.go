@@ -147,7 +147,8 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is a store whose create fails for the events for which fail returns an error.
+// flaky is an event.Store that fails to create an event if fail returns an error for
+// its id.
 type flaky struct {
 	event.Store
 	fail func(id string) error

@@ -150,7 +150,7 @@ func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
 	}
 }
 
-// The bytes that a request allocates are an upper bound of what it adds to the heap.
+// The number of bytes that a request allocates is an upper bound of the heap that it uses.
 func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)

@@ -98,7 +98,7 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// unreachable is a counter store whose calls never return.
+// unreachable is a counter store whose calls fail.
 type unreachable struct{}
 
 func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {
