@@ -104,7 +104,7 @@ func respondWith(status int, body string, header http.Header) *http.Response {
 
 const ms = time.Millisecond
 
-// paced are combinations of services and clients.
+// paced holds combinations of services and clients.
 var paced = map[string]struct {
 	goroutines, clients int
 	latency             time.Duration
@@ -186,7 +186,7 @@ func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 // The pacer assumes that a list returns as many records as its page size.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
-	for _, found := range []int64{50, 7, 0} { // of a limit of 50
+	for _, found := range []int64{50, 7, 0} { // number of records in each list; the page size is 50
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
 			service.charge = func(r *http.Request) ratelimit.Request {

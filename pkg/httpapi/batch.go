@@ -17,8 +17,8 @@ import (
 const (
 	maxBatch = 100 // maximum number of records in one request
 
-	// BatchWriters is the number of records of a batch that are written at the same
-	// time.
+	// BatchWriters is the maximum number of records of a batch that are written
+	// concurrently.
 	BatchWriters = 10
 )
 

@@ -19,10 +19,10 @@ type Config struct {
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen           bool             // FAILURE_MODE: "closed", the default, or "open"
+	FailOpen           bool             // FAILURE_MODE: true for "open", false for "closed", the default
 	Service            string           // SERVICE_NAME: value of the dimension Service of the metrics; "" for no metrics
-	AccessOff          bool             // AUTH_MODE: "api-key", the default, or "none"
-	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
+	AccessOff          bool             // AUTH_MODE: true for "none", false for "api-key", the default
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: days for which new events are kept, 0 (for ever, the default) to 36,500
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
 }
