@@ -150,7 +150,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 // time by which the windows that have no room for it have ended.
 func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a cost that never fits is sent alone, and the service decides
+	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself, and the service decides
 	at = r.until
 	for window, used := range r.used {
 		if used+cost > room {
