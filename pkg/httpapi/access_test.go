@@ -131,8 +131,8 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route accepts only a key with its scope. A rejected request reads and writes
-// nothing and is charged, and the response says only that the key is not valid.
+// Every route accepts only a key with its scope. A rejected request is charged, but it
+// reads and writes nothing. The response says only that the key is not valid.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
