@@ -56,7 +56,8 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if no record existed
 }
 
-// Erasing is the body of the response to a deletion with events: the erasure job.
+// Erasing is the body of the response to a deletion of an entity and its events. It
+// describes the erasure job.
 type Erasing struct {
 	ID     string            `json:"id"`
 	Status erasurejob.Status `json:"status"`

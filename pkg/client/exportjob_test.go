@@ -154,7 +154,7 @@ func TestADownloadGivesUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &exporting{job: tt.job, serve: []roundTrip{tt.serve}}
-			if name == "short" {
+			if name == "a short file" {
 				e.serve = append(e.serve, fixed(416, ""))
 			}
 			if tt.w == nil {

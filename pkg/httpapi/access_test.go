@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong returns a token whose last character is changed.
+// wrong returns key with another last character.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -298,7 +298,7 @@ func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key", "bad" or ""
+		cookie      string // "key", "bad", "empty" or ""
 		bearer      string // "key", "bad" or ""
 		status      int
 		code        string

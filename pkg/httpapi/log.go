@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry has the data of a request's log line. It is in the context of the request, so
+// logEntry holds the data of a request's log line. It is in the context of the request, so
 // all handlers of the request can access it.
 type logEntry struct {
 	requestID string

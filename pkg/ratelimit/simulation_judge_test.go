@@ -93,8 +93,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the decision about a charge when it is made. began is the window in
-// which the charge began.
+// judge checks the decision about a charge as soon as the Limiter returns it. began is
+// the window in which the charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

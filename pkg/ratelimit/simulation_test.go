@@ -121,7 +121,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts events, so that a simulation without such events does not pass.
+// tally counts events, so that the test can fail if one of them never happened.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
@@ -258,7 +258,7 @@ type instance struct {
 type knowledge struct {
 	window  ratelimit.Window // window of the counters; the instance may forget those of other windows
 	used    ledger
-	refused map[counterID]bool // counters because of which a request was refused
+	refused map[counterID]bool // counters that caused a refusal
 }
 
 // call is one request in progress.

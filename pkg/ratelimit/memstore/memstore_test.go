@@ -77,7 +77,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // then the first window is dropped, because its keys exceed maxHistory
+	for w := range ratelimit.Window(retained + 2) { // until the first window is dropped, because its keys exceed maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
