@@ -22,7 +22,7 @@ import (
 // Scope is a permission. A route requires one scope, and a key has one or more.
 type Scope string
 
-// The scopes. The zero value is not a scope: every route must declare its own.
+// The scopes. The zero value is not a scope, so every route must declare one.
 const (
 	Public    Scope = "public"    // for routes that need no key; no key has it
 	Import    Scope = "import"    // permits routes that write records

@@ -71,9 +71,9 @@ type Decision struct {
 	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides whether a token is valid. It caches keys for MaxAge, and
-// ids that do not exist as well. It therefore reads each key at most once a minute,
-// unless there are more than about 8,000 keys. It is safe for concurrent use.
+// Authenticator decides whether a token is valid. It caches keys, and ids that do not
+// exist, for MaxAge. It therefore reads each key at most once a minute, unless there
+// are more than about 8,000 keys. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without a monotonic reading

@@ -18,8 +18,8 @@ type store struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
 	reads map[string]int // by id
-	err   error          // of every read
-	delay time.Duration  // of every read
+	err   error          // returned by every read
+	delay time.Duration  // duration of every read
 }
 
 func newStore(keys ...access.Key) *store {
@@ -116,7 +116,7 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 		time.Sleep(time.Millisecond)
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - 2*time.Millisecond)
-		want(t, a, token.Reveal(), "") // the read is one millisecond less than a minute ago
+		want(t, a, token.Reveal(), "") // the key was read a millisecond less than a minute ago
 		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
 		time.Sleep(time.Millisecond)
 		want(t, a, token.Reveal(), access.ReasonRevoked) // less than a minute after the revocation

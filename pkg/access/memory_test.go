@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// none is a Store that knows only one key.
+// none is a Store that contains only one key.
 type none struct {
 	key   Key
 	reads int

@@ -29,9 +29,9 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the time until which the list is complete: its pages contain every
-	// change before this time. It is the start of the next synchronization. Only lists
-	// of changes and of arrivals, oldest first, have it.
+	// SyncedUntil is the start of the next synchronization. The pages of the list contain
+	// every change before this time. Only lists of changes and of arrivals, oldest first,
+	// have it.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -56,13 +56,14 @@ type Deleted struct {
 	Deleted bool   `json:"deleted"` // always true, even if no record existed
 }
 
-// Erasing is the body of the response to a deletion with events: the erasure job.
+// Erasing is the body of the response to a deletion of an entity and its events. It
+// describes the erasure job.
 type Erasing struct {
 	ID     string            `json:"id"`
 	Status erasurejob.Status `json:"status"`
 }
 
-// Usage is what an address has used of its limits in the last minute.
+// Usage holds the limits of an address and what it has used of them in the last minute.
 type Usage struct {
 	Address string        `json:"address"` // address under which requests are counted; a prefix for IPv6
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe"; see ratelimit.Action
@@ -72,11 +73,11 @@ type Usage struct {
 	Caller  Caller        `json:"caller"`
 }
 
-// Caller is who made a request, as its API key tells.
+// Caller describes the API key of a request.
 type Caller struct {
 	Workspace string   `json:"workspace"`
-	KeyID     *string  `json:"key_id"` // nil where keys are off
-	Scopes    []string `json:"scopes"` // sorted; all of them where keys are off
+	KeyID     *string  `json:"key_id"` // nil if API keys are off
+	Scopes    []string `json:"scopes"` // sorted; all scopes if API keys are off
 }
 
 // UsageLimits holds the current limits of an address, per second.

@@ -57,7 +57,7 @@ func (hangingBody) Close() error { return nil }
 
 const stored = `{"id":"a","name":"n","entity_id":null,"occurred_at":"2026-01-02T15:04:05.000Z","attributes":{},"created_at":"2026-01-02T15:04:05.000Z"}`
 
-// failing are services of which every call fails.
+// failing holds services that fail every call.
 var failing = map[string]struct {
 	serve roundTrip
 	tries int // number of tries with the default bounds; -1 if MaxElapsed ends the call

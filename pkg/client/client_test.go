@@ -77,7 +77,7 @@ func callEntityRoutes(t *testing.T, c *client.Client) {
 	}
 	unnamed, created, err := c.CreateEntity(ctx, client.NewEntity{})
 	if err != nil || !created || len(unnamed.ID) != 36 || unnamed.Type != "entity" || string(unnamed.Attributes) != "{}" {
-		t.Fatalf("without anything: %+v, %v, %v", unnamed, created, err)
+		t.Fatalf("without any field: %+v, %v, %v", unnamed, created, err)
 	}
 	if got, err := c.GetEntity(ctx, "e1"); err != nil || got.UpdatedAt != e.UpdatedAt || string(got.Attributes) != string(odd) {
 		t.Fatalf("got %+v, %v", got, err)
@@ -275,7 +275,7 @@ func TestErrorsContainTheProblemDetails(t *testing.T) {
 	}
 }
 
-// A call that was refused by a limit, or that the caller canceled, was not rejected.
+// Rejected returns false for a call that a limit refused or that the caller canceled.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{301: true, 400: true, 401: true, 403: true, 404: true, 499: true, 408: false, 429: false, 500: false, 501: false, 503: false} {

@@ -67,9 +67,10 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 	return stored, err
 }
 
-// UpsertEntities creates or updates up to MaxBatch entities, of up to MaxBatchBytes, in
-// one import call. If an entity with the same id exists, the attributes are merged into
-// it as by UpdateEntity, and the type is replaced unless it is empty.
+// UpsertEntities creates or updates up to MaxBatch entities, with a total size of up to
+// MaxBatchBytes, in one import call. If an entity with the same id exists, the attributes
+// are merged into it as by UpdateEntity, and its type is replaced unless the new type is
+// empty.
 //
 // Results and errors are like those of CreateEvents. If the stored entities are large,
 // the service returns only some of them. For the others, only the ID of the Record is

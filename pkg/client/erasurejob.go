@@ -8,10 +8,11 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// EraseEntity deletes an entity and starts an erasure job, of which it returns the ID and
-// the Status. The job erases all events of the entity that were created until now, even if
-// no entity has that id. While the job is unfinished, a repeated call moves the job's time
-// bound to now and restarts the job. After that, a repeated call starts a new job.
+// EraseEntity deletes an entity and starts an erasure job. It returns the ID and the
+// Status of the job. The job erases all events of the entity that were created before the
+// call, even if no entity has that id. While the job is unfinished, a repeated call
+// restarts it, so that the job also erases the events that were created since the first
+// call. After that, a repeated call starts a new job.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
@@ -27,8 +28,9 @@ func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, 
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }
 
-// AwaitErasureJob polls an erasure job until it succeeded or failed, and returns it. It
-// calls seen, if that is not nil, with each state. Only the context bounds it.
+// AwaitErasureJob polls an erasure job until the job has succeeded or failed, and returns
+// the job. If seen is not nil, AwaitErasureJob calls it with the result of each poll. It
+// returns an error if a poll fails. Only the context limits the wait.
 func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(erasurejob.Job)) (erasurejob.Job, error) {
 	return await(ctx, c.GetErasureJob, id, seen, func(j erasurejob.Job) bool { return j.Status.Final() })
 }

@@ -31,6 +31,6 @@ func callErasureJobRoutes(t *testing.T, c *client.Client) {
 	}
 	page, err := c.ListChanges(ctx, client.ChangeQuery{IncludeDeleted: true})
 	if err != nil || len(page.Data) > 0 {
-		t.Errorf("changes that are not yet settled: %+v, %v", page, err)
+		t.Errorf("changes that are too recent for a list: %+v, %v", page, err)
 	}
 }

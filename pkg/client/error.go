@@ -58,8 +58,8 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Rejected reports whether the service rejected the call permanently, for example because
-// of the API key: the status is 300 to 499 and not retryable. It returns false if the
-// context ended the call.
+// of the API key. The status is then 300 to 499 and not retryable. Rejected returns false
+// if the context ended the call.
 func (e *Error) Rejected() bool {
 	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
 }

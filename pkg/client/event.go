@@ -76,14 +76,14 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
 }
 
-// CreateEvents creates up to MaxBatch events, of up to MaxBatchBytes, in one import
-// call. It returns one result for each event, in order, even if it also returns an
-// error. If some events fail with a retryable error, CreateEvents sends only those
-// again. All of these requests count toward Config.MaxTries.
+// CreateEvents creates up to MaxBatch events, with a total size of up to MaxBatchBytes,
+// in one import call. It returns one result for each event, in order, even if it also
+// returns an error. If some events fail with a retryable error, CreateEvents sends only
+// those again. All of these requests count toward Config.MaxTries.
 //
-// The error is not nil if some events have no final result. Their results contain it
-// too. If the service rejects an event permanently, only the result of that event
-// contains the error.
+// If some events have no final result, the returned error is not nil, and the results of
+// these events contain an error too. If the service rejects an event permanently, only
+// the result of that event contains the error.
 func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

@@ -72,21 +72,22 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 	return stored, err
 }
 
-// AwaitExportJob polls an export job until it succeeded, failed or was cancelled, and
-// returns it. It calls seen, if that is not nil, with each state. Only the context
-// bounds it.
+// AwaitExportJob polls an export job until the job has succeeded, failed or been cancelled,
+// and returns the job. If seen is not nil, AwaitExportJob calls it with the result of each
+// poll. It returns an error if a poll fails. Only the context limits the wait.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
 }
 
-// How often await asks: soon at first, for short jobs, then rarely.
+// The first and the longest interval between two polls of await. The first one is short,
+// because many jobs end soon.
 const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = 2 * time.Second
 )
 
-// await polls a job by get until it is final, and returns it. It calls seen, if that is
-// not nil, with each state.
+// await calls get until the job is final, and returns the job. If seen is not nil, await
+// calls it with each job that get returned.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -104,8 +105,8 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is the Route in errors of downloads. It is not a route of the service:
-// a link may lead to another host, to which the client sends no key.
+// downloadRoute is the Route in errors of downloads. It is not a route of the service,
+// because a link may lead to another host. The client sends no key to that host.
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job to w, starting at byte offset. The

@@ -94,7 +94,7 @@ func TestAnInterruptedDownloadContinues(t *testing.T) {
 	}{
 		"in one try":               {[]roundTrip{ranged(10)}, 0, "[1]"},
 		"from an offset":           {[]roundTrip{ranged(10)}, 4, "[1 bytes=4-]"},
-		"nothing left":             {nil, 10, "[]"},
+		"from the end":             {nil, 10, "[]"},
 		"interrupted repeatedly":   {[]roundTrip{ranged(3)}, 0, "[1 2 bytes=3- 3 bytes=6- 4 bytes=9-]"},
 		"the link expires":         {[]roundTrip{ranged(3), fixed(403, "expired"), ranged(10)}, 0, "[1 2 bytes=3- 3 bytes=3-]"},
 		"the server stops sending": {[]roundTrip{hung, ranged(10)}, 0, "[1 2 bytes=2-]"},
@@ -139,10 +139,10 @@ func TestADownloadGivesUp(t *testing.T) {
 		says     string
 	}{
 		"refused":          {serve: fixed(403, "no"), requests: client.DefaultMaxTries, says: `gave up after 8 tries: status 403: the link returned no file: "no"`},
-		"told to wait":     {serve: fixed(503, "", "Retry-After", "3600"), requests: 1, says: "asks to wait 1h"},
+		"a long wait":      {serve: fixed(503, "", "Retry-After", "3600"), requests: 1, says: "asks to wait 1h"},
 		"hangs":            {serve: hang, requests: 4, says: "no data arrived for too long"},
 		"unreachable":      {serve: func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, requests: client.DefaultMaxTries, says: "the download was interrupted: unexpected EOF"},
-		"short":            {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
+		"a short file":     {serve: fixed(200, fileOf[:9]), requests: client.DefaultMaxTries, written: 9, says: "status 416"},
 		"a full disk":      {serve: ranged(10), w: &room, requests: 1, written: 4, says: "the disk is full"},
 		"running":          {job: `{"status":"running"}`, says: "is running, so there is no file"},
 		"expired":          {job: `{"status":"succeeded","size_bytes":10,"error":"The file expired."}`, says: "The file expired."},
@@ -154,7 +154,7 @@ func TestADownloadGivesUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &exporting{job: tt.job, serve: []roundTrip{tt.serve}}
-			if name == "short" {
+			if name == "a short file" {
 				e.serve = append(e.serve, fixed(416, ""))
 			}
 			if tt.w == nil {

@@ -123,7 +123,7 @@ func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration)
 }
 
 // admit counts a request as sent if it fits, and returns a nil channel. Otherwise the
-// request may fit when changed is closed, or at the time at if that is after now.
+// request may fit when changed is closed. If at is after now, it may also fit at that time.
 func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 // time by which the windows that have no room for it have ended.
 func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself, for the service to refuse
+	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself, and the service decides
 	at = r.until
 	for window, used := range r.used {
 		if used+cost > room {

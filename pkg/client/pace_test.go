@@ -104,7 +104,7 @@ func respondWith(status int, body string, header http.Header) *http.Response {
 
 const ms = time.Millisecond
 
-// paced are combinations of services and clients.
+// paced holds combinations of services and clients.
 var paced = map[string]struct {
 	goroutines, clients int
 	latency             time.Duration
@@ -119,13 +119,13 @@ var paced = map[string]struct {
 	"four goroutines":           {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}},
 	"a slow service":            {goroutines: 4, latency: 18 * ms, ahead: []time.Duration{0}},
 	"many goroutines":           {goroutines: 100, latency: 40 * ms, ahead: []time.Duration{0}},
-	"far away":                  {goroutines: 150, latency: 300 * ms, ahead: []time.Duration{0}},
+	"a distant service":         {goroutines: 150, latency: 300 * ms, ahead: []time.Duration{0}},
 	"a clock that is ahead":     {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{370 * ms}},
 	"a clock that is far ahead": {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{time.Hour + 999*ms}},
 	"a clock that is behind":    {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{-12345 * ms}},
 	"instances that differ":     {goroutines: 16, latency: 10 * ms, ahead: []time.Duration{0, 5 * ms, 12 * ms}},
 	"another limit":             {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 50}},
-	"the limit of the route":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 900, Requests: 60}},
+	"a limit of requests":       {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{0}, limits: ratelimit.Limits{Imports: 900, Requests: 60}},
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
@@ -186,7 +186,7 @@ func TestRunsAtTheLimitWithoutRefusals(t *testing.T) {
 // The pacer assumes that a list returns as many records as its page size.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
-	for _, found := range []int64{50, 7, 0} { // of a limit of 50
+	for _, found := range []int64{50, 7, 0} { // number of records in each list; the page size is 50
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
 			service.charge = func(r *http.Request) ratelimit.Request {

@@ -18,9 +18,9 @@ type response struct {
 	body   []byte
 }
 
-// repeat sends the request of k until it succeeds or a bound is reached. It passes
-// each response to read, together with the failure that its status or its absence
-// means, or nil. read returns nil if the call has succeeded, otherwise why it has
+// repeat sends the request of k until it succeeds or a bound is reached. After each
+// try, it calls read with the response and the failure of the try, which is nil if the
+// status is below 300. read returns nil if the call has succeeded, otherwise why it has
 // failed so far. read may change k for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges := k.charges()

@@ -12,8 +12,8 @@ import (
 
 // ChangeQuery selects entities in order of their latest change, oldest first. To read
 // all pages, repeat the query with the NextCursor of the previous page as its Cursor
-// and no other changes. All pages have the same SyncedUntil. After the last page, use it
-// as the UpdatedSince of the next synchronization.
+// and no other changes. All pages have the same SyncedUntil. After the last page, use
+// SyncedUntil as the UpdatedSince of the next synchronization.
 type ChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
 	IncludeDeleted bool        // include entities that were deleted within the last 30 days

@@ -43,8 +43,7 @@ func (e *endpoint) authenticate(r *request) error {
 	return e.admit(r, key, e.route.Scope)
 }
 
-// admit sets r.key and r.workspace by an API key, if the key has the
-// scope.
+// admit sets r.key and r.workspace if the API key is valid and has the scope.
 func (s *service) admit(r *request, key string, scope access.Scope) error {
 	d, err := s.Access.Authenticate(r.Context(), key)
 	r.log.keyID = d.KeyID
@@ -73,16 +72,16 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 	return nil
 }
 
-// setKey notes the key by which the caller was admitted.
+// setKey sets the API key and the workspace of the caller.
 func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
 
 // credentials returns the API key in r: from the header Authorization or,
 // without one, from the session cookie. The key is "", which is never valid, if
 // the header has another scheme than Bearer.
 //
-// A browser sends the cookie by itself. So credentials rejects a request with the
-// cookie that comes from another origin, unless its method is safe (GET, HEAD or
-// OPTIONS).
+// A browser sends the cookie automatically. If a request with the cookie comes from
+// another origin, credentials therefore rejects it, unless its method is safe (GET,
+// HEAD or OPTIONS).
 func credentials(r *request) (string, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")

@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong returns a token whose last character is changed.
+// wrong returns key with another last character.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -108,8 +108,8 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable are stores that panic when anything is read or written, which
-// would be a 500.
+// untouchable holds stores that panic on every read and write. The response would
+// then be a 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ erasurejob.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
 // state is the value of the header RateLimit after one request that found no record.
@@ -131,8 +131,8 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route accepts only a key with its scope. A rejected request reads and writes
-// nothing and is charged, and the response says only that the key is not valid.
+// Every route accepts only a key with its scope. A rejected request is charged, but it
+// reads and writes nothing. The response says only that the key is not valid.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {
@@ -208,7 +208,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // usage tells the caller its key
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // the response of usage also describes the caller's key
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")
@@ -218,7 +218,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 				t.Errorf("with a key: %v\nwith keys off: %v", got, want)
 			}
 			if id := strings.Split(key, "_")[1]; route.Scope != access.Public && (!strings.Contains(g.log.String(), `"key_id":"`+id+`"`) || !strings.Contains(g.log.String(), `"workspace":"default"`)) {
-				t.Errorf("the log does not say whose it was: %s", g.log)
+				t.Errorf("the log lacks the key id or the workspace: %s", g.log)
 			}
 		})
 	}
@@ -292,13 +292,13 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A browser sends the cookie by itself. So a request with the cookie from a page of
-// another origin must not change anything.
+// A browser sends the cookie automatically, so a request with the cookie from a page
+// of another origin must not change anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key", "bad" or ""
+		cookie      string // "key", "bad", "empty" or ""
 		bearer      string // "key", "bad" or ""
 		status      int
 		code        string
@@ -318,7 +318,7 @@ func TestTheSessionCookie(t *testing.T) {
 		{"a write from an old browser, another origin", "create-entity", map[string]string{"origin": "https://example.net"}, "key", "", 403, "cross_origin_request"},
 		{"a write from a sandboxed page", "create-entity", map[string]string{"origin": "null"}, "key", "", 403, "cross_origin_request"},
 		{"a write from another site with an invalid cookie", "create-entity", map[string]string{"sec-fetch-site": "cross-site"}, "bad", "", 403, "cross_origin_request"},
-		{"a write from another site with a header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
+		{"a write from another site with an Authorization header", "create-entity", map[string]string{"sec-fetch-site": "cross-site", "origin": "https://example.net"}, "key", "key", 201, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGuarded(t)

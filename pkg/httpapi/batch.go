@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	maxBatch = 100 // most records in one request
+	maxBatch = 100 // maximum number of records in one request
 
-	// BatchWriters is the number of records of a batch that are written at the same
-	// time.
+	// BatchWriters is the maximum number of records of a batch that are written
+	// concurrently.
 	BatchWriters = 10
 )
 
@@ -64,8 +64,8 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read decodes the elements. It returns the valid ones by record id, in their order
-// in the batch, and notes the errors of the others.
+// read decodes the elements. It returns the valid ones grouped by record id, in their
+// order in the batch, and notes the errors of the others.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -167,8 +167,9 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim removes entities from the results once their attributes exceed the maximum
-// size of a page. An entity may be much larger than the change in the request.
+// trim removes entities from the results as soon as the total size of their attributes
+// exceeds the maximum size of a page. An entity may be much larger than the change in
+// the request.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

@@ -81,7 +81,7 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 		{"all repeated", `{"id":"old","name":"n"},{"name":"n","id":"old"}`, 200, "200 200", 0},
 		{"new and repeated", `{"id":"a","name":"n"},{"id":"old","name":"n"}`, 207, "201 200", 1},
 		{"without ids", `{"name":"n"},{"name":"n"}`, 201, "201 201", 2},
-		{"everything at once", `{"id":"a","name":"n"},{"id":"old","name":"n"},{"id":"old","name":"m"},{"id":"b"},7,` + large, 207, "201 200 409 422 422 413", 1},
+		{"every result at once", `{"id":"a","name":"n"},{"id":"old","name":"n"},{"id":"old","name":"m"},{"id":"b"},7,` + large, 207, "201 200 409 422 422 413", 1},
 		{"all invalid", `{"id":"a"},{"nmae":"n"},null`, 422, "422 422 422", 0},
 		{"all conflicting", `{"id":"old","name":"m"}`, 409, "409", 0},
 		{"all too large", large, 413, "413", 0},
@@ -147,7 +147,8 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is a store whose create fails for the events for which fail returns an error.
+// flaky is an event.Store that fails to create an event if fail returns an error for
+// its id.
 type flaky struct {
 	event.Store
 	fail func(id string) error
@@ -187,7 +188,7 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 			return nil
 		}, 207, "200 500 500 500 422"},
 		{"the store is available", func(string) error { return nil }, 207, "200 201 409 200 422"},
-		{"once more", func(string) error { return nil }, 207, "200 200 409 200 422"},
+		{"the store is still available", func(string) error { return nil }, 207, "200 200 409 200 422"},
 	} {
 		a.stores.Events = flaky{store, step.fail}
 		resp, got := a.batch(t, body)

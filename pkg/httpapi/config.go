@@ -17,18 +17,19 @@ import (
 type Config struct {
 	Limits             ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
-	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that a proxy of the operator's sets; none by default
+	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen           bool             // FAILURE_MODE: "closed", the default, or "open"
-	Service            string           // SERVICE_NAME: which of an account's services the metrics are of; "" for no metrics
-	AccessOff          bool             // AUTH_MODE: "api-key", the default, or "none"
-	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
+	FailOpen           bool             // FAILURE_MODE: true for "open", false for "closed", the default
+	Service            string           // SERVICE_NAME: value of the dimension Service of the metrics; "" for no metrics
+	AccessOff          bool             // AUTH_MODE: true for "none", false for "api-key", the default
+	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: days for which new events are kept, 0 (for ever, the default) to 36,500
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
 }
 
-// LoadConfig reads a Config from environment variables. An empty variable has its
-// default. LoadConfig returns an error that names the variable if a value is invalid.
+// LoadConfig reads a Config from environment variables. If a variable is empty, its
+// field has the default value. If a value is invalid, LoadConfig returns an error that
+// names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
 	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
@@ -118,9 +119,9 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter returns a rate limiter that counts in store and applies the rows to single
-// addresses. If FailOpen is set, the limiter counts in fallback while store fails.
-// fallback counts only for this instance.
+// Limiter returns a rate limiter that counts in store and applies the limits in rows
+// to the addresses that they match. If FailOpen is set, the limiter counts in fallback
+// while store fails. fallback must count only the requests of this process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

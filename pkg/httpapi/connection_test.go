@@ -32,8 +32,8 @@ func listen(t *testing.T, a api) *httptest.Server {
 	return server
 }
 
-// exchange opens a connection, sends text, closes the sending half if halfClose is
-// true, and reads the response.
+// exchange opens a connection, sends text, closes the client's half of the connection
+// if halfClose is true, and reads the response.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

@@ -72,8 +72,8 @@ func getDashboard(s *service, r *request) (response, error) {
 // findAsset returns a file of the page and its Cache-Control value.
 //
 // During a gradual deployment, a page of one version may request its assets from an
-// instance of another version. It then gets the assets of that instance, which must not be
-// cached.
+// instance of another version. The page then gets the assets of that instance, which must
+// not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true
@@ -91,16 +91,16 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 // automatically.
 const maxReloads = 6
 
-// isPage reports whether r is a request of a browser for a page to display.
+// isPage reports whether r is a browser's request for the page of the dashboard or for /.
 func (e *endpoint) isPage(r *http.Request) bool {
 	return (e.route.Path == "/dashboard" || e.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
 // retryPage returns a refusal of the dashboard as an HTML page. The browser reloads it
-// automatically after 1 second, then 2, 4, and so on. The number of the attempt is in the
-// query string, from which the dashboard removes it.
+// automatically after 1 second, then 2, 4, and so on. The query string contains the number
+// of the attempt. The dashboard removes it.
 func retryPage(r *http.Request, refusal response) response {
-	title, advice := "The limit of this address is used up for the moment", "The dashboard will open by itself in a few seconds."
+	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
 		title = "The service is not available for the moment"
 	}
@@ -113,7 +113,7 @@ func retryPage(r *http.Request, refusal response) response {
 		query.Set("retry", strconv.Itoa(attempt+1))
 		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, query.Encode()))
 	} else {
-		advice = "It has stayed so for a while. Load this page again later."
+		advice = "Automatic reloading has stopped. Load this page again later."
 	}
 	refusal.raw = fmt.Appendf(nil, retryHTML, title, advice)
 	return refusal

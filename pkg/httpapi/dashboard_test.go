@@ -233,7 +233,7 @@ func TestThePageLoadsItsAssetsByTheirVersionAndRelativeToItself(t *testing.T) {
 		}
 		loaded[m[2]] = true
 		if _, ok := dashboard.Files()[m[2]]; !ok {
-			t.Errorf("the page loads %s, which is no file of it", m[2])
+			t.Errorf("the page loads %s, which is not one of its files", m[2])
 		}
 	}
 	if len(loaded) != len(dashboard.Files())-1 || len(loaded) > 5 {

@@ -375,8 +375,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A cursor is valid only for its list: for the same order and filters, however the
-// query spells them.
+// A cursor is valid only for lists with the same order and filters, however the query
+// spells them.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {

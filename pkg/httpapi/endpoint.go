@@ -18,8 +18,8 @@ import (
 )
 
 // storeTimeout is the time limit of an action, including its reads and writes of
-// records. A write is stamped after the action has begun, so it ends within this time
-// of its stamp.
+// records. The time stamp of a write is set after the action has begun, so the write
+// ends at most this long after its time stamp.
 const storeTimeout = record.WriteTimeout
 
 // action is what a route does, without rate limits and authentication. It returns an
@@ -31,7 +31,7 @@ type request struct {
 	*http.Request
 	route     Route
 	workspace string     // of the caller; "" on public routes
-	key       access.Key // of the caller; without an id where keys are off, zero on public routes
+	key       access.Key // of the caller; has no id if keys are off; zero on public routes
 	log       *logEntry
 }
 
@@ -45,9 +45,9 @@ type endpoint struct {
 
 // ServeHTTP authenticates the caller, runs the action and writes its response.
 //
-// net/http cancels the context of a request when the client closes its sending half,
-// even if the client still waits for the response. So the action ignores that
-// cancellation and has a deadline of its own.
+// net/http cancels the context of a request when the client closes its half of the
+// connection, even if the client still waits for the response. So the action ignores
+// that cancellation and has a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hr.Context()), storeTimeout)
 	defer cancel()
@@ -62,8 +62,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.log.write(w, out)
 }
 
-// respond returns the response to r. Its body may be in buffer. respond returns a
-// panic as an error.
+// respond returns the response to r. The body of the response may be in buffer. respond
+// returns a panic as an error.
 func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -161,7 +161,7 @@ func (e *endpoint) invalidAddress() error {
 // observe implements ratelimit.Middleware.Observe.
 func (e *endpoint) observe(r *http.Request, o ratelimit.Observation) { logEntryOf(r).limit = o }
 
-// write writes out as the response and notes its status for the log.
+// write sends the response and notes its status for the log.
 func (l *logEntry) write(w http.ResponseWriter, out response) {
 	l.status, l.records = out.status, out.records
 	header := w.Header()

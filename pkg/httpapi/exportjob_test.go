@@ -47,7 +47,7 @@ func TestInvalidExportJobs(t *testing.T) {
 	}
 	resp := a.invoke(t, "cancel-export-job", post(t, "cancel-export-job", `{}`))
 	if resp.StatusCode != http.StatusUnprocessableEntity {
-		t.Errorf("cancel of nothing: %d %s", resp.StatusCode, resp.Body)
+		t.Errorf("cancel without an id: %d %s", resp.StatusCode, resp.Body)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
 	}
 }
 
-// The response for each status of a job, as a worker leaves it.
+// A response shows what the worker has stored about a job.
 func TestStatesOfExportJobs(t *testing.T) {
 	a := newAPI(t)
 	at, later := record.TimeOf(now()), record.TimeOf(now().Add(time.Hour))
@@ -175,6 +175,6 @@ func TestStatesOfExportJobs(t *testing.T) {
 	ev := sample(t, "get-export-job")
 	ev.RawPath = "/export_job/a%20b"
 	if resp := a.invoke(t, "get-export-job", ev); resp.StatusCode != 400 {
-		t.Errorf("an id that cannot be: %d %s", resp.StatusCode, resp.Body)
+		t.Errorf("an invalid id: %d %s", resp.StatusCode, resp.Body)
 	}
 }

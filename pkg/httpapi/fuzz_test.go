@@ -59,7 +59,7 @@ func (f fuzzed) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPReq
 
 func (f fuzzed) post(t testing.TB, route string, body []byte) events.APIGatewayV2HTTPResponse {
 	t.Helper()
-	// API Gateway encodes a body as base64 if it may not be text.
+	// API Gateway encodes a body as base64 if it treats the body as binary.
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", base64.StdEncoding.EncodeToString(body))
 	ev.IsBase64Encoded = true
 	ev.Headers["content-type"] = "application/json"
@@ -143,8 +143,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A query is rejected, or the response has at most as many records as the query asks
-// for.
+// Either a query is rejected, or the response has at most as many records as the query
+// asks for.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -241,7 +241,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// An id is accepted by every route that takes one, or rejected by all of them.
+// Either every route that takes an id accepts it, or every such route rejects it.
 func FuzzID(f *testing.F) {
 	for _, id := range []string{"a", "A-Z.a_z:09", "", " ", "a b", "a/b", "..", ".", "%41", "%2F", "\x00", "é", "\xff", "a#b", "a?b", "{id}", strings.Repeat("a", 128), strings.Repeat("a", 129)} {
 		f.Add(id)

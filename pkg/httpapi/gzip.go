@@ -91,7 +91,7 @@ func (out *response) compress(r *request, buffer *bytes.Buffer) error {
 
 // gzipWriters are reused because each one allocates about 1 MB.
 var gzipWriters = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails only if the level is invalid
 	return z
 }}
 

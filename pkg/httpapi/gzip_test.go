@@ -89,13 +89,13 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 		code, says         string
 	}{
 		{"gzip", "gzip", whole, 201, "", ""},
-		{"another case", "GZip", whole, 201, "", ""},
-		{"the old name", "x-gzip", whole, 201, "", ""},
+		{"mixed case", "GZip", whole, 201, "", ""},
+		{"the alias x-gzip", "x-gzip", whole, 201, "", ""},
 		{"several members", "gzip", two, 201, "", ""},
 		{"256 KB", "gzip", compressed(t, entityOf(256<<10)), 201, "", ""},
-		{"a byte more", "gzip", compressed(t, entityOf(256<<10+1)), 413, "body_too_large", "the decompressed body is larger than 262144 bytes"},
+		{"256 KB and a byte", "gzip", compressed(t, entityOf(256<<10+1)), 413, "body_too_large", "the decompressed body is larger than 262144 bytes"},
 		{"a bomb", "gzip", bomb(t, 20<<20), 413, "body_too_large", "decompressed"},
-		{"256 KB and a byte as sent", "gzip", strings.Repeat("\x1f", 256<<10+1), 413, "body_too_large", "larger than 262144"},
+		{"256 KB and a byte before decompression", "gzip", strings.Repeat("\x1f", 256<<10+1), 413, "body_too_large", "larger than 262144"},
 		{"not compressed", "gzip", small, 400, "malformed_gzip", "invalid header"},
 		{"empty", "gzip", "", 400, "malformed_gzip", "ends early"},
 		{"cut off in the header", "gzip", whole[:5], 400, "malformed_gzip", "ends early"},
@@ -103,10 +103,10 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 		{"without its last byte", "gzip", whole[:len(whole)-1], 400, "malformed_gzip", "ends early"},
 		{"wrong checksum", "gzip", whole[:len(whole)-8] + "\x00\x00\x00\x00" + whole[len(whole)-4:], 400, "malformed_gzip", "checksum"},
 		{"damaged", "gzip", whole[:11] + "\xff\xff\xff" + whole[14:], 400, "malformed_gzip", "compress it once"},
-		{"more after it", "gzip", whole + strings.Repeat("garbage", 9), 400, "malformed_gzip", "invalid header"},
-		{"a little more after it", "gzip", whole + "x", 400, "malformed_gzip", "other bytes follow it"},
+		{"other bytes after the gzip", "gzip", whole + strings.Repeat("garbage", 9), 400, "malformed_gzip", "invalid header"},
+		{"one byte after the gzip", "gzip", whole + "x", 400, "malformed_gzip", "other bytes follow it"},
 		{"compressed twice", "gzip", compressed(t, whole), 400, "malformed_gzip", "compressed twice"},
-		{"compressed without saying so", "", whole, 400, "malformed_gzip", "Content-Encoding: gzip"},
+		{"compressed without Content-Encoding", "", whole, 400, "malformed_gzip", "Content-Encoding: gzip"},
 		{"two codings", "gzip, gzip", compressed(t, whole), 415, "unsupported_media_type", "compressed once with gzip"},
 		{"unknown", "br", whole, 415, "unsupported_media_type", "not with Content-Encoding: br"},
 		{"deflate", "deflate", whole, 415, "unsupported_media_type", "compressed once with gzip"},
@@ -150,7 +150,7 @@ func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
 	}
 }
 
-// The bytes that a request allocates are an upper bound of what it adds to the heap.
+// The number of bytes that a request allocates is an upper bound of the heap that it uses.
 func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 	a := newAPI(t)
 	h := newFunction(t, "create-events", a, options)

@@ -45,12 +45,12 @@ type Stores struct {
 type Options struct {
 	Access             *access.Authenticator      // checks API keys
 	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides          *override.Cache            // of the limiter, to refresh before each request; nil without overrides
-	IPv6Prefix         int                        // bits that tell IPv6 clients apart; ratelimit.DefaultIPv6Prefix by default
+	Overrides          *override.Cache            // limit overrides, on which each request calls Refresh; nil for none
+	IPv6Prefix         int                        // number of leading bits that identify an IPv6 client; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader     string                     // header in which a trusted proxy names the client; "" for the address of the connection
-	OriginSecrets      []string                   // of which the trusted proxy sends one in X-Origin-Secret; empty if clients cannot reach the service around it
-	LoopbackOnly       bool                       // rejects requests whose Host is no loopback name: a defense against DNS rebinding
-	ExportJobs         int                        // most unfinished export jobs of a workspace; exportjob.DefaultQuota by default
+	OriginSecrets      []string                   // values of X-Origin-Secret that the trusted proxy may send; empty if clients cannot bypass the proxy
+	LoopbackOnly       bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
+	ExportJobs         int                        // maximum number of unfinished export jobs of a workspace; exportjob.DefaultQuota by default
 	EventRetentionDays int                        // days for which new events are kept; 0 for ever
 	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger             *slog.Logger               // receives one line per request; slog.Default by default
@@ -135,9 +135,9 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return limit.Before(e)
 }
 
-// Malformed returns a handler for events of the function with that name that cannot
-// be converted to HTTP requests. The handler charges and authenticates a request like
-// any other, and responds with 400.
+// Malformed returns a handler for events that cannot be converted to HTTP requests.
+// name is the name of the function that receives them. The handler charges and
+// authenticates a request like any other, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {

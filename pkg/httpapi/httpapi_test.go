@@ -75,7 +75,7 @@ func newAPI(t testing.TB) api {
 	return a
 }
 
-// links returns links to files of this server.
+// links is an exportjob.Links that returns paths on the same server.
 type links struct{}
 
 func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
@@ -211,7 +211,7 @@ func TestOptionsOfAPath(t *testing.T) {
 	}
 }
 
-// failingStore returns every kind of error that a store can return.
+// failingStore is an entity.Store whose Get returns err, or panics if err is nil.
 type failingStore struct {
 	entity.Store
 	err error
@@ -290,8 +290,8 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// A page must not be longer than the records limit, because it could never be
-// charged.
+// A page must not be longer than the records limit, because a longer page could never
+// be charged.
 func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a := newAPI(t)
 	a.createEntities(t, 11)

@@ -76,14 +76,14 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	for _, step := range []struct {
 		header    string // "-" for no header
 		status    int
-		remaining string // remainder of the requests rule
+		remaining string // value of the header RateLimit
 	}{
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
 		{"192.0.2.1", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
 		{"192.0.2.2", 200, `"records";r=200;t=1, "requests";r=199;t=1`},
 		{"192.0.2.9, 192.0.2.2", 200, `"records";r=200;t=1, "requests";r=198;t=1`},
 		{"::ffff:192.0.2.2", 200, `"records";r=200;t=1, "requests";r=197;t=1`},
-		{"nobody", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
+		{"no-address", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
 		{"192.0.2.2,", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
 		{"-", 400, `"records";r=0;t=1, "requests";r=0;t=1`},
 	} {
@@ -98,7 +98,7 @@ func TestTheTrustedHeaderNamesTheClient(t *testing.T) {
 	}
 }
 
-// unreachable is a counter store whose calls never return.
+// unreachable is a counter store whose calls fail.
 type unreachable struct{}
 
 func (unreachable) Charge(context.Context, ratelimit.Key, []ratelimit.Cost) (ratelimit.Result, error) {

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry has the data of a request's log line. It is in the context of the request, so
+// logEntry holds the data of a request's log line. It is in the context of the request, so
 // all handlers of the request can access it.
 type logEntry struct {
 	requestID string
@@ -41,7 +41,7 @@ func logEntryOf(r *http.Request) *logEntry {
 }
 
 // logged returns a handler that calls next and writes a log line. It is the outermost
-// handler: it converts a panic that no other handler recovered to a 500.
+// handler, so it converts a panic that no other handler recovered to a 500.
 func (a *API) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -72,15 +72,16 @@ const metricsNamespace = "Sluice"
 // alarms use, and with the dimensions Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
-//	Observed                          those of Allowed that a limiter in force would have refused
+//	Observed                          those of Allowed that exceed a limit, under the action observe
 //	RefusedByRecords, …Imports, …Requests
-//	                                  refusals by the rule that had no room; a refusal may have several
+//	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     milliseconds that the counters took, if they were called
-//	ChargeFailures                    charges that the counters did not decide
-//	FailedOpen                        requests that passed or were decided without the counters instead
-//	LimitsUnread, LimitsStale         requests decided before the rows of limits were read, or by old ones
-//	AccessRefusals                    requests without an API key that opens the route
+//	ChargeLatency                     duration of the call to the counters in milliseconds, if there was one
+//	ChargeFailures                    charges that failed
+//	FailedOpen                        those of ChargeFailures that the fallback or the action decided
+//	LimitsUnread                      requests decided before the rows of limits were read
+//	LimitsStale                       requests decided by rows that are too old
+//	AccessRefusals                    requests rejected because of their API key, or because they have none
 //
 // The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
 // omits zero values and what the response headers contain.
@@ -137,7 +138,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 // milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line. The member with the same name has its value.
+// metric defines a metric of a log line. The member of the line with the same name holds
+// the value.
 type metric struct {
 	Name string
 	Unit string

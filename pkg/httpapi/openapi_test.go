@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	// described.
 	if secrettest.Whole() && code == 0 {
 		if unseen := spec.Unseen(); len(unseen) > 0 {
-			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes what no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
+			fmt.Fprintf(os.Stderr, "FAIL: openapi.yaml describes responses that no test produces:\n\t%s\n", strings.Join(unseen, "\n\t"))
 			code = 1
 		}
 	}
@@ -111,7 +111,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) { // they call no store
+			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) { // these routes call no store
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
 			around := options

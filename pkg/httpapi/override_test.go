@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// rows is a store of rows. A nil store fails.
+// rows is an override.Store. A nil rows returns an error.
 type rows []override.Row
 
 func (r rows) List(context.Context) ([]override.Row, error) {
@@ -27,7 +27,7 @@ func (r rows) List(context.Context) ([]override.Row, error) {
 	return r, nil
 }
 
-// rowsOf returns a row with the limits for each of the blocks.
+// rowsOf returns one row with the given limits for each CIDR block.
 func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	store := rows{}
 	for _, cidr := range cidrs {
@@ -36,7 +36,7 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API that counts in counters and has the rows of store.
+// withRows returns an API that counts in counters and applies the rows of store.
 func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
 	t.Helper()
 	a := newAPI(t)

@@ -26,7 +26,7 @@ type apiError struct {
 	detail     string
 	fields     []record.FieldError
 	violated   []string
-	allow      []string // methods for the header Allow of a 405
+	allow      []string // methods in the header Allow of a 405
 	results    []api.BatchResult
 	retryAfter bool
 	challenge  string // header WWW-Authenticate of a 401, and of a 403 for a missing scope

@@ -61,7 +61,8 @@ func (s *service) maxPage(address string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the parameter limit, from 1 to maxPageLength, but at most most.
+// limit returns the value of the parameter limit, which must be from 1 to maxPageLength.
+// It returns most if the value is larger than most.
 func (p *parameters) limit(most int) int {
 	if !p.values.Has("limit") {
 		return min(defaultPageLength, most)
@@ -134,8 +135,8 @@ func (p *parameters) err() error {
 	return nil
 }
 
-// cursor is a position in a list. It holds all that is needed to continue the list,
-// so it never expires. It is valid only for the same route, workspace, filters and
+// cursor is a position in a list. It contains everything that is needed to continue the
+// list, so it never expires. It is valid only for the same route, workspace, filters and
 // order.
 type cursor struct {
 	Route       string       `json:"r"`
@@ -167,7 +168,7 @@ func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	c, ok := decodeCursor(text)
 	if !ok || c.Route != r.route.Name || c.Workspace != r.workspace || c.Filters != p.filters.Encode() ||
 		(c.At != nil) != timed || (c.SyncedUntil != nil) != synced {
-		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the page before with the same filters, or omit it to start over")
+		p.wrong.Add("cursor", "is not a cursor of this list; use next_cursor of the previous page with the same filters, or omit it to start over")
 		return cursor{}
 	}
 	return c

@@ -12,7 +12,8 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// Events expire while others stay: lists go on behind them, and their ids are free.
+// Lists skip expired events and return the others. The id of an expired event can be
+// used again.
 func TestExpiredEventsAreHidden(t *testing.T) {
 	a, at, opts := newAPI(t), now(), options
 	opts.EventRetentionDays = 7
@@ -48,7 +49,7 @@ func TestExpiredEventsAreHidden(t *testing.T) {
 		body := fmt.Sprintf(`{"events":[{"id":"%s","name":"n","entity_id":"ada","occurred_at":"2026-01-01T00:00:00Z"}]}`, id)
 		call("create-events", "POST", "/create_events", body, http.StatusCreated)
 	}
-	for i := range 12 { // more than a creation removes
+	for i := range 12 { // more expired events than one create deletes
 		create(fmt.Sprint("b", 10+i))
 	}
 	at = at.AddDate(0, 0, 6)

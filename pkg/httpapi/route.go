@@ -119,12 +119,12 @@ func getOpenAPI(s *service, r *request) (response, error) {
 
 // notFound is the action of the default route. It responds with 405 if the path has a
 // route with another method, and with 404 otherwise. It responds with 204 to OPTIONS
-// on a path that has routes: browsers send OPTIONS before a page of another origin
-// may call a route, and API Gateway adds the CORS headers.
+// on a path that has routes, because browsers send OPTIONS before a page of another
+// origin may call a route. API Gateway adds the CORS headers.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // r matches a route only after the adapter has normalized its path
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // API Gateway found no route for the path that the client sent; the adapter normalized it
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil

@@ -65,15 +65,15 @@ func TestUpsertHasAResultForEachEntity(t *testing.T) {
 		again      string // statuses when the batch is repeated
 		stored     map[string]string
 	}{
-		{"new ones", `{"id":"a","type":"t"},{"id":"b","attributes":{"n":1.50,"gone":null}}`, 201, "201 201", "200 200", map[string]string{"a": "t {}", "b": `entity {"n":1.50}`}},
-		{"existing ones", `{"id":"old","attributes":{"a":null,"b":2}}`, 200, "200", "200", map[string]string{"old": `person {"b":2}`}},
+		{"new entities", `{"id":"a","type":"t"},{"id":"b","attributes":{"n":1.50,"gone":null}}`, 201, "201 201", "200 200", map[string]string{"a": "t {}", "b": `entity {"n":1.50}`}},
+		{"an existing entity", `{"id":"old","attributes":{"a":null,"b":2}}`, 200, "200", "200", map[string]string{"old": `person {"b":2}`}},
 		{"another type", `{"id":"old","type":"robot"}`, 200, "200", "200", map[string]string{"old": `robot {"a":1}`}},
 		{"null members", `{"id":"old","type":null,"attributes":null}`, 200, "200", "200", nil},
-		{"one id, in order", `{"id":"a","attributes":{"n":1,"m":1}},{"id":"a","attributes":{"n":2}},{"id":"a","type":"t","attributes":{"m":null}}`, 207, "201 200 200", "200 200 200", map[string]string{"a": `t {"n":2}`}},
-		{"everything at once", `{"id":"a"},{"id":"old"},{"id":"a b"},{"id":"b","type":""},7,{"x":1},` + large, 207, "201 200 422 422 422 422 413", "200 200 422 422 422 422 413", map[string]string{"a": "entity {}"}},
+		{"the same id, applied in order", `{"id":"a","attributes":{"n":1,"m":1}},{"id":"a","attributes":{"n":2}},{"id":"a","type":"t","attributes":{"m":null}}`, 207, "201 200 200", "200 200 200", map[string]string{"a": `t {"n":2}`}},
+		{"every result at once", `{"id":"a"},{"id":"old"},{"id":"a b"},{"id":"b","type":""},7,{"x":1},` + large, 207, "201 200 422 422 422 422 413", "200 200 422 422 422 422 413", map[string]string{"a": "entity {}"}},
 		{"all invalid", `{"id":"."},null`, 422, "422 422", "422 422", nil},
 		{"all too large", large, 413, "413", "413", nil},
-		{"an invalid one between others of its id", `{"id":"a","attributes":{"n":1}},{"id":"a","attributes":7},{"id":"a","attributes":{"m":2}}`, 207, "201 422 200", "200 422 200", map[string]string{"a": `entity {"n":1,"m":2}`}},
+		{"an invalid element between others with the same id", `{"id":"a","attributes":{"n":1}},{"id":"a","attributes":7},{"id":"a","attributes":{"m":2}}`, 207, "201 422 200", "200 422 200", map[string]string{"a": `entity {"n":1,"m":2}`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newRoomyAPI(t)
@@ -121,8 +121,8 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store whose Replace fails for the entities for which fail
-// returns an error. It counts concurrent writes.
+// faulty is an entity.Store that fails to get an entity if fail returns an error for its
+// id. It counts concurrent calls of Get, the first step of an upsert.
 type faulty struct {
 	entity.Store
 	fail func(id string) error

@@ -17,7 +17,7 @@ import (
 const MaxAge = time.Minute
 
 const (
-	readTimeout = time.Second     // maximum duration of a read, for which Refresh may wait
+	readTimeout = time.Second     // maximum duration of a read, and of the wait in Refresh
 	retryAfter  = 5 * time.Second // time from a failed read to the next one
 )
 
@@ -151,7 +151,7 @@ func (c *Cache) tooOld() error {
 	return nil
 }
 
-// within reports whether t is in the d before now. It returns false if t is zero,
+// within reports whether t is less than d before now. It returns false if t is zero,
 // or if t is after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)

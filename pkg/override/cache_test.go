@@ -138,8 +138,8 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	})
 }
 
-// A read that began before Lambda froze the instance ends later with old rows, and
-// is followed by another read.
+// If Lambda freezes the instance during a read, the read returns old rows. The Cache
+// then reads the rows again.
 func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

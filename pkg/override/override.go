@@ -1,7 +1,6 @@
 // Package override changes the rate limits of single addresses and CIDR blocks.
-// Each [Row] sets the limits of one block, or another action for its requests
-// than refusing those beyond the limits. A [Cache] keeps the rows of a store in
-// the memory of a process.
+// Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
+// keeps the rows of a store in the memory of a process.
 //
 // There are at most MaxRows rows. Every process reads all of them once a minute,
 // so a change takes effect everywhere within a minute, and requests do not wait
@@ -102,8 +101,8 @@ func (r Row) Limits() ratelimit.Limits {
 // Expired reports whether r has expired at the time now.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block, or an address, which stands for a block that
-// contains only this address. It returns an error if the prefix of an IPv6 block
+// ParseCIDR parses a CIDR block or an address. For an address, it returns the block
+// that contains only this address. It returns an error if the prefix of an IPv6 block
 // is longer than ipv6Prefix, the number of leading bits that identify an IPv6
 // client, because such a block would never apply. Where possible, the error names
 // a valid block.

@@ -34,7 +34,7 @@ func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
 	if t == nil || t.rows.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // the form of IPv6 addresses
+	client, err := netip.ParsePrefix(address) // IPv6 addresses have this form
 	if err != nil {
 		addr, err := netip.ParseAddr(address)
 		if err != nil {

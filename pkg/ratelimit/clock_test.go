@@ -17,11 +17,11 @@ import (
 // jumps are the durations by which clocks jump, or for which a process is stopped.
 var jumps = []time.Duration{2 * time.Hour, -60 * time.Second, 10 * time.Second, time.Second, -time.Second}
 
-// jumping is a Store during whose charges the clock may jump.
+// jumping is a Store that can make the clock jump during a charge.
 type jumping struct {
 	ratelimit.Store
 	clock *clock
-	jump  time.Duration // of the clock during the next charge
+	jump  time.Duration // by which the clock jumps during the next charge
 	calls int
 }
 
@@ -43,8 +43,8 @@ func newJumping(t *testing.T) (*ratelimit.Limiter, *jumping) {
 	return l, store
 }
 
-// table is a Store that, like a DynamoDB table, keeps every window when the clock
-// jumps. It is not safe for concurrent use.
+// table is a Store that keeps every window even if the clock jumps, as a DynamoDB
+// table does. It is not safe for concurrent use.
 type table map[ratelimit.Key]*memstore.Store
 
 func (t table) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
@@ -74,8 +74,8 @@ func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 	return 0
 }
 
-// After a jump of the clock, requests count in the new current window. Requests
-// that fit into it pass, and its exhaustion is remembered.
+// After the clock jumps, requests are counted in the new current window. Requests
+// that fit into it pass. When it is full, the Limiter remembers that.
 func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -126,15 +126,14 @@ func TestAClockThatJumpsDuringACharge(t *testing.T) {
 }
 
 // An admitted request is not charged again when the clock jumps. Its decision shows
-// the current window, because the end of the window of the charge is in the distant
-// past or future.
+// the current window, because the window of the charge is far in the past or future.
 func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	for _, jump := range jumps {
 		l, s := newJumping(t)
 		s.jump = jump
 		d, err := l.Charge(t.Context(), create("create-event"))
 		want := ratelimit.WindowAt(s.clock.t)
-		if jump == time.Second { // too short to be taken for a jump
+		if jump == time.Second { // too short to count as a jump
 			want--
 		}
 		if err != nil || !d.Allowed || d.Window != want || s.calls != 1 {
@@ -232,7 +231,7 @@ func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 		}
 	}
 	if _, refused := l.Precheck(asking("list-entity", 6, 0)); !refused || store.calls.Load() != 1 {
-		t.Errorf("Precheck: refused %v, after %d calls of the store", refused, store.calls.Load())
+		t.Errorf("Precheck: refused %v, after %d calls to the store", refused, store.calls.Load())
 	}
 	if _, refused := l.Precheck(asking("list-entity", 5, 0)); refused {
 		t.Error("Precheck refuses a page within the limit")

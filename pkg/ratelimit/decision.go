@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// RetryAfter is the value of the Retry-After header of a refusal, in seconds: the
-// length of a window. The window usually ends sooner, but the header cannot hold
-// a fraction (RFC 9110, section 10.2.3), and 0 would make clients retry at once.
+// RetryAfter is the value, in seconds, of the Retry-After header of a 429 or 503
+// response. It is the length of a window. The window usually ends sooner, but the
+// header cannot hold a fraction (RFC 9110, section 10.2.3), and 0 would make
+// clients retry at once.
 const RetryAfter = int(WindowLength / time.Second)
 
 // Decision says whether a request may pass, and shows the counter of each rule
@@ -51,8 +52,7 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	return d
 }
 
-// under applies an action to d: ActionUnlimited and ActionObserve allow every
-// request.
+// under applies action to d. ActionUnlimited and ActionObserve allow every request.
 func (d Decision) under(action Action) Decision {
 	if action == ActionObserve {
 		d.Observed = !d.Allowed
@@ -98,8 +98,8 @@ func (d Decision) Remaining() int64 {
 	return d.tightest().remaining()
 }
 
-// tightest returns the count with the smallest remainder. If several counts have
-// it, tightest returns the one with the smallest limit.
+// tightest returns the count with the smallest remainder. Among counts with the same
+// remainder, it returns the one with the smallest limit.
 func (d Decision) tightest() Count {
 	return slices.MinFunc(d.Counts, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), cmp.Compare(a.Rule.Limit, b.Rule.Limit))
@@ -134,8 +134,8 @@ var (
 // remainder. RateLimit-Policy lists every rule, and RateLimit every rule whose
 // counter is known (draft-ietf-httpapi-ratelimit-headers-10).
 //
-// The names keep the case shown here, which is not the canonical one, so
-// http.Header.Get does not find the first three.
+// The header names have the case shown here. The first three are not in the
+// canonical form of net/http, so http.Header.Get does not find them.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {

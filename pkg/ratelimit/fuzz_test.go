@@ -39,12 +39,12 @@ func FuzzParseAddress(f *testing.F) {
 		}
 		address, _, _ := strings.Cut(bucket, "/")
 		if again := of(address); again != bucket {
-			t.Errorf("%q is in %q, its address in %q", s, bucket, again)
+			t.Errorf("%q is counted under %q, but %q under %q", s, bucket, address, again)
 		}
 		addr := netip.MustParseAddr(s).WithZone("")
 		if addr.Unmap().Is4() {
 			if mapped := of("::ffff:" + addr.Unmap().String()); mapped != bucket || strings.Contains(bucket, "/") {
-				t.Errorf("%q is in %q, mapped into IPv6 in %q", s, bucket, mapped)
+				t.Errorf("%q is counted under %q, but its IPv4-mapped IPv6 address under %q", s, bucket, mapped)
 			}
 			return
 		}
@@ -54,11 +54,11 @@ func FuzzParseAddress(f *testing.F) {
 		// Addresses that differ in the last bit of the prefix have different
 		// buckets. Addresses that differ only in the bit after it share one.
 		if other := flip(addr, prefix-1); !other.Is4In6() && of(other.String()) == bucket {
-			t.Errorf("%v and %v are both in %q", addr, other, bucket)
+			t.Errorf("%v and %v are both counted under %q", addr, other, bucket)
 		}
 		if prefix < 128 {
 			if same := flip(addr, prefix); !same.Is4In6() && of(same.String()) != bucket {
-				t.Errorf("%v is in %q, %v in %q", addr, bucket, same, of(same.String()))
+				t.Errorf("%v is counted under %q, but %v under %q", addr, bucket, same, of(same.String()))
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// fieldItem is a member of a structured field: "name";key=1.
+// fieldItem is a member of a structured field, such as "name";key=1.
 type fieldItem struct {
 	name       string
 	parameters map[string]int64

@@ -57,9 +57,9 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 }
 
 // note remembers the counters of d if d is a refusal or exhausted one of them.
-// Otherwise it only updates counters that are already remembered. It ignores a
-// decision in a window other than the current one, which no later request needs.
-// When the clock jumps, only the counters of the window before the jump are lost.
+// Otherwise it only updates counters that are already remembered. It ignores
+// decisions outside the current window, because no later request needs them. When
+// the clock jumps, only the counters of the window before the jump are lost.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

@@ -37,8 +37,8 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a list request that asks for up to asked records and finds
-// records.
+// asking returns a request for a list of at most asked records. The list contains
+// the given number of records.
 func asking(route string, asked, records int64) ratelimit.Request {
 	r := list(route, records)
 	r.Asked = asked
@@ -96,7 +96,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{create("create-event"), refused, local, time.Second - 1},
 			{create("create-event"), allowed, calls, 1},
 		}},
-		{"a request in another window that is not refused changes nothing", repeat(200, create("create-event")), []step{
+		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
 			{create("create-event"), refused, local, -time.Second}, // nothing is known about the later window
 			{create("create-event"), allowed, calls, time.Second},
@@ -178,7 +178,7 @@ func TestPrecheck(t *testing.T) {
 		{"another address", refused, from("192.0.2.2", asking("list-entity", 50, 0)), nil},
 		{"no records are left, but a list without records would pass", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 50, 0), nil},
 		{"no records are left, and a list was refused without a call", []ratelimit.Request{list("list-entity", 200), asking("list-entity", 50, 1)}, asking("list-entity", 50, 0), records},
-		{"after a refusal by the requests rule the records are unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), asking("list-event", 50, 0)), asking("list-entity", 50, 0), nil},
+		{"after a refusal by the requests rule, the records counter is unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), asking("list-event", 50, 0)), asking("list-entity", 50, 0), nil},
 		{"no requests are left", repeat(200, list("list-entity", 0)), asking("list-entity", 1, 0), requests},
 		{"no requests are left on another route", repeat(200, list("list-event", 0)), asking("list-entity", 1, 0), nil},
 		{"no requests and no records are left", repeat(200, list("list-entity", 1)), asking("list-entity", 1, 0), both},
@@ -226,8 +226,8 @@ func TestAFloodCausesFewCalls(t *testing.T) {
 	}
 }
 
-// flood sends many more requests than the limit at the same time, and checks that
-// as many pass as the limit allows.
+// flood sends many more requests than the limit at the same time. It checks that
+// exactly the limit passes.
 func flood(t *testing.T, store ratelimit.Store, workers int) {
 	t.Helper()
 	const each = 500

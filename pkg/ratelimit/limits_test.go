@@ -44,7 +44,7 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// limited returns a Limiter, and the limits of 192.0.2.1, which tests change.
+// limited returns a Limiter and the limits of 192.0.2.1, which tests may change.
 func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimit.Limits) {
 	t.Helper()
 	var own ratelimit.Limits

@@ -21,9 +21,9 @@ const (
 )
 
 // TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
-// second. The heap must not grow with the number of addresses: after three
-// quarters of them it must be as large as at the end. With the race detector or
-// -short there are a tenth as many addresses.
+// second. The heap must not grow with the number of addresses, so it must be as
+// large after three quarters of them as at the end. With the race detector or -short,
+// the test charges a tenth of the addresses.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -113,7 +113,7 @@ func (admitting) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first collection leaves the contents of pools and objects with finalizers
+	runtime.GC() // the first collection does not free objects in pools or with finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -12,8 +12,8 @@ import (
 // that exceed a limit. Limiter and Request are required. A Middleware is safe for
 // concurrent use if its fields do not change.
 //
-// net/http cancels the context of a request when the client closes its sending
-// half, even if the client still waits for the response. Middleware therefore
+// net/http cancels the context of a request when the client closes its half of the
+// connection, even if the client still waits for the response. Middleware therefore
 // ignores that cancellation while it charges the request, and relies on the Store
 // to limit the time of a charge.
 type Middleware struct {

@@ -140,7 +140,7 @@ func TestMiddlewareHooks(t *testing.T) {
 		want     ratelimit.Observation
 	}{
 		{"admitted", memstore.New(), nil, 0, "/?limit=1", 0, ratelimit.Observation{Charged: true}},
-		{"admitted and failed by the handler", memstore.New(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
+		{"admitted, but the handler fails", memstore.New(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
 		{"refused by the store", exhausted{}, nil, 0, "/?limit=1", 429, ratelimit.Observation{Charged: true}},
 		{"refused without a call", exhausted{}, nil, 1, "/?limit=1", 429, ratelimit.Observation{Decision: ratelimit.Decision{Local: true}}},
 		{"without an address", memstore.New(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
@@ -227,14 +227,14 @@ func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 	}
 }
 
-// serve serves h over TCP, because net/http changes headers there.
+// serve serves h over TCP, because net/http changes headers when it sends them.
 func serve(t *testing.T, h http.Handler) *httptest.Server {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server
 }
 
-// exchange sends raw to server, closes the sending half of the connection and
+// exchange sends raw to server, closes the client's half of the connection and
 // returns the response.
 func exchange(t *testing.T, server *httptest.Server, raw string) string {
 	t.Helper()
@@ -242,9 +242,9 @@ func exchange(t *testing.T, server *httptest.Server, raw string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()               //nolint:errcheck // it was read to the end
-	io.WriteString(conn, raw)        //nolint:errcheck // the response would be missing
-	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // the response would be missing
+	defer conn.Close()               //nolint:errcheck // the response was read to the end
+	io.WriteString(conn, raw)        //nolint:errcheck // if it fails, the response is missing
+	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // if it fails, the response is missing
 	response, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -412,8 +412,8 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 	}
 }
 
-// net/http cancels the context of a request when the client closes its sending
-// half. The request is charged nevertheless, and the client gets the response.
+// net/http cancels the context of a request when the client closes its half of the
+// connection. The request is still charged, and the client gets the response.
 func TestAHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		m := middleware(t, hesitant{memstore.New()}, class)

@@ -135,7 +135,7 @@ type Store interface {
 	// Charge adds the amount of each cost to its counter under key. If one of
 	// the counters would exceed its limit, Charge refuses the charge and leaves
 	// all counters unchanged. There is at least one cost, and no two costs have
-	// the same counter. Used may be nil if an amount is above its limit.
+	// the same counter. Result.Used may be nil if an amount is above its limit.
 	//
 	// If Charge returns an error, the charge may have been applied, but never
 	// in part.

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// start is the first time that the clocks of tests show.
+// start is the initial time of the clocks in tests.
 var start = time.Unix(1_800_000_000, 0)
 
 // clock is a fake clock.

@@ -47,7 +47,8 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 }
 
 // judgeRefusal checks a refusal, or a decision that only ActionObserve allowed.
-// full holds the policies of the rules that the request did not fit at that time.
+// full holds the policies of the rules whose limits the request exceeded at the time
+// of the decision.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -70,8 +71,8 @@ func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, f
 	}
 }
 
-// judgeLocal checks that a decision without a call shows exactly the counters that
-// the instance received from the store.
+// judgeLocal checks that a decision made without calling the store shows exactly the
+// counters that the instance received from the store.
 func (w *world) judgeLocal(c *call, d ratelimit.Decision, key ratelimit.Key) {
 	if !d.Local {
 		w.fail("not a local decision: %+v", d)
@@ -92,8 +93,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the decision about a charge when it is made. began is the window in
-// which the charge began.
+// judge checks the decision about a charge as soon as the Limiter returns it. began is
+// the window in which the charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,9 +136,9 @@ func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.
 	}
 }
 
-// judgeWindow checks that the window of a decision is that of its charge, or the
-// current window if the clock has jumped: then the window of the charge is in the
-// future or several windows old.
+// judgeWindow checks that a decision shows the window of its charge. If that window is
+// in the future or more than three windows old, the clock has jumped, and the decision
+// must show the current window.
 func (w *world) judgeWindow(c *call, d ratelimit.Decision, current ratelimit.Window) {
 	want := c.key.Window
 	if late := current - want; late < 0 || late > 3 {
@@ -219,7 +220,7 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	c.inst.fallback.add(c.key, c.rules)
 }
 
-// learn remembers a result of the store if it is of the current window. It skips
+// learn remembers a result of the store if it belongs to the current window. It skips
 // the counters of an admission that exhausts none, unless it already knows them,
 // because a Limiter need not remember those.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
@@ -252,7 +253,7 @@ func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	})
 }
 
-// learnRefusal remembers the counters because of which a request was refused.
+// learnRefusal remembers the counters that caused a refusal.
 func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	for _, r := range rules {
 		if k.excludes(key, []rule{r}) {

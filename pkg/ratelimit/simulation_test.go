@@ -19,8 +19,8 @@ import (
 )
 
 // The number of seeds that TestSimulation runs for each failure mode. The
-// environment variable SIMULATION_SEEDS changes it. SIMULATION_SEED runs one seed
-// only:
+// environment variable SIMULATION_SEEDS changes it. SIMULATION_SEED runs only one
+// seed:
 //
 //	SIMULATION_SEED=4711 go test -run TestSimulation/closed ./pkg/ratelimit
 const (
@@ -28,7 +28,7 @@ const (
 	simulatedSeedsRace = 300 // with the race detector, or -short
 )
 
-// crowd is the minimum of world.most for one of 200 seeds. The other seeds have at
+// crowd is the minimum of world.most for one seed in 200. The other seeds have at
 // most 40 instances.
 const crowd = 1000
 
@@ -43,7 +43,7 @@ const crowd = 1000
 //     It is charged again only if that window ended before it was refused. The
 //     store is not called if the instance knows that a counter is exhausted.
 //   - The acknowledged costs never exceed the limit of a counter in any window.
-//     While the limits of an address change, the limit is the highest one that an
+//     While the limits of an address change, the limit is the highest one that any
 //     instance knew.
 //   - A refused request did not fit at the time of the decision, and changes no
 //     counter. If Precheck refused it, the records it asked for did not fit. The
@@ -121,7 +121,7 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// tally counts events, so that a simulation without such events does not pass.
+// tally counts events, so that the test can fail if one of them never happened.
 type tally struct {
 	instances, crashes, clocksSet                     int
 	acknowledged, refused, local, prechecked          int
@@ -214,7 +214,7 @@ type world struct {
 	limits     ratelimit.Limits
 	overriding bool // whether the limits of addresses change
 	addresses  []string
-	timeout    time.Duration // of a call of the store
+	timeout    time.Duration // of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
 	concurrent bool          // whether an instance serves many requests at the same time, as a server does; a Lambda function serves one
 	most       int           // maximum number of instances
@@ -256,9 +256,9 @@ type instance struct {
 // knowledge holds the counters that an instance received from the store. If they
 // exclude a request, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // the newest; the instance may forget others
+	window  ratelimit.Window // window of the counters; the instance may forget those of other windows
 	used    ledger
-	refused map[counterID]bool // counters because of which a request was refused
+	refused map[counterID]bool // counters that caused a refusal
 }
 
 // call is one request in progress.
@@ -269,7 +269,7 @@ type call struct {
 	route string
 	rng   *rand.Rand
 
-	limits ratelimit.Limits // in force when it was checked or charged
+	limits ratelimit.Limits // in force when the request was checked or charged
 	rules  []rule
 
 	charged   bool          // the store was called
@@ -340,8 +340,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A charge must not take longer, because a memstore may drop its window. The
-	// memstore always keeps the three windows before the newest of all clocks.
+	// A slower charge may find that the memstore has dropped its window. The memstore
+	// always keeps only the three windows before the newest one of all clocks.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond

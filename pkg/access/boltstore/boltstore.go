@@ -2,8 +2,8 @@
 // needs no database.
 //
 // bbolt locks a file while it is open, so each operation opens and closes the
-// file. Other processes can therefore change the keys while a server runs, which
-// reads each key at most once a minute.
+// file. Other processes can therefore change the keys while a server runs. The
+// server reads each key at most once a minute.
 //
 // The bucket "keys" maps each id to its key in JSON.
 package boltstore

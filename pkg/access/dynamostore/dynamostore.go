@@ -7,7 +7,7 @@
 //	name         S   absent if empty
 //	scopes       SS
 //	secret_hash  S   hexadecimal
-//	created_at   S   times in the text form of record.Time
+//	created_at   S   in the text form of record.Time, like the other times
 //	expires_at   S   absent if the key does not expire
 //	revoked_at   S   absent if the key is not revoked
 //

@@ -71,7 +71,7 @@ func TestAnInvalidItemIsAnError(t *testing.T) {
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "KeysTable")
 	text := dynamorecord.Text
 	for id, item := range map[string]dynamorecord.Item{
-		"bare":      {},
+		"only id":   {},
 		"no hash":   {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z")},
 		"bad hash":  {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "secret_hash": text("00")},
 		"bad times": {"workspace": text("w"), "created_at": text("2026-01-02T15:04:05.000Z"), "revoked_at": text("yes")},

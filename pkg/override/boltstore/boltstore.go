@@ -2,8 +2,8 @@
 // local server needs no database.
 //
 // bbolt locks a file while it is open, so each operation opens and closes the
-// file. Other processes can therefore change the rows while a server runs, which
-// reads them about once a minute.
+// file. Other processes can therefore change the rows while a server runs. The
+// server reads them about once a minute.
 //
 // The bucket "limits" maps each block to its row in JSON.
 package boltstore

@@ -54,7 +54,7 @@ func TestRowsAreReadStronglyConsistently(t *testing.T) {
 	}
 }
 
-// docs/deploy.md uses these figures for the bill.
+// The cost estimates in docs/deploy.md use these figures.
 func TestReadUnitsOfAList(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

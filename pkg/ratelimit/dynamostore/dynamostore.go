@@ -7,7 +7,7 @@
 //	second      N  sort key: the window, as Unix time
 //	records, imports, r_list_entity, …
 //	            N  the counters
-//	expires_at  N  when the item may be deleted, as Unix time: the table's time to live
+//	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
 // Because the minute is part of the partition key, the writes of an address move
 // to another partition every minute, and one Query reads a whole minute of a
@@ -17,8 +17,9 @@
 // A charge is one UpdateItem that adds all costs on the condition that all of
 // them fit. DynamoDB serializes the updates of an item and applies each one
 // completely or not at all, so concurrent processes cannot exceed a limit
-// together. A transaction would take twice the write units, and would fail on a
-// conflict where an update waits. A read before the write would be a race.
+// together. A transaction would take twice the write units, and would fail if it
+// conflicted with another charge, whereas an update waits. A read followed by a
+// write would be a race.
 package dynamostore
 
 import (

@@ -62,13 +62,13 @@ func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// isSilent does not respond until the client gives up.
+// isSilent sends no response. It returns when the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // script is a fake DynamoDB that sends a list of responses, and its dialer.
 type script struct {
 	mu        sync.Mutex
-	responses []response // to the first calls; later calls are admitted
+	responses []response // to the first calls; all later calls succeed
 	refuse    int        // number of connections that the dialer still refuses
 	calls     int
 	dials     int
@@ -126,7 +126,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
 		name      string
-		responses []response // to the first calls; later calls are admitted
+		responses []response // to the first calls; all later calls succeed
 		refuse    int        // number of connections that are refused at first
 		calls     int
 		dials     int // 0: not checked
@@ -149,7 +149,7 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 		{"a reset connection", []response{resets}, 0, 1, 0, true},
 		{"a response cut short", []response{cutsShort}, 0, 1, 0, true},
 		{"a missing table", []response{failsWith(http.StatusBadRequest, "ResourceNotFoundException")}, 0, 1, 0, true},
-		{"an item in a transaction", []response{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
+		{"a conflict with a transaction", []response{failsWith(http.StatusBadRequest, "TransactionConflictException")}, 0, 1, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestADroppedResponseOnAUsedConnectionIsNotRepeated(t *testing.T) {
 	}
 }
 
-// Charge gives up on a server that does not respond at the caller's deadline or
-// after the store's timeout, whichever is earlier, and makes only one call.
+// If the server does not respond, Charge gives up at the caller's deadline or after
+// the store's timeout, whichever is earlier. It makes only one call.
 func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 	for name, limits := range map[string]struct{ caller, store time.Duration }{
 		"by the caller": {100 * time.Millisecond, time.Minute},

@@ -53,9 +53,9 @@ func New() *Store {
 }
 
 // Charge implements ratelimit.Store. It returns an error, and charges nothing, if
-// ctx is done or if the counters of the window were dropped. A window that is at
-// least a minute older than the newest one means that the clock was set back:
-// Charge makes it the newest window.
+// ctx is done or if the counters of the window were dropped. If the window is at
+// least a minute older than the newest one, the clock was set back, so Charge makes
+// that window the newest.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err

@@ -77,7 +77,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // they do not fit into maxHistory
+	for w := range ratelimit.Window(retained + 2) { // until the first window is dropped, because its keys exceed maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
@@ -106,7 +106,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more addresses than fit: only the usage of this window is lost
+		case 30: // more addresses than fit, so the usage of only this window is lost
 			for i := range len(s.shards) * maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}

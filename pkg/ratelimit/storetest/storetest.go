@@ -63,7 +63,7 @@ var sequences = []struct {
 		{here, []ratelimit.Cost{cost("a", 200, 30)}, false, []int64{180}},
 		{here, []ratelimit.Cost{cost("a", 200, 20)}, true, []int64{200}},
 	}},
-	{"all rules are charged or none", []step{
+	{"either all rules are charged or none is", []step{
 		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{1, 1}},
 		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, true, []int64{2, 2}},
 		{here, []ratelimit.Cost{cost("a", 10, 1), cost("b", 2, 1)}, false, []int64{2, 2}},

@@ -10,9 +10,9 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// RunUsage tests that a ratelimit.UsageStore returns the counters that charges of
-// a ratelimit.Store leave. Each call of open must return a new pair of stores
-// that share their counters, which are empty.
+// RunUsage tests that a ratelimit.UsageStore returns the counters of a
+// ratelimit.Store. Each call of open must return a new pair of stores that share one
+// set of counters, which is empty.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
