@@ -12,14 +12,15 @@
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in
 //     order of their latest change. shard consists of the workspace, '#' and a number from
 //     0, which is a hash of the id (dynamorecord.Shards). change is the text of the
-//     record.SyncPosition. Entities of earlier builds have neither before Backfill. The
-//     index does not project the keys of by_type, nor updated_at, which is part of change.
+//     record.SyncPosition. Entities that earlier builds wrote have no shard and no change
+//     until Backfill adds them. The index does not project the keys of by_type, nor
+//     updated_at, which is part of change.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
 // attribute is the workspace of the entity with the suffix "#deleted". It also has id,
-// type, created_at, the keys of by_updated_at, and expires_at (N, seconds of Unix time), at
-// which DynamoDB removes it. If the events of the entity are erased, it also has erased,
-// the text of Change.ErasedAt.
+// type, created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds),
+// after which DynamoDB removes it. If the events of the entity are erased, it also has
+// erased, the text of Change.ErasedAt.
 package dynamostore
 
 import (
