@@ -40,7 +40,7 @@ type Config struct {
 	MaxTries int
 
 	// RetryWait is the first wait of a run after the store was unavailable. Repeated
-	// failures increase the wait up to 16 times. The default is 1 s.
+	// failures double the wait up to 16 times RetryWait. The default is 1 s.
 	RetryWait time.Duration
 
 	// Grace is the time that a run may take, after the end of its context, to finish a page
