@@ -17,22 +17,23 @@ import (
 
 const (
 	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
-	fillFactor     = 0.9  // part of the billed read units to fill with items of mean size, because sizes vary
+	fillFactor     = 0.9  // share of the billed read units to fill with items of mean size; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
 	// aheadBytes is the approximate size of the items that page reads at the same
-	// time although they may not be on the page. It is the size of one large item.
+	// time without knowing whether they are on the page. It is the size of one large
+	// item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// manyParts is the number of queries from which on the first calls ask for only
-	// one item each, because the size of items is not known yet and a share of the
-	// page from every query could be too much. With fewer queries, asking for one
-	// item would often need another call.
+	// manyParts is the minimum number of queries for which the first calls request only
+	// one item each. The size of items is not known then, so a share of the page from
+	// each query could be too large. With fewer queries, a request for one item would
+	// often need another call.
 	manyParts = 48
 
-	// countItems is the maximum number of items that one call counts. DynamoDB itself
-	// stops after a megabyte. DynamoDB Local first reads all items that the limit
-	// allows, which would be all items of the query.
+	// countItems is the maximum number of items that one call counts. DynamoDB ends a
+	// response after a megabyte, but without a limit DynamoDB Local would first read all
+	// items of the query.
 	countItems = 1000
 )
 
@@ -61,19 +62,19 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 }
 
 // Page merges the results of queries and returns the first limit records, or fewer if
-// the page is full before (record.PageFull, by the size of items). more reports whether
+// the page is full earlier (record.PageFull, by the size of items). more reports whether
 // further records follow. If there are several queries, each must return its items in
 // the order of the string attribute sortKey, in the direction of the first query, and no
 // item may be in two results. Page sets the Limit and the ExclusiveStartKey of the
-// queries. It makes a call for each megabyte, because DynamoDB ends a response after
-// that.
+// queries. It makes a call for each megabyte, because DynamoDB ends a response after a
+// megabyte.
 //
-// Page reads few items that it does not return. It first runs one query, to learn the
-// size of items, and asks it for its share of the page. Then it runs all other queries
-// concurrently. After that it continues the queries that may have further items of the
-// page, so many at a time that they read about aheadBytes, until the page is complete.
-// The limit of each query follows from the mean size of its items, or of all items that
-// were read if none of its own has been read yet.
+// Page reads few items that it does not return. First it runs one query for its share of
+// the page, to learn the size of items. Then it runs all other queries concurrently. Then
+// it continues the queries that may have further items of the page, until the page is
+// complete. It continues as many queries at a time as read about aheadBytes. The limit of
+// each query depends on the mean size of its items that were read, or of all items that
+// were read if no item of the query was.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
