@@ -14,9 +14,9 @@ import (
 
 // Member is a member of a JSON object.
 type Member struct {
-	Name   string // decoded
+	Name   string // decoded name
 	Quoted []byte // name as written in the JSON text, with quotes
-	Value  []byte // JSON
+	Value  []byte // value in JSON
 
 	members []Member // members of an object, set by readMembers with deep; Value is then nil
 }

@@ -12,7 +12,7 @@ import (
 // cell is a cell of a CSV file.
 type cell struct {
 	text   string
-	quoted bool // whether the cell has quotes, or must have them
+	quoted bool // whether the cell has quotes (in a Reader) or needs them (in a CSVWriter)
 }
 
 // fieldCell returns the cell of a member that is a string or null.

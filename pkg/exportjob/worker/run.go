@@ -19,7 +19,7 @@ type run struct {
 	calls context.Context // context of calls that must be completed; ends Config.Grace after the context of the run
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
-	saved time.Time // when job was saved
+	saved time.Time // time at which job was saved
 
 	counted atomic.Pointer[int64] // total number of the job's records; nil until they have been counted
 }

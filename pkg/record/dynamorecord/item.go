@@ -9,8 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Item is an item of a table: attribute values by name. The attributes of records are
-// strings.
+// Item is an item of a table. It maps names of attributes to values.
 type Item = map[string]types.AttributeValue
 
 // Text returns s as a string attribute value (S).

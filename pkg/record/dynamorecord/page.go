@@ -39,7 +39,7 @@ const (
 
 // Count returns the number of items in the results of queries that were created at or
 // before until and had not expired then. created_at (S) is the text of a record.Time, and
-// expires_at (N, seconds of Unix time) is absent from items that do not expire. DynamoDB
+// expires_at (N, Unix time in seconds) is absent from items that do not expire. DynamoDB
 // bills Count like a read of all items in the results, but does not send them.
 func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
@@ -72,9 +72,9 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
 // it continues the queries that may have further items of the page, until the page is
-// complete. It continues as many queries at a time as read about aheadBytes. The limit of
-// each query depends on the mean size of its items that were read, or of all items that
-// were read if no item of the query was.
+// complete. The queries that it continues at the same time read about aheadBytes
+// together. The limit of each query depends on the mean size of the items that it has
+// returned. If it has returned none, the limit depends on the items of all queries.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
@@ -213,9 +213,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns the number of items to request from p: the number that the page lacks,
-// divided by the number of unfinished parts. It adds as many items as probably fit into
-// the same read units, because they cost nothing and may save a call.
+// share returns the number of items to request from p. It divides the number of items that
+// the page lacks by the number of unfinished parts. It adds as many items as probably fit
+// into the same read units, because they cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {
