@@ -137,7 +137,7 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 		"no range":   func(d *template.Table) { d.Key = d.Key[:1] },
 		"other hash": func(d *template.Table) { d.Key[0].Name, d.Key[1].Name = d.Key[1].Name, d.Key[0].Name },
 		"other type": func(d *template.Table) { d.Attributes[1].Type = "S" },
-		"one index less": func(d *template.Table) {
+		"one index fewer": func(d *template.Table) {
 			d.Attributes, d.Indexes = d.Attributes[:2], d.Indexes[:1]
 		},
 		"other index key":  func(d *template.Table) { d.Indexes[1].Key = d.Indexes[0].Key },
@@ -155,8 +155,9 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 	}
 }
 
-// slow is a Client whose table becomes active only after some calls, and whose time to
-// live another program enables before Create can.
+// slow is a Client that reports the table as active only from the third call of
+// DescribeTable. It sends each UpdateTimeToLive twice, as if another program had sent the
+// first.
 type slow struct {
 	*dynamodb.Client
 	looks int
@@ -188,7 +189,8 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 }
 
-// DynamoDB rejects invalid definitions, because package template does not check them.
+// Package template does not check definitions. Create therefore must return the error with
+// which DynamoDB rejects an invalid one.
 func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
@@ -200,25 +202,25 @@ func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 		"attribute without type": func(d *template.Table) { d.Attributes[1].Type = "" },
 		"attribute without name": func(d *template.Table) { d.Attributes[0].Name = "" },
 		"attribute twice":        func(d *template.Table) { d.Attributes = append(d.Attributes, d.Attributes[0]) },
-		"attribute twice, differs": func(d *template.Table) {
+		"attribute twice with different types": func(d *template.Table) {
 			d.Attributes = append(d.Attributes, template.Attribute{Name: "pk", Type: "N"})
 		},
-		"attribute without use":    func(d *template.Table) { d.Indexes = nil },
-		"key without attribute":    func(d *template.Table) { d.Attributes = d.Attributes[:2] },
-		"no key":                   func(d *template.Table) { d.Key = nil },
-		"range without hash":       func(d *template.Table) { d.Key[0].Type = "RANGE"; d.Key = d.Key[:1] },
-		"range before hash":        func(d *template.Table) { slices.Reverse(d.Key) },
-		"two hashes":               func(d *template.Table) { d.Key[1].Type = "HASH" },
-		"key type":                 func(d *template.Table) { d.Key[1].Type = "SORT" },
-		"index twice":              func(d *template.Table) { d.Indexes[1].Name = d.Indexes[0].Name },
-		"index without name":       func(d *template.Table) { d.Indexes[1].Name = "" },
-		"index without key":        func(d *template.Table) { d.Indexes[0].Key = nil },
-		"two hashes of an index":   func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
-		"index without projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "" },
-		"unknown projection":       func(d *template.Table) { d.Indexes[0].Projection.Type = "SOME" },
-		"projection of some":       func(d *template.Table) { d.Indexes[0].Projection.Type = "INCLUDE" },
-		"stream view":              func(d *template.Table) { d.Stream.View = "ALL" },
-		"expiry by no attribute":   func(d *template.Table) { d.TTL.Attribute = "" },
+		"unused attribute":           func(d *template.Table) { d.Indexes = nil },
+		"key without attribute":      func(d *template.Table) { d.Attributes = d.Attributes[:2] },
+		"no key":                     func(d *template.Table) { d.Key = nil },
+		"range without hash":         func(d *template.Table) { d.Key[0].Type = "RANGE"; d.Key = d.Key[:1] },
+		"range before hash":          func(d *template.Table) { slices.Reverse(d.Key) },
+		"two hashes":                 func(d *template.Table) { d.Key[1].Type = "HASH" },
+		"key type":                   func(d *template.Table) { d.Key[1].Type = "SORT" },
+		"index twice":                func(d *template.Table) { d.Indexes[1].Name = d.Indexes[0].Name },
+		"index without name":         func(d *template.Table) { d.Indexes[1].Name = "" },
+		"index without key":          func(d *template.Table) { d.Indexes[0].Key = nil },
+		"index with two hashes":      func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
+		"index without projection":   func(d *template.Table) { d.Indexes[0].Projection.Type = "" },
+		"unknown projection":         func(d *template.Table) { d.Indexes[0].Projection.Type = "SOME" },
+		"INCLUDE without attributes": func(d *template.Table) { d.Indexes[0].Projection.Type = "INCLUDE" },
+		"stream view":                func(d *template.Table) { d.Stream.View = "ALL" },
+		"TTL without attribute":      func(d *template.Table) { d.TTL.Attribute = "" },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -12,13 +12,13 @@ const TombstoneAge = 30 * 24 * time.Hour
 
 // Change is the latest change of an entity. It contains the entity as it is now or, if the
 // entity was deleted, its tombstone. A tombstone has ID, Type, CreatedAt and DeletedAt. If
-// Erased is set, a copy of the events must drop the events of the entity that were created
+// Erased is set, a client must delete its copies of the entity's events that were created
 // at or before ErasedAt.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
-	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are erased too, now or soon
+	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are or will be erased
 	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero unless Erased
 }
 
@@ -27,9 +27,9 @@ func TombstoneOf(e Entity, deletedAt record.Time) Change {
 	return Change{Entity: Entity{ID: e.ID, Type: e.Type, CreatedAt: e.CreatedAt}, Deleted: true, DeletedAt: deletedAt}
 }
 
-// ErasedTombstone returns a tombstone that replaces c, an entity or its earlier tombstone,
-// and says that the events of the entity are erased too. If the entity never existed, c has
-// only an ID. The time of the tombstone is now, or later if c is not before now.
+// ErasedTombstone returns the tombstone that replaces c when the entity and its events are
+// erased. c is the entity or its earlier tombstone. If the entity never existed, c has only
+// an ID. The time of the new tombstone is now, or a millisecond after c if that is later.
 func (c Change) ErasedTombstone(now time.Time) Change {
 	e := c.Entity
 	at := c.SyncPosition().At.Next(now)

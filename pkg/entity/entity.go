@@ -100,9 +100,9 @@ type Store interface {
 	// before until. It ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns those latest changes of entities, including tombstones, that q
-	// selects. If an entity was created again, the list may also contain its earlier
-	// tombstones. As in List, there may be fewer than q.Limit changes while more is true.
+	// Changes returns the latest changes of entities that q selects, including tombstones.
+	// If an entity was created again, the list may also contain its earlier tombstones. As
+	// in List, there may be fewer than q.Limit changes while more is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
 
 	// Create stores e unless the workspace has an entity with its id. It returns the
@@ -110,8 +110,8 @@ type Store interface {
 	// at e.UpdatedAt or later, Create stores e with the times that Entity.After returns.
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
-	// Replace replaces the entity with the id of e by e if the stored entity still equals
-	// was, and reports whether it did. e must have the ID and the CreatedAt of was.
+	// Replace stores e in place of was if the stored entity still equals was, and reports
+	// whether it did. e must have the ID and the CreatedAt of was.
 	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
 
 	// Delete removes the entity with the id of was if the stored entity still equals
@@ -171,7 +171,7 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
 	if patch == nil {
-		wrong.Add("attributes", "is required: an object of the attributes to change, null for those to remove")
+		wrong.Add("attributes", "is required: an object with the attributes to change, and null for each one to remove")
 	}
 	if err := wrong.Err(); err != nil {
 		return Entity{}, err
@@ -224,7 +224,7 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 	case bytes.Equal(attributes, e.Attributes) && typ == e.Type:
 		return e, false, nil
 	case len(attributes) > record.MaxAttributesBytes:
-		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; at most %d are kept, so remove some", len(attributes), record.MaxAttributesBytes)}}.Err()
+		return Entity{}, false, record.Fields{{Field: "attributes", Detail: fmt.Sprintf("would grow to %d bytes; the maximum is %d", len(attributes), record.MaxAttributesBytes)}}.Err()
 	}
 	e.Type, e.Attributes = typ, attributes
 	e.UpdatedAt = e.UpdatedAt.Next(now)
@@ -232,8 +232,8 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 }
 
 // After returns e with CreatedAt and UpdatedAt at least a millisecond after deletedAt. It
-// is for an entity that is created again after its deletion, possibly by a process whose
-// clock is behind.
+// is for an entity that is created again after its deletion. The clock of the process that
+// creates it may be behind.
 func (e Entity) After(deletedAt record.Time) Entity {
 	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
 	e.CreatedAt = e.UpdatedAt
@@ -275,7 +275,7 @@ func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (C
 	return s.Erase(ctx, workspace, id, now)
 }
 
-// checkGivenID is like record.CheckID, but rejects an empty id.
+// checkGivenID is like record.CheckID, but has its own error for an empty id.
 func checkGivenID(id string) error {
 	if id == "" {
 		return errors.New("is required: the id of the entity")

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// checkJSON compares the result of AppendJSON with the JSON by the struct tags.
+// checkJSON compares the results of AppendJSON and json.Marshal.
 func checkJSON(t *testing.T, e entity.Entity) {
 	t.Helper()
 	want, wantErr := json.Marshal(e, jsontext.PreserveRawStrings(true))

@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that calls between after each read of an entity and before its
-// replacement.
+// contended is a Store that counts replacements and calls between before each one.
 type contended struct {
 	entity.Store
 	between      func()
@@ -140,8 +139,8 @@ func (d *distant) Replace(_ context.Context, _ string, was, e entity.Entity) (bo
 	return true, nil
 }
 
-// Each of 200 concurrent updates is applied or returns an error of kind Unavailable. None
-// is lost, and they make at most 3 writes each on average.
+// Each of 200 concurrent updates is applied or returns an error of kind Unavailable. No
+// applied update is lost. The updates make at most 3 writes each on average.
 func TestConcurrentUpdatesBackOff(t *testing.T) {
 	t.Parallel()
 	const updates = 200

@@ -10,9 +10,10 @@ import (
 )
 
 // Upsert creates the entity that change describes, or merges change into the existing
-// entity with its id: the attributes as Update does, and the type unless it is empty. It
-// returns the stored entity and whether it was created. A new entity without a type gets
-// DefaultType. Attributes that are null in change are left out of a new entity.
+// entity with its id. It merges attributes as Update does, and replaces the type unless
+// change.Type is empty. It returns the stored entity and whether it was created. A new
+// entity without a type gets DefaultType. A new entity does not contain the attributes that
+// are null in change.
 //
 // Upsert sets UpdatedAt as Update does, and writes nothing if change changes nothing.
 // Repeating a call therefore has no effect. The error has kind Invalid or Unavailable in

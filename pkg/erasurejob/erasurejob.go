@@ -34,16 +34,16 @@ const (
 // Final reports whether a job of this status has ended.
 func (s Status) Final() bool { return s == Succeeded || s == Failed }
 
-// Job is an erasure job. Its JSON form is the one of the API. Stores keep additional
-// fields; see Marshal.
+// Job is an erasure job. Its JSON form is that of the API. Stores keep additional fields
+// (see Marshal).
 type Job struct {
 	ID           string       `json:"id"` // id of the entity
 	Status       Status       `json:"status"`
-	EventsErased int64        `json:"events_erased"` // a lower bound: if a run is killed before it saves a page, the events of the page are not counted
+	EventsErased int64        `json:"events_erased"` // number of erased events; a run that is killed does not count the events of a page that it has not saved
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
-	Error        *string      `json:"error"` // why events may remain, as text for users
+	Error        *string      `json:"error"` // reason why events may remain, as text for users
 
 	Workspace string      `json:"-"`
 	Until     record.Time `json:"-"` // latest CreatedAt of the events to erase
@@ -89,8 +89,9 @@ type Store interface {
 	// made before the call.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// Replace stores j if the stored job with its id has a Revision one less than j's, or,
-	// for j.Revision 1, if no job with its id exists. It reports whether it stored j.
+	// Replace stores j if the stored job with its id has the Revision j.Revision-1. If
+	// j.Revision is 1, it stores j if no job with its id exists. It reports whether it
+	// stored j.
 	Replace(ctx context.Context, j Job) (replaced bool, err error)
 }
 
@@ -118,10 +119,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 	return j, nil
 }
 
-// Request queues a job that erases the events of an entity created at or before until. If
-// the entity has an unfinished job, Request queues that job again with the later of both
-// times, and the job starts over. A job that no worker holds anymore therefore runs again.
-// A job that has ended is replaced.
+// Request queues a job that erases the events of an entity that were created at or before
+// until. If the entity has an unfinished job, Request queues that job again with the later
+// of both times, and the job starts over. A job whose worker was killed therefore runs
+// again. If the job has ended, a new job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

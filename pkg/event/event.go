@@ -120,8 +120,8 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(p.OccurredAt.Compare(q.OccurredAt), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns the time with its fixed width, '#' and the id. These texts sort in the
-// order of positions, and stores use them as sort keys.
+// String returns the time with a fixed width, '#' and the id. These strings sort in the
+// order of positions. Stores use them as sort keys.
 func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
 
 // Query requests a page of a workspace's events in order of Position.
@@ -230,7 +230,7 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 	return ListPage{Events: live, More: page.More, Last: last}, nil
 }
 
-// New is an event as a client describes it.
+// New is an event that a client asks to create.
 type New struct {
 	Event
 	OccurredAtSet bool // whether the client set OccurredAt; if not, it becomes the time of creation

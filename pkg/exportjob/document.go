@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// document is the JSON that stores keep of a job. It has more fields than the JSON of
+// document is the JSON form in which stores keep a job. It has more fields than the JSON of
 // the API, but not the progress, which stores keep separately.
 type document struct {
 	Job

@@ -68,11 +68,11 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether s is final: the job will not change again.
+// Final reports whether s is final. A job with a final status does not change again.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Lane is the queue in which a job waits for a run of a worker. New jobs have a lane
-// of their own, so they do not wait for large exports.
+// Lane is the queue in which a job waits for a run of a worker. New jobs have a
+// separate lane, so they do not wait for large exports.
 type Lane string
 
 // The lanes.
@@ -109,8 +109,8 @@ type Filters struct {
 	To       *record.Time `json:"to,omitzero"`        // only events that occurred before this time
 }
 
-// Job is an export job. Its JSON is the one of the API. Stores keep more fields; see
-// [Marshal].
+// Job is an export job. Its JSON form is that of the API. Stores keep more fields (see
+// [Marshal]).
 type Job struct {
 	ID              string       `json:"id"`
 	Resource        Resource     `json:"resource"`
@@ -124,7 +124,7 @@ type Job struct {
 	StartedAt       *record.Time `json:"started_at"`
 	FinishedAt      *record.Time `json:"finished_at"`
 	DownloadURL     *string      `json:"download_url"` // set by Show, never stored
-	Error           *string      `json:"error"`        // why the file does not exist, in words for people
+	Error           *string      `json:"error"`        // reason why the file does not exist, as text for users
 
 	Workspace     string       `json:"-"`
 	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
@@ -141,13 +141,13 @@ type Progress struct {
 	Upload  string   `json:"upload,omitzero"`  // id of the upload in Files; "" before it starts
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // number of records in the parts
-	Cursor  string   `json:"cursor,omitzero"`  // cursor of the last record that was read: every earlier record is in the parts or does not belong to the job
+	Cursor  string   `json:"cursor,omitzero"`  // cursor of a record; this record and every earlier one is in the parts or does not belong to the job
 	Written bool     `json:"written,omitzero"` // true if the parts are the whole file
 	Survey  Survey   `json:"survey,omitzero"`  // the attributes in a CSV file
 }
 
-// Survey is what is known about the attributes of a job's records. The zero value
-// means that no record has been read yet.
+// Survey is the state of the search for the attributes of a job's records. The zero
+// value means that no record has been read yet.
 type Survey struct {
 	Names   []string `json:"names,omitempty"`  // names of the attributes found so far, in byte order
 	Cursor  string   `json:"cursor,omitzero"`  // cursor of the last record that was read

@@ -83,9 +83,9 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	}, func(j Job) bool { return j.Status.Final() })
 }
 
-// change replaces a job with the result of edit. If another change comes in between,
-// change reads the job and tries again. If settled reports true for the job, change
-// returns it unchanged.
+// change replaces a job with the result of edit. If another request changes the job
+// first, change tries again with the changed job. If settled returns true for the job,
+// change returns it unchanged.
 func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	for err == nil && !settled(j) {

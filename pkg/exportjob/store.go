@@ -14,12 +14,12 @@ type Query struct {
 // Page is one page of a list.
 type Page struct {
 	Jobs []Job
-	More bool // older jobs exist
+	More bool // whether older jobs follow
 }
 
-// Store stores jobs by workspace and id. It counts the unfinished jobs of each
-// workspace: those whose status is not final. The count is exact, because it changes
-// in the same atomic step as the job. Implementations are safe for concurrent use. A
+// Store stores jobs by workspace and id. It counts the jobs of each workspace whose
+// status is not final. The count is exact, because it changes in the same atomic step
+// as the job. Implementations are safe for concurrent use. A
 // workspace is a non-empty string without '#'.
 //
 // Every method may return a *record.Error of kind Unavailable.

@@ -14,11 +14,11 @@ import (
 
 // Member is a member of a JSON object.
 type Member struct {
-	Name   string // decoded
+	Name   string // decoded name
 	Quoted []byte // name as written in the JSON text, with quotes
-	Value  []byte // JSON
+	Value  []byte // value in JSON
 
-	members []Member // members of the value, which replace Value if deep is set in readMembers
+	members []Member // members of an object, set by readMembers with deep; Value is then nil
 }
 
 var (
@@ -31,8 +31,8 @@ var (
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is set, a member whose value is an object
-// has members instead of a Value.
+// readMembers implements Members. If deep is set, each member at any level whose value is
+// an object has members instead of a Value.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)
@@ -131,8 +131,8 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember is like Check, but handles an error of Decoders.Decode: if the member
-// is an object with invalid members, it adds each of them with its path.
+// checkMember is like Check, but if err is an error of Decoders.Decode, it adds each
+// invalid member of the object with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {

@@ -17,7 +17,7 @@ const (
 	Conflict                    // a record with this id exists with different content; nothing was written
 	TooMany                     // the workspace has the maximum number of such records; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
-	Unavailable                 // the store did not respond in time, or others changed the record; a write may or may not have happened
+	Unavailable                 // the store did not respond in time, or other requests changed the record; a write may have happened
 )
 
 // Error is the error of record rules and record stores. If a store returns an error

@@ -66,7 +66,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Attributes is the part of a record whose content the client defines: one JSON
+// Attributes is the part of a record whose content the client defines. It is one JSON
 // object, without insignificant white space. All other bytes are as the client sent
 // them, so that numbers keep their digits. The zero value is not valid. The empty
 // object is `{}`.

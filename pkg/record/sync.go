@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SyncLag and the bounds that it consists of. docs/incremental-sync.md derives it.
+// SyncLag and its components. docs/incremental-sync.md explains them.
 const (
 	// MaxClockSkew is the maximum difference between the clock of an instance and
 	// UTC, in either direction.
@@ -19,15 +19,15 @@ const (
 	// an index returns it.
 	MaxIndexDelay = 2 * time.Second
 
-	// SyncLag is the age from which every write is in the index, even if the clock
-	// that set its timestamp differs from the clock of the reader.
+	// SyncLag is the age at which every write is in the index, even if the clock that
+	// set its timestamp differs from the clock of the reader.
 	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxIndexDelay
 )
 
-// SyncedUntil returns the time until which a synchronization that starts now, with
-// changes since a time, is complete: no change before the result can appear later.
-// The result is never before since. A client can therefore use it as the start of the
-// next synchronization, even on an instance whose clock is behind.
+// SyncedUntil returns the time until which a synchronization of the changes since a time
+// is complete if it starts now. No change before the result can appear later. The result
+// is never before since. A client can therefore use it as the start of the next
+// synchronization, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -54,8 +54,8 @@ func (p SyncPosition) Compare(q SyncPosition) int {
 	return cmp.Or(p.At.Compare(q.At), cmp.Compare(p.ID, q.ID))
 }
 
-// String returns the time with its fixed width, '#' and the id. These texts sort in the
-// order of positions, and stores use them as sort keys.
+// String returns the time with a fixed width, '#' and the id. These strings sort in the
+// order of positions. Stores use them as sort keys.
 func (p SyncPosition) String() string { return p.At.String() + "#" + p.ID }
 
 // SyncQuery requests a page of a workspace's records in order of SyncPosition.
@@ -94,8 +94,8 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	case ascending:
 		return max(low, after+"\x00"), high
 	}
-	// Positions before after are also before the text in which the last character is
-	// lowered by one and followed by \x7f, which is greater than all characters of ids.
+	// Decrease the last character by one and append \x7f, which is greater than all
+	// characters of ids. Every position before after is also before this text.
 	last := len(after) - 1
 	below := after[:last] + string(after[last]-1) + "\x7f"
 	if high == "" || below < high {

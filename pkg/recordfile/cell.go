@@ -12,7 +12,7 @@ import (
 // cell is a cell of a CSV file.
 type cell struct {
 	text   string
-	quoted bool // whether the cell has quotes, or must have them
+	quoted bool // whether the cell has quotes (in a Reader) or needs them (in a CSVWriter)
 }
 
 // fieldCell returns the cell of a member that is a string or null.
@@ -69,7 +69,7 @@ func jsonKind(text string) jsontext.Kind {
 
 // neutralize puts an apostrophe before each part of the text of a cell that a
 // spreadsheet would run as a formula. If keep is set, it does so only for parts that
-// already begin with an apostrophe, so that restore does not remove that one.
+// already begin with an apostrophe, because restore would remove that apostrophe.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -85,7 +85,7 @@ func restore(text string) string {
 }
 
 // separators are the characters that begin a new cell in some spreadsheets, even in
-// quotes: where semicolons separate cells, a quote after a comma is an ordinary
+// quotes. For example, if semicolons separate cells, a quote after a comma is an ordinary
 // character.
 const separators = ";\t\r\n"
 
@@ -129,7 +129,8 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number is compiled on first use, because it would slow down every cold start.
+// number is compiled on first use, because compiling it at start would slow down every
+// cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

@@ -40,7 +40,7 @@ func (r *Reader) readHeader(columns []string) error {
 				return fmt.Errorf("line 1: the header must not have both the column attributes and the column %q", column)
 			}
 		case !slices.Contains(known, column):
-			return fmt.Errorf("line 1: the column %q is unknown; columns are %s, %s<name>", column, strings.Join(known, ", "), attributePrefix)
+			return fmt.Errorf("line 1: the column %q is unknown; the known columns are %s, %s<name>", column, strings.Join(known, ", "), attributePrefix)
 		}
 	}
 	return nil
@@ -49,13 +49,13 @@ func (r *Reader) readHeader(columns []string) error {
 // row is a row of a CSV file. The package does not use encoding/csv, which removes
 // carriage returns from cells and does not report whether a cell has quotes.
 type row struct {
-	text  []byte // the row as in the file, including the end of the line
+	text  []byte // the row as in the file, including the line break
 	line  int64  // number of its first line
 	cells []cell
-	err   error // the first error, after which the rest of the row is read too
+	err   error // the first error in the row, whose rest is still read
 
-	quoted strings.Builder // text so far of a cell whose closing quote is in a later line
-	open   bool            // whether there is such a cell
+	quoted strings.Builder // text read so far of a cell whose closing quote is on a later line
+	open   bool            // whether the row has such a cell
 }
 
 var (
@@ -127,7 +127,7 @@ func (r *row) add(line string) {
 	}
 }
 
-// trimEnd returns a line without its end.
+// trimEnd returns a line without its line break.
 func trimEnd(line string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 }

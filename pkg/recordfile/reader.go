@@ -17,7 +17,7 @@ const MaxRecordBytes = 1 << 20
 type Record struct {
 	Line   int64  // number of its first line, from 1
 	Offset int64  // number of bytes of the file that were read up to the end of the record
-	Text   string // the record as in the file, without the end of the line; empty if it is too long
+	Text   string // the record as in the file, without the line break; empty if it is too long
 	JSON   []byte // the record in JSON, which is not validated for NDJSON; nil if Err is not nil
 	Err    error  // why the text is not a record, or nil
 }
@@ -101,9 +101,8 @@ func (l *lineReader) open(file io.Reader) error {
 	return nil
 }
 
-// next returns the next line, including the end of the line, which the last line may
-// lack. If the line is longer than MaxRecordBytes, next skips it and returns
-// errLongLine.
+// next returns the next line, including the line break, which the last line may lack. If
+// the line is longer than MaxRecordBytes, next skips it and returns errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')

@@ -23,9 +23,9 @@
 //
 // A writer puts an apostrophe before two kinds of text, and a reader removes it. The
 // first kind is a string that is the JSON of an object or an array. The second kind
-// is text that a spreadsheet would run as a formula: it begins with one of = + - @ or
+// is text that a spreadsheet would run as a formula. It begins with one of = + - @ or
 // their full-width forms, and is not a number. Such text may be at the beginning of a
-// cell, or after a semicolon, a tab or a line break within it, because spreadsheets
+// cell, or after a semicolon, a tab or a line break in the cell, because spreadsheets
 // may separate cells there. A cell that begins with a tab, a line break or NUL gets
 // an apostrophe too. Text that already begins with apostrophes gets one more. Source:
 // OWASP, "CSV Injection".

@@ -227,7 +227,7 @@ func noFormulas(t tester, file string) {
 	}
 }
 
-// spreadsheetCells splits a file into cells as leniently as spreadsheets do: quotes have
+// spreadsheetCells splits a file into cells as leniently as spreadsheets do. Quotes have
 // a meaning only at the beginning of a cell.
 func spreadsheetCells(file string, separator byte) (cells []string) {
 	var cell []byte
@@ -252,7 +252,7 @@ func spreadsheetCells(file string, separator byte) (cells []string) {
 	return append(cells, string(cell))
 }
 
-// A header contains texts of clients, the names of attributes.
+// A header contains the names of attributes, which clients choose.
 func TestAHeaderContainsNoFormula(t *testing.T) {
 	t.Parallel()
 	file := writeCSV(t, false, []string{"=1", "a;=1"})
@@ -262,7 +262,7 @@ func TestAHeaderContainsNoFormula(t *testing.T) {
 	noFormulas(t, file)
 }
 
-// encoding/csv reads the same texts from a file as a Reader.
+// encoding/csv reads the texts that a CSVWriter wrote, except for carriage returns.
 func TestOtherReadersReadTheSameTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -75,8 +75,8 @@ type Stream struct {
 	View Text `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Text is a literal string in a template. It is an error if the template has another
-// value in its place, such as !Ref or !Sub, which only AWS CloudFormation can evaluate.
+// Text is a literal string in a template. Decoding returns an error for any other value,
+// such as !Ref or !Sub, which only AWS CloudFormation can evaluate.
 type Text string
 
 // UnmarshalYAML implements yaml.Unmarshaler.

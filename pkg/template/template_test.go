@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/template"
 )
 
-// small is a template with one of everything that Parse reads.
+// small is a template that uses every property that Parse reads.
 const small = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31

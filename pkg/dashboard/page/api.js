@@ -8,7 +8,7 @@ class ApiError extends Error {
     Object.assign(this, { status, code, errors, retryAfter });
   }
 
-  /** Whether the failure concerns the service, not only this request. */
+  /** Whether the service is unavailable, so that other requests fail too. */
   get away() { return [0, 502, 503, 504].includes(this.status); }
 
   /** Whether the failure is temporary, so the same request may succeed later. */
@@ -18,17 +18,17 @@ class ApiError extends Error {
 /** How many milliseconds the service's clock is ahead of the browser's. */
 let clockOffset = 0;
 
-/** Returns the time of the service's clock, never before its last response. */
+/** Returns the time of the service's clock, or up to 1 s later. */
 function serviceNow() {
-  return new Date(Date.now() + clockOffset + 1000); // the header Date has whole seconds
+  return new Date(Date.now() + clockOffset + 1000); // because the header Date has no fractions of a second
 }
 
 /**
- * Sends a request and reads the JSON response. With exact, JSON.stringify writes
- * numbers with all their digits, if the browser supports it. Resolves to { data,
- * remaining, reset }. remaining is the unused part of the tightest limit, from 0
- * to 1. reset is the time in milliseconds at which that limit is reset. Rejects
- * with an ApiError, or with the abort reason of the signal.
+ * Sends a request and reads the JSON response. If exact is set and the browser
+ * supports it, JSON.stringify writes the numbers of the response with all their
+ * digits. Resolves to { data, remaining, reset }. remaining is the unused share of
+ * the tightest limit, from 0 to 1. reset is the time in milliseconds at which that
+ * limit is reset. Rejects with an ApiError, or with the abort reason of the signal.
  */
 async function call(method, path, { body, signal, exact } = {}) {
   const timeout = AbortSignal.timeout(20_000);

@@ -1,14 +1,15 @@
-// Starts the page: shows the panels, or the reason why it cannot.
+// Starts the page. It shows the panels, or the reason why it cannot show them.
 
 const awayInterval = 30_000; // milliseconds between attempts to reach the service
 
-// Whether a user has signed in here. Scripts cannot read the cookie, and without API keys
-// no cookie exists. If storage is forbidden, a reloaded page has no button to sign out.
+// Whether a user has signed in with this browser. Scripts cannot read the cookie, and
+// without API keys no cookie exists. If storage is forbidden, a reloaded page has no button
+// to sign out.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
     $('sign-out').hidden = !yes;
-    try { yes ? localStorage.setItem('sluice-session', 'on') : localStorage.removeItem('sluice-session'); } catch { /* not kept */ }
+    try { yes ? localStorage.setItem('sluice-session', 'on') : localStorage.removeItem('sluice-session'); } catch { /* storage is forbidden */ }
   },
 };
 
@@ -26,7 +27,7 @@ const records = new Records(denied);
 const panels = [usage, exports, records];
 let reopening;
 
-/** Shows the panels, or the reason why it cannot. */
+/** Shows the panels, or the reason why the page cannot show them. */
 async function open({ focus = false } = {}) {
   clearTimeout(reopening);
   try {
@@ -50,7 +51,7 @@ function showUnreachable(error) {
     showView('unreachable');
     $('unreachable-title').focus();
   }
-  if (error.status === 0) reopening = setTimeout(open, awayInterval); // this costs the service nothing
+  if (error.status === 0) reopening = setTimeout(open, awayInterval); // an attempt that fails costs the service nothing
 }
 
 /** Asks for an API key if the current one is missing or not sufficient. */
@@ -60,7 +61,7 @@ function denied(error) {
   session.on = false;
   showView('sign-in');
   if (error.status === 403) say($('key-error'), 'That key has no scope dashboard. Use one that has it.');
-  else if (shown) say($('key-error'), 'You have been signed out. Sign in again to go on.');
+  else if (shown) say($('key-error'), 'You have been signed out. Sign in again to continue.');
   $('key').focus();
 }
 
@@ -115,13 +116,13 @@ $('sign-out').addEventListener('click', async () => {
 
 $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 
-// Back and Forward. A link to a part of the page, such as "Skip to content", also triggers
-// this event, but needs no action.
+// The user went back or forward in the history. A link to a part of the page, such as
+// "Skip to content", also triggers this event, but requires no action.
 window.addEventListener('popstate', () => {
   if ($('app').hidden || location.hash) return;
   usage.follow();
   records.follow();
 });
 
-amendPlace({}); // removes other parameters, such as the number of attempts
+amendPlace({}); // removes unknown parameters, such as the number of reloads after refusals
 open();

@@ -1,4 +1,4 @@
-// The caller that the page sends requests for.
+// The caller, which is the sender of the page's requests.
 
 /** The caller as GET /usage returns it: { workspace, key_id, scopes }. */
 let caller = { workspace: '', key_id: null, scopes: [] };

@@ -1,4 +1,4 @@
-// Helpers that build and change the page. Text is never parsed as markup: the
+// Helpers that build and change the page. They never parse text as markup, because the
 // Content-Security-Policy forbids it.
 
 const $ = (id) => document.getElementById(id);
@@ -36,9 +36,9 @@ const invisible = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\ufeff]/gu;
 const escapeOf = (character) => `\\u${character.codePointAt(0).toString(16).padStart(4, '0')}`;
 
 /**
- * Creates an element with text that a client stored. The text cannot change its
- * surroundings: <bdi> isolates its direction, and invisible characters are shown
- * as escapes.
+ * Creates an element with text that a client stored. The text cannot affect the
+ * text around it, because <bdi> isolates its direction and invisible characters
+ * are shown as escapes.
  */
 function stored(text) {
   const element = make('bdi');
@@ -51,7 +51,7 @@ function stored(text) {
   return element;
 }
 
-/** Returns JSON with invisible characters in strings as equivalent escapes. */
+/** Returns the JSON of a value, with escapes for invisible characters. */
 function visibleJSON(value, indent) {
   return JSON.stringify(value, null, indent).replace(invisible, (c) => (c === '\n' ? c : escapeOf(c)));
 }

@@ -1,21 +1,21 @@
 // The panel that starts exports and shows their history.
 
 // Milliseconds between two polls of the jobs.
-const whileNew = 250; // most exports take seconds, so the first polls show the progress
+const whileNew = 250; // most exports take seconds, so only frequent polls show the progress
 const whileActive = 1000;
 const whileIdle = 15_000;
 const newFor = 5000;
 const jobsPerPage = 10;
 
 const formatHints = {
-  ndjson: 'One JSON object a line, exactly as stored. Compressed with gzip.',
-  csv: 'For spreadsheets: a column for each attribute. Compressed with gzip.',
+  ndjson: 'One JSON object per line, exactly as stored. Compressed with gzip.',
+  csv: 'For spreadsheets, with a column for each attribute. Compressed with gzip.',
 };
 
 class Exports {
   #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
   #startedAt = 0; // time at which this page last started a job
-  #formulas = new Map(); // options of the jobs started here that their JSON does not include
+  #formulas = new Map(); // options of jobs started by this page that the JSON of a job does not include
 
   constructor(onSignedOut) {
     this.#onSignedOut = onSignedOut;
@@ -37,7 +37,7 @@ class Exports {
     });
     for (const button of form.querySelectorAll('[data-preset]')) button.addEventListener('click', () => this.#preset(button.dataset.preset));
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    say($('zone'), `By the time they occurred, in your time zone${zone ? ` (${zone})` : ''}.`);
+    say($('zone'), `Times of occurrence, in your time zone${zone ? ` (${zone})` : ''}.`);
     this.#arrange();
   }
 
@@ -107,8 +107,8 @@ class Exports {
   }
 
   /**
-   * Shows the error of each field beside it. Reports whether any field has an
-   * error.
+   * Shows the error of each field beside it. Returns whether a visible field has
+   * an error.
    */
   #faults(errors) {
     let first;

@@ -5,8 +5,9 @@
 const waiting = new Map();
 
 /**
- * Shows that a request of a panel failed or, without an error, that the panel
- * works. stopped means that the request is repeated only if retry is called.
+ * Shows that a request of a panel failed. If error is missing, it removes the
+ * failure of the panel. stopped means that the page repeats the request only if
+ * retry is called.
  */
 function report(panel, error, { stopped = false, retry } = {}) {
   const shared = Boolean(error?.passing) && (!stopped || Boolean(retry));
@@ -35,7 +36,7 @@ function retryStopped(chosen = () => true) {
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // otherwise one is repeated, and its success retries the others
+  const stopped = troubles.every((t) => t.stopped); // otherwise the page repeats one request, whose success retries the others
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 
@@ -43,10 +44,10 @@ function showWaiting() {
 function waitText(error, stopped) {
   if (error.status === 429) {
     return stopped
-      ? 'This address’s limit stayed used up, so the page stopped asking.'
-      : 'This address’s limit is used up for the moment. The page waits, then goes on.';
+      ? 'This address’s limit is still used up after several attempts, so the page stopped sending requests.'
+      : 'This address’s limit is used up for the moment. The page will try again.';
   }
-  return `${error.message} ${stopped ? 'The page stopped asking.' : 'Trying again.'}`;
+  return `${error.message} ${stopped ? 'The page stopped sending requests.' : 'The page will try again.'}`;
 }
 
 /** Returns the text of an error after the last retry. */

@@ -1,9 +1,9 @@
 // The page's URL. Its query describes what the page shows, so a link, a reload and the Back
-// button lead to the same view. The parameters:
+// button lead to the same view. These are the parameters:
 //
 //   kind, order, type, entity_id, from, to   which records are listed
 //   id                                       the record that is open
-//   address                                  whose usage is shown
+//   address                                  the IP address whose usage is shown
 //
 // The current page of a list is not in the query but in the history entry, because it
 // belongs to one walk through the list.
@@ -21,7 +21,7 @@ function placeLink(place) {
   return withQuery(location.pathname, place);
 }
 
-/** Moves to a place and adds a history entry with state, so Back returns from it. */
+/** Moves to a place with a new history entry, so that Back returns to the current one. */
 function moveTo(place, state = null) {
   history.pushState(state, '', placeLink(place));
 }

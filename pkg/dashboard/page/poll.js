@@ -2,23 +2,24 @@
 
 const mostFailures = 6; // consecutive temporary failures, which take about a minute
 const longestWait = 30_000;
-const scarce = 0.1; // part of a limit; below it the page pauses, to leave the rest to other clients
+const scarce = 0.1; // share of a limit; if less is left, the page pauses and leaves the rest to other clients
 
 /**
  * Repeats a task. Runs never overlap. The poller does not run while the page is
  * hidden, respects the waits that the service requires, and increases its pauses
- * while the service refuses requests or is unavailable. After several
- * consecutive refusals it stops until start is called. While the service cannot
- * be reached, it continues, because this costs nothing.
+ * while the service refuses requests or is unavailable. It stops until start is
+ * called, after several consecutive failures or after one that is not temporary.
+ * If the service cannot be reached, it does not stop, because such requests cost
+ * nothing.
  */
 class Poller {
   #task; #interval; #report; #timer; #run; #running = false; #failures = 0; #troubled = false;
 
   /**
    * task receives an AbortSignal and resolves to the result of call. interval
-   * returns the milliseconds between two runs. report receives the error and
-   * whether the poller has stopped. After the first success that follows a
-   * failure, report receives no arguments.
+   * returns the milliseconds between two runs. After a failure, report receives
+   * the error and whether the poller has stopped. After the first success that
+   * follows a failure, report receives no arguments.
    */
   constructor(task, interval, report) {
     this.#task = task;

@@ -32,7 +32,7 @@ class RecordView {
       this.#draw(kind, data);
     } catch (error) {
       if (error.status !== 404) throw error;
-      this.#say(`No ${kind} has this id${kind === 'entity' ? ' now. Events may name it all the same' : ''}.`);
+      this.#say(`No ${kind} has this id${kind === 'entity' ? ' now. Events may still refer to it' : ''}.`);
     }
     if (kind !== 'entity') return;
     const { data } = await read(withQuery('event', { entity_id: id, to: serviceNow().toISOString(), limit: eventsOfEntity }));
@@ -76,7 +76,7 @@ class RecordView {
   #drawEvents(id, { data: events, next_cursor: next }) {
     $('record-events-part').hidden = false;
     $('record-events').replaceChildren(...events.map((e) => recordRow('event', e, e.occurred_at)));
-    say($('record-events-hint'), events.length > 0 ? 'The latest up to now.' : 'No event up to now names this entity.');
+    say($('record-events-hint'), events.length > 0 ? 'The latest events up to now.' : 'No event up to now refers to this entity.');
     if (next) $('record-events-hint').append(' ', placeAnchor({ kind: 'event', entity_id: id }, 'All events of this entity'));
   }
 }

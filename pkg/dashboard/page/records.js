@@ -1,36 +1,36 @@
 // The panel for browsing records: lists with filters, page by page, and the open record.
 
 const recordsPerPage = 10; // few, because each one counts toward the records limit of the address
-const mostSkipped = 20; // maximum number of pages without a match; each costs a request
+const mostSkipped = 20; // maximum number of skipped pages without a match; each of them costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
  * The lists, by kind and order. Each has its texts, its filters, its parameters
- * in the API, and the time by which its records are ordered. until is the
- * present at the start of a walk. It excludes events dated far in the future,
- * which would otherwise come first.
+ * in the API, and the time that is shown of each record. until is the time at
+ * which a walk through the list started. It excludes events dated later, which
+ * would otherwise come first.
  */
 const lists = {
   event: {
     occurred: {
-      name: 'Most recent', hint: 'By the time they occurred, newest first. Events dated later than now show when you set Before.',
+      name: 'Most recent', hint: 'Ordered by time of occurrence, newest first. To see events dated later than now, set Before.',
       filters: ['entity_id', 'from', 'to'], time: (e) => e.occurred_at,
       parameters: ({ entity_id, from, to }, until) => ({ entity_id, from, to: to || until }),
     },
     arrived: {
-      name: 'Latest arrivals', hint: 'By the time they arrived here, newest first.',
+      name: 'Latest arrivals', hint: 'Ordered by time of arrival, newest first.',
       filters: ['entity_id', 'from'], time: (e) => e.created_at,
       parameters: ({ entity_id, from }) => ({ entity_id, created_since: from || epoch, order: 'desc' }),
     },
   },
   entity: {
     changed: {
-      name: 'Latest changes', hint: 'By the time of their latest change, newest first.',
+      name: 'Latest changes', hint: 'Ordered by time of the latest change, newest first.',
       filters: ['type', 'from'], time: (e) => e.updated_at,
       parameters: ({ type, from }) => ({ type, updated_since: from || epoch, order: 'desc' }),
     },
     id: {
-      name: 'By id', hint: 'In order of their ids.',
+      name: 'By id', hint: 'Ordered by id.',
       filters: ['type'], time: (e) => e.updated_at,
       parameters: ({ type }) => ({ type }),
     },
@@ -46,8 +46,8 @@ const firstRecords = {
 };
 
 /**
- * Returns the start of a walk through a list. The last element of cursors is
- * that of the current page.
+ * Returns the state of a new walk through a list. The last element of cursors is
+ * the cursor of the current page. The first page has no cursor.
  */
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
@@ -63,7 +63,7 @@ const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Ob
  */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 
-/** Reads a page of a list. With rare matches, it skips pages without a match. */
+/** Reads a page of a list. If matches are rare, it skips pages without a match. */
 async function readPage(kind, parameters, signal, onFailure) {
   for (let skipped = 0; ; skipped++) {
     const { data } = await insist(() => call('GET', withQuery(kind, parameters), { signal, exact: true }), onFailure);
@@ -108,7 +108,7 @@ class Records {
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
-    // The first page always starts a new walk at the present. A later page continues its walk.
+    // Loading the first page starts a new walk. A later page continues its walk.
     if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
     this.#shown = placeOfRecords();
     if (place.id) this.#open(kind, place.id);

@@ -1,16 +1,16 @@
 // Compares the usage of an address in the last 60 seconds with its limits.
 
 const usageInterval = 2000;
-const nearLimit = 0.8; // part of a limit
+const nearLimit = 0.8; // share of a limit
 
 /** Texts for addresses with an action other than the normal limits. */
 const actionTexts = {
-  block: 'This address is blocked: every request gets 403.',
-  unlimited: 'This address is not limited: what goes beyond the lines passes, too.',
-  observe: 'This address is observed: requests beyond the lines pass, and are not counted here.',
+  block: 'This address is blocked. Every request is refused with status 403.',
+  unlimited: 'This address is not limited. Requests beyond the limits also pass.',
+  observe: 'This address is observed. Requests beyond the limits pass, but are not counted here.',
 };
 
-/** The limits: name, count of a second, and key of the limit. */
+/** The limits. key is the name of the limit in the API, and of returns the count of a second. */
 const meters = [
   { key: 'records', name: 'Records read', of: (s) => s.records },
   { key: 'imports', name: 'Import calls', of: (s) => s.imports },
@@ -78,7 +78,7 @@ class Usage {
     } else if (error?.status === 400 && error.errors.some((e) => e.field === 'address')) {
       this.#markAddress('This is not an IPv4 or IPv6 address.');
     } else {
-      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'The limit of your address for these figures is used up for the moment.');
+      if (error?.status === 429) this.#sayVerdict('full', 'Yes', 'Your address has used up its limit of requests for these figures.');
       report('usage', error, { stopped, retry: stopped ? () => this.#poller.start() : undefined });
     }
   }

@@ -103,8 +103,8 @@ func remove(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
 	return entities.Delete([]byte(e.ID))
 }
 
-// change removes was from the index of changes and calls write, if the stored entity with
-// the id of was still equals was. It reports whether it does.
+// change removes was from the index of changes and calls write if the stored entity still
+// equals was. It reports whether it called write.
 func (s *Store) change(ctx context.Context, op, workspace string, was entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
 	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
 		changed = false

@@ -44,7 +44,7 @@ func TestWalks(t *testing.T) {
 
 // A merge may take long, and bbolt allows only one writing transaction at a time. An
 // update therefore merges before its transaction. While the test holds a writing
-// transaction, updates that change nothing must end.
+// transaction, updates that write nothing must return.
 func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

@@ -33,7 +33,7 @@ func TestADatabaseOfAnEarlierBuildShowsItsChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // when it is opened again, the index exists
+	for range 2 { // the second time, the index exists
 		s := openIn(t, db)
 		for w := range workspaces {
 			workspace := fmt.Sprintf("workspace-%d", w)
@@ -62,7 +62,7 @@ func TestDeletionsSweepExpiredTombstones(t *testing.T) {
 	for i := range 30 {
 		remove(fmt.Sprintf("%02d", i), begin.Add(time.Duration(i)*time.Hour))
 	}
-	// By then, 21 of the tombstones have expired.
+	// At this time, 21 of the tombstones have expired.
 	later := begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute)
 	for i, want := range []int{21, 12, 12} {
 		remove(fmt.Sprintf("later-%d", i), later)

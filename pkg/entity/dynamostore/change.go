@@ -107,8 +107,8 @@ func waitForOthers(ctx context.Context, op string) error {
 	}
 }
 
-// create makes one attempt of Create. It returns the first item that fails its condition,
-// or nil if no condition fails.
+// create tries the transaction of Create once. If a condition fails, create returns the
+// item that exists.
 func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (existing, tombstone dynamorecord.Item, err error) {
 	item := s.toItem(workspace, e)
 	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -161,8 +161,8 @@ func (s *Store) remove(workspace string, was entity.Entity) types.TransactWriteI
 	}}
 }
 
-// bury returns a transaction item that stores a tombstone and replaces an earlier one. If c
-// is not erased, the attribute erased of an earlier tombstone is kept.
+// bury returns an update that stores a tombstone and replaces an earlier one. If c.Erased is
+// not set, the update keeps the attribute erased of the earlier tombstone.
 func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	update := &types.Update{
 		TableName:                 &s.table,

@@ -83,8 +83,8 @@ func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// The items of an earlier build lack the keys of by_updated_at. A backfill is interrupted
-// and run again while the table is in use.
+// The items of an earlier build lack the keys of by_updated_at. The test interrupts a
+// backfill and runs it again.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	const count = 60
@@ -223,7 +223,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			for _, n := range m.bytes {
 				bytes += n
 			}
-			// 5 pages of 200 take 5 queries, each of which is rounded up.
+			// Each page takes one query per shard, and DynamoDB rounds up the units of each query.
 			own := math.Ceil(float64(bytes)/4096) / 2
 			most := 1.25 * own
 			if shards > 1 {

@@ -3,8 +3,8 @@
 // The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
 // strings by bytes, which is the order of lists. The other attributes are type, attributes
 // (JSON text), created_at and updated_at (the text of record.Time), and the keys of two
-// global secondary indexes. All have the type S. attributes is text and not a map, to
-// preserve its bytes: a DynamoDB number has at most 38 digits and no trailing zeros.
+// global secondary indexes. All have the type S. attributes is text and not a map,
+// because a DynamoDB number has at most 38 digits and no trailing zeros.
 //
 //   - by_type has the keys type_key and id. It lists the entities of one type. type_key
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
@@ -12,14 +12,15 @@
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in
 //     order of their latest change. shard consists of the workspace, '#' and a number from
 //     0, which is a hash of the id (dynamorecord.Shards). change is the text of the
-//     record.SyncPosition. Entities of earlier builds have neither before Backfill. The
-//     index does not project the keys of by_type, nor updated_at, which is part of change.
+//     record.SyncPosition. Entities that earlier builds wrote have no shard and no change
+//     until Backfill adds them. The index does not project the keys of by_type, nor
+//     updated_at, which is part of change.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
 // attribute is the workspace of the entity with the suffix "#deleted". It also has id,
-// type, created_at, the keys of by_updated_at, and expires_at (N, seconds of Unix time), at
-// which DynamoDB removes it. If the events of the entity are erased, it also has erased,
-// the text of Change.ErasedAt.
+// type, created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds),
+// after which DynamoDB removes it. If the events of the entity are erased, it also has
+// erased, the text of Change.ErasedAt.
 package dynamostore
 
 import (
@@ -107,8 +108,8 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 	return true, nil
 }
 
-// unchanged returns the condition that an item has every attribute of the entity was. It
-// ignores the keys of indexes, because items of earlier builds lack those of
+// unchanged returns the condition that an item still describes the entity was. The
+// condition ignores the keys of indexes, because items of earlier builds lack those of
 // by_updated_at.
 func unchanged(was entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
 	values = make(dynamorecord.Item)

@@ -155,7 +155,7 @@ func (c *counter) PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts .
 	return c.Client.PutItem(ctx, in, opts...)
 }
 
-// Each of many concurrent updates is applied or returns an error, and they make few puts
+// Each concurrent update is applied or returns an error. Together the updates make few puts
 // (see also TestConcurrentUpdatesBackOff in package entity).
 func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -203,8 +203,8 @@ func TestConcurrentUpdatesOfOneEntityLoseNothing(t *testing.T) {
 	}
 }
 
-// losesFirst forwards requests. The first one fails after it was forwarded, as if its
-// response had been lost.
+// losesFirst forwards requests. It returns an error instead of the first response, as if
+// that response had been lost.
 type losesFirst struct {
 	next aws.HTTPClient
 	sent atomic.Int64

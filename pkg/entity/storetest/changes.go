@@ -189,8 +189,8 @@ func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 
-// testDeleteAfterErase erases an entity, creates it again and deletes it. The latest
-// tombstone must still say which events are erased.
+// testDeleteAfterErase erases an entity, creates it again and deletes it. The list of
+// changes must still say which events are erased.
 func testDeleteAfterErase(t *testing.T, s entity.Store) {
 	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
 	if err != nil {

@@ -61,7 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a list is in byte order of id", Run: testOrder},
 		{Name: "a page starts after an id that does not exist", Run: testAfterAbsentID},
 		{Name: "a list of a type has only the entities of that type", Run: testTypes},
-		{Name: "a count includes the entities of a type that were created in time", Run: testCount},
+		{Name: "a count includes the entities of a type that were created by a given time", Run: testCount},
 		{Name: "a replacement replaces the stored entity", Run: testReplace},
 		{Name: "a replacement of an entity that has changed does nothing", Run: testReplaceChanged},
 		{Name: "a replacement may have another type", Run: testReplaceType},
@@ -69,10 +69,10 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a deleted entity is only in the list of changes", Run: testDelete},
 		{Name: "an entity that is created again is later than its tombstone", Run: testCreateAgain},
 		{Name: "changes are in order of time and contain only the latest change of each entity", Run: testChanges},
-		{Name: "a list of changes keeps to its bounds of time", Run: testChangesBetween},
+		{Name: "a list of changes contains only changes within its bounds of time", Run: testChangesBetween},
 		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
 		{Name: "an erased entity leaves one tombstone, whether or not it existed", Run: testErase},
-		{Name: "a deletion keeps what an earlier tombstone says of erased events", Run: testDeleteAfterErase},
+		{Name: "the list of changes still shows an erasure after a later deletion", Run: testDeleteAfterErase},
 	})
 }
 
@@ -232,12 +232,12 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 	recreated := plain("a")
 	recreated.CreatedAt = updated
 	for name, was := range map[string]entity.Entity{
-		"other attributes":         changed(plain("a"), `{"a":2}`),
-		"other digits":             changed(plain("a"), `{"a":1.0}`),
-		"another update":           later,
-		"another creation":         recreated,
-		"an entity that is gone":   plain("gone"),
-		"an entity that never was": plain("never"),
+		"other attributes":  changed(plain("a"), `{"a":2}`),
+		"other digits":      changed(plain("a"), `{"a":1.0}`),
+		"a later update":    later,
+		"a later creation":  recreated,
+		"a deleted entity":  plain("gone"),
+		"an unknown entity": plain("never"),
 	} {
 		if replaced, err := s.Replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
 			t.Errorf("%s: replaced %v, error %v", name, replaced, err)

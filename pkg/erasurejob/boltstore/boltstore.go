@@ -1,10 +1,11 @@
 // Package boltstore keeps erasure jobs in a bbolt file, so that a local server needs no
 // database.
 //
-// The buckets erasure_jobs and erasure_jobs_by_expiry each contain a bucket for each
-// workspace. In erasure_jobs it maps each id to the job (erasurejob.Marshal). In
-// erasure_jobs_by_expiry it maps the position of the expiry to the id, for each job that
-// has ended.
+// The file has these buckets. Each contains a bucket for each workspace:
+//
+//   - erasure_jobs maps each id to the job (erasurejob.Marshal).
+//   - erasure_jobs_by_expiry maps the position of the expiry to the id, for each job that
+//     has ended.
 package boltstore
 
 import (

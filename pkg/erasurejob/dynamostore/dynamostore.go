@@ -1,10 +1,11 @@
 // Package dynamostore keeps erasure jobs in a DynamoDB table.
 //
 // The table's partition key is workspace (S) and its sort key is id (S). The attribute job
-// (S) has the complete job (erasurejob.Marshal). The other attributes exist so that
-// DynamoDB can use them: status (S), for the filter of the table's stream; revision (N),
-// for conditional puts; and expires_at (N, seconds of Unix time), for the TTL of jobs that
-// have ended. Unfinished jobs do not expire.
+// (S) has the complete job (erasurejob.Marshal). DynamoDB needs the other attributes:
+//
+//   - status (S) is for the filter of the table's stream.
+//   - revision (N) is for conditional puts.
+//   - expires_at (N, Unix time in seconds) is for the TTL. Only a job that has ended has it.
 package dynamostore
 
 import (

@@ -28,11 +28,11 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // call of open must return a store without jobs.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	storetest.RunAll(t, open, []storetest.Test[Store]{
-		{Name: "a job is stored as it is", Run: testWhole},
-		{Name: "a job is replaced only in order of revisions", Run: testRevisions},
-		{Name: "concurrent requests make one job with the latest bound", Run: testConcurrentRequests},
+		{Name: "a job is read back as it was stored", Run: testWhole},
+		{Name: "only the next revision replaces a job", Run: testRevisions},
+		{Name: "concurrent requests create one job with the latest bound", Run: testConcurrentRequests},
 		{Name: "a request extends an unfinished job and replaces one that has ended", Run: testRequest},
-		{Name: "unfinished are the jobs that have not ended", Run: testUnfinished},
+		{Name: "Unfinished returns the jobs that have not ended", Run: testUnfinished},
 	})
 }
 
@@ -138,7 +138,7 @@ func testRequest(t *testing.T, s Store) {
 	}
 	extended.Revision++
 	if got := request(t, s, workspace, "ada", noon); !reflect.DeepEqual(got, extended) {
-		t.Errorf("a repeat by a clock that lags: got %+v, want %+v", got, extended)
+		t.Errorf("a repeat by a clock that is behind: got %+v, want %+v", got, extended)
 	}
 	want(t, s, extended)
 

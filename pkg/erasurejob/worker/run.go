@@ -78,8 +78,8 @@ func (r *run) pace() time.Duration {
 	return time.Duration(r.PageSize) * time.Second / time.Duration(r.MaxRate)
 }
 
-// wait waits for d, but no longer than most in case clocks disagree. If ctx is done first,
-// wait returns its error.
+// wait waits for d or most, whichever is shorter. d can be too long if clocks differ. If ctx
+// is done first, wait returns its error.
 func (r *run) wait(ctx context.Context, d, most time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -115,7 +115,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 
 // fail ends the job with the status failed. cause is written to the log.
 func (r *run) fail(cause error) error {
-	reason := fmt.Sprintf("The erasure failed %d times in a row at the same place, and events may be left. The service's log says why. Request it again.", r.MaxTries)
+	reason := fmt.Sprintf("The erasure failed %d times in a row at the same place, and events may remain. The service's log says why. Request the erasure again.", r.MaxTries)
 	next := r.job.Finish(erasurejob.Failed, r.Now())
 	next.Error = &reason
 	if err := r.save(next); err != nil {

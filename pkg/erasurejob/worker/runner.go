@@ -18,9 +18,9 @@ const (
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store that runs its jobs in this process. It replaces the table stream and
-// the Lambda function of a deployment: it runs each queued job, and repeats a run that
-// failed. It is safe for concurrent use.
+// Runner is a Store that runs its jobs in this process. It runs each queued job and repeats
+// a run that failed. On AWS, the stream of the table and a Lambda function do this. A Runner
+// is safe for concurrent use.
 type Runner struct {
 	erasurejob.Store
 	logger *slog.Logger
@@ -72,7 +72,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, worker := r.ctx, r.worker
-	if ctx == nil || ctx.Err() != nil { // Start finds jobs queued before it, or by an earlier process
+	if ctx == nil || ctx.Err() != nil { // Start queues the jobs that were stored before it
 		return
 	}
 	if r.queued[key] {

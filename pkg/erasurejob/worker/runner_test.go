@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/erasurejob/worker"
 )
 
-// gate is a Store whose Get waits and then finds no job, so that each run of a Worker calls
-// it once.
+// gate is a Store whose Get waits and then finds no job. Each run of a Worker therefore
+// calls Get only once.
 type gate struct {
 	erasurejob.Store
 	runs atomic.Int64

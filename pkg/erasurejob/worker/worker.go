@@ -40,7 +40,7 @@ type Config struct {
 	MaxTries int
 
 	// RetryWait is the first wait of a run after the store was unavailable. Repeated
-	// failures increase the wait up to 16 times. The default is 1 s.
+	// failures double the wait up to 16 times RetryWait. The default is 1 s.
 	RetryWait time.Duration
 
 	// Grace is the time that a run may take, after the end of its context, to finish a page
@@ -103,8 +103,8 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 }
 
 // take assigns an unfinished job to a new run. The run holds the job until another run
-// takes it, it is requested again, or the run ends it. take returns a job that has ended
-// unchanged.
+// takes it, it is requested again, or the run ends it. If the job has already ended, take
+// returns it unchanged.
 func (w *Worker) take(ctx context.Context, workspace, id string) (erasurejob.Job, error) {
 	name := rand.Text()
 	for {

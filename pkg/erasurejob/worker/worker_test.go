@@ -173,7 +173,7 @@ func TestOnlyEventsUpToTheRequestAreErasedAfterTheLag(t *testing.T) {
 			t.Errorf("%d events are left after %d pages; the job is %+v", e.left(), e.pages, s.job)
 		}
 		revision := s.job.Revision
-		run(t, t.Context(), w) // one more delivery than needed
+		run(t, t.Context(), w) // the job is delivered again after its end
 		if err := w.Run(t.Context(), "default", "bob"); err != nil || s.job.Revision != revision {
 			t.Errorf("error %v, revision %d after %d", err, s.job.Revision, revision)
 		}
@@ -234,8 +234,9 @@ func TestARunThatFailsIsContinuedAndFailsInTheEnd(t *testing.T) {
 				failed++
 			}
 		}
-		// The first run fails at the first page, and the second after two pages. Five more
-		// fail at once, and the last of them gives up. Each erases one event where it fails.
+		// The first run fails at its first page, and the second after two pages. The next
+		// five runs fail at their first page, and the last of them ends the job. Each run
+		// erases one event of the page at which it fails.
 		wantJob(t, s, erasurejob.Failed, 1+200+6)
 		if failed != 6 || s.job.Error == nil {
 			t.Errorf("%d runs failed; the job is %+v", failed, s.job)
@@ -259,8 +260,8 @@ func TestAnUnavailableStoreDoesNotFailAStoppedRun(t *testing.T) {
 	})
 }
 
-// The store saves a page but does not respond until the time of the run is over, or the
-// run is the last one that the job has.
+// The store saves a page, but its response is lost. Either the deadline of the run passes
+// meanwhile, or the run is the last try of the job.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		maxTries int
@@ -346,7 +347,7 @@ func TestARunnerRunsQueuedJobs(t *testing.T) {
 
 		e.created = many(10, time.Now())
 		request(t, r)
-		time.Sleep(time.Second) // within the lag
+		time.Sleep(time.Second) // less than record.SyncLag
 		stop()
 		r.Wait()
 		wantJob(t, s, erasurejob.Queued, 0)

@@ -1,13 +1,16 @@
 // Package boltstore keeps events in a bbolt file, so that a local server needs no
 // database.
 //
-// Each of these buckets contains a bucket for each workspace. In the bucket events, it
-// contains two more: by_id maps each id to the event in JSON, and by_position maps
-// event.Position.String to the id. bbolt sorts keys by bytes, which is the order of lists.
-// In events_by_entity, it contains a bucket like by_position for each entity id. In
-// events_by_created_at, it maps the text of record.SyncPosition to the id. In
-// events_by_expires_at, it maps the position of the expiry to the id of each event that
-// expires.
+// The file has these buckets. Each contains a bucket for each workspace:
+//
+//   - events contains two buckets. by_id maps each id to the event in JSON. by_position
+//     maps event.Position.String to the id. bbolt sorts keys by bytes, which is the order
+//     of lists.
+//   - events_by_entity contains a bucket for each entity id, with the same keys and values
+//     as by_position.
+//   - events_by_created_at maps the text of record.SyncPosition to the id.
+//   - events_by_expires_at maps the position of the expiry to the id, for each event that
+//     expires.
 package boltstore
 
 import (

@@ -39,7 +39,7 @@ func TestWalks(t *testing.T) {
 	storetest.Walk(t, open(t), false)
 }
 
-// Expired events are removed by later creations.
+// Creating an event removes expired events.
 func TestExpiredEventsAreSwept(t *testing.T) {
 	t.Parallel()
 	s, noon := open(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

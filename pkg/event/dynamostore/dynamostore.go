@@ -5,7 +5,7 @@
 // other attributes are id, name, entity_id (absent if the event has none), occurred_at,
 // attributes (JSON text, to preserve its bytes), created_at, and the keys of three global
 // secondary indexes for lists. All have the type S. position is the text of event.Position.
-// An event that expires also has expires_at (N, seconds of Unix time), at which DynamoDB
+// An event that expires also has expires_at (N, Unix time in seconds), after which DynamoDB
 // removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
@@ -15,10 +15,10 @@
 //     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
 //     has no entity_id.
 //   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
-//     order of creation. arrival is the text of the event's record.SyncPosition. Events of
-//     earlier builds do not have it before Backfill. This index does not project the keys
-//     of other indexes, nor attributes that are part of its own key. The other indexes
-//     project all attributes.
+//     order of creation. arrival is the text of the event's record.SyncPosition. Events that
+//     earlier builds wrote have no arrival until Backfill adds it. This index does not
+//     project the keys of other indexes, nor id and created_at, which are parts of arrival.
+//     The other indexes project all attributes.
 package dynamostore
 
 import (
@@ -85,8 +85,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return s, nil
 }
 
-// Create implements event.Store with one conditional PutItem. DynamoDB may remove an
-// expired item only days later, so an expired item is overwritten.
+// Create implements event.Store with one conditional PutItem. It overwrites an expired
+// item, because DynamoDB may take days to remove one.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem, func(in *dynamodb.PutItemInput) {
 		*in.ConditionExpression += " OR #expires_at <= :now"

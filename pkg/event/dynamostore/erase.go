@@ -19,9 +19,9 @@ const eraseWriters = 10
 
 // Erase implements event.Store. It finds the events in the index by_entity, which is
 // eventually consistent. It deletes each event on the condition that it belongs to the
-// entity and was created at or before q.Until, because since then the event may have
-// expired and another one with the same id may have been created. If some items cannot be
-// deleted, it still deletes the others.
+// entity and was created at or before q.Until. Without the condition, Erase could delete a
+// new event that has the id of an expired one. If some items cannot be deleted, Erase still
+// deletes the others.
 func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -60,8 +60,8 @@ func placeOf(item dynamorecord.Item) (event.Event, error) {
 	return e, r.Err()
 }
 
-// deleteEach deletes the items of those events that q selects. It returns the number of
-// deleted items and the errors of the others.
+// deleteEach deletes the items of the events that were created at or before q.Until. It
+// returns the number of deleted items and the errors of the others.
 func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group sync.WaitGroup

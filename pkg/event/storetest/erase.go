@@ -28,19 +28,19 @@ func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
 	return n
 }
 
-// testErase erases events of one of two entities. Some events belong to no entity, some
-// were created too late to be erased, and their order of creation differs from that of
+// testErase erases events of one of two entities. Some events belong to no entity, and some
+// were created too late to be erased. The order of creation differs from the order of
 // occurrence.
 func testErase(t *testing.T, s event.Store) {
 	var old, others []event.Event
 	for i := range 40 {
 		e := plain(fmt.Sprintf("%02d", i), later(-time.Duration(i/3)*time.Hour))
-		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // up to 2 ms: three of five are erased
+		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // three of five are created at or before q.Until
 		switch i % 8 {
 		case 6:
 			e.EntityID = ""
 		case 7:
-			e.EntityID = "u-10" // begins with u-1
+			e.EntityID = "u-10" // u-1 is a prefix of it
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
 			old = append(old, e)

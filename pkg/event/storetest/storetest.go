@@ -74,11 +74,11 @@ func Run(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
 		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
 		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
-		{Name: "pages of one entity are in order and hold every event once", Run: testEntityPages},
-		{Name: "a count has the events of a filter that are old enough and have not expired", Run: testCount},
-		{Name: "arrivals are in order of creation, from a time on and before one", Run: testArrivals},
-		{Name: "the events of an entity up to a time are erased", Run: testErase},
-		{Name: "an event that has expired is replaced, and erased like others", Run: testExpired},
+		{Name: "pages of one entity are in order and contain every event once", Run: testEntityPages},
+		{Name: "a count includes matching events that were created by a given time and had not expired", Run: testCount},
+		{Name: "arrivals are in order of creation and within their bounds of time", Run: testArrivals},
+		{Name: "an erasure removes the events of an entity that were created up to a given time", Run: testErase},
+		{Name: "an expired event can be replaced and erased", Run: testExpired},
 	})
 }
 

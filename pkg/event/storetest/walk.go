@@ -17,8 +17,8 @@ const WalkCount = 10_000
 
 // Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must contain every event that belongs to
-// it once, in order. Set few for a store that makes many calls per page: Walk then leaves
-// out the lists with many pages.
+// it once, in order. If few is set, Walk skips lists with many pages. Set it for a store that
+// makes many calls per page.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
 	kind.Fill(t, s, workspace, events...)
@@ -57,8 +57,8 @@ func Walk(t *testing.T, s event.Store, few bool) {
 	}
 }
 
-// manyEvents returns WalkCount events in random order. They occurred within an hour, some
-// at the same time, concern a few entities and have different sizes.
+// manyEvents returns WalkCount events in random order. They occurred within one hour, some
+// of them at the same time. They belong to 25 entities and have different sizes.
 func manyEvents() []event.Event {
 	events := make([]event.Event, WalkCount)
 	for i := range events {

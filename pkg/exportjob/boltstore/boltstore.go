@@ -1,10 +1,13 @@
 // Package boltstore stores export jobs in a bbolt file, for a local server. The jobs
 // survive a restart of the process.
 //
-// The bucket export_jobs holds one bucket per workspace. That bucket holds four more:
-// by_id maps a job's id to the job, progress maps it to the job's progress if that is
-// not zero (see exportjob.Marshal), unfinished holds the ids of the unfinished jobs,
-// and by_position maps exportjob.Position.String, the order of lists, to the id.
+// The bucket export_jobs contains a bucket for each workspace. That bucket contains
+// four more (see exportjob.Marshal for the values of the first two):
+//
+//   - by_id maps the id of each job to the job.
+//   - progress maps the id to the progress of the job, if that is not zero.
+//   - unfinished has the ids of the unfinished jobs as its keys.
+//   - by_position maps exportjob.Position.String, by which lists are sorted, to the id.
 package boltstore
 
 import (

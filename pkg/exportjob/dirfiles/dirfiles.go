@@ -1,5 +1,5 @@
 // Package dirfiles stores export files in a directory, for a local server, and serves
-// them over HTTP to whoever has a link.
+// them over HTTP to anyone who has a link.
 //
 // The path of a file is its exportjob.Job.FileKey. An upload is a directory below
 // .uploads that holds one file per part. Each file is written under a temporary name
@@ -112,7 +112,7 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	}
 	err := replace(name, func(f *os.File) error { return s.join(f, j) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// The upload was completed earlier, or it is gone.
+		// The upload was completed earlier, or it was removed.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
 			return nil
 		}
@@ -168,7 +168,7 @@ func (s *Store) Delete(_ context.Context, j exportjob.Job) error {
 // days ago.
 func (s *Store) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files, and upload directories, whose modification time changes with each part
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and the directories of uploads; each new part changes the modification time of its directory
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)
@@ -209,11 +209,11 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	key, name, expires := r.URL.Path[len(Prefix):], query.Get("name"), query.Get("expires")
 	if !hmac.Equal([]byte(query.Get("signature")), []byte(s.sign(key, name, expires))) {
-		http.Error(w, "This server has not created this link since it was started. Get the export job again for a new one.", http.StatusForbidden)
+		http.Error(w, "This link is not valid, or the server was restarted after it created the link. Get the export job again for a new link.", http.StatusForbidden)
 		return
 	}
 	if until, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= until {
-		http.Error(w, "This link has expired. Get the export job again for a new one.", http.StatusForbidden)
+		http.Error(w, "This link has expired. Get the export job again for a new link.", http.StatusForbidden)
 		return
 	}
 	if _, err := os.Stat(s.file(key)); err != nil {

@@ -87,7 +87,7 @@ func TestALinkServesItsFile(t *testing.T) {
 		}
 	}
 	if r := ask(s, "GET", target, "Range", "bytes=10-"); r.Code != http.StatusRequestedRangeNotSatisfiable {
-		t.Errorf("a range behind the end: %d", r.Code)
+		t.Errorf("a range after the end: %d", r.Code)
 	}
 	if r := ask(s, "DELETE", target); r.Code != http.StatusMethodNotAllowed || r.Header().Get("Allow") != "GET, HEAD" {
 		t.Errorf("DELETE: %d %v", r.Code, r.Header())
@@ -113,17 +113,17 @@ func TestAForgedLinkIsRefused(t *testing.T) {
 		"another file":                          strings.Replace(target, "event-a", "event-b", 1),
 		"another workspace":                     strings.Replace(target, "/one/", "/two/", 1),
 		"a later expiry":                        strings.Replace(target, "expires=", "expires=9", 1),
-		"a sign before it":                      strings.Replace(target, "expires=", "expires=%2B", 1),
+		"a plus sign before the expiry":         strings.Replace(target, "expires=", "expires=%2B", 1),
 		"no expiry":                             strings.Replace(target, "expires=", "expired=", 1),
 		"no signature":                          strings.Replace(target, "signature=", "signed=", 1),
 		"an empty signature":                    path + "?expires=9999999999&signature=",
 		"another signature":                     target[:len(target)-1] + digit,
-		"nothing":                               path,
+		"no parameters":                         path,
 		"the directory":                         dirfiles.Prefix + "?" + query,
 		"a path outside the directory":          dirfiles.Prefix + "../secret?" + query,
 		"an escaped path outside the directory": dirfiles.Prefix + "one/%2e%2e/%2e%2e/secret?" + query,
-		"the uploads":                           dirfiles.Prefix + ".uploads/?" + query,
-		"two expiries, first":                   path + "?expires=9999999999&" + query,
+		"the directory of uploads":              dirfiles.Prefix + ".uploads/?" + query,
+		"a second expiry before the first":      path + "?expires=9999999999&" + query,
 	} {
 		if r := ask(s, "GET", forged); forged == target || r.Code != http.StatusForbidden {
 			t.Errorf("%s: %s responds with %d %s", name, forged, r.Code, r.Body)
@@ -171,7 +171,7 @@ func TestOldFilesAndUploadsExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := ask(s, "GET", target); r.Code != http.StatusOK {
-		t.Errorf("before its time: %d", r.Code)
+		t.Errorf("before the expiry: %d", r.Code)
 	}
 	made := clock
 	clock = made.AddDate(0, 0, 7).Add(time.Minute)
@@ -180,9 +180,9 @@ func TestOldFilesAndUploadsExpire(t *testing.T) {
 	}
 	clock = made
 	if r := ask(s, "GET", target); r.Code != http.StatusNotFound {
-		t.Errorf("after its time: %d %s", r.Code, r.Body)
+		t.Errorf("after the expiry: %d %s", r.Code, r.Body)
 	}
 	if _, err := s.Put(t.Context(), j, 2, []byte("part")); !errors.Is(err, exportjob.ErrUpload) {
-		t.Errorf("put to an upload after its time: %v", err)
+		t.Errorf("put to an expired upload: %v", err)
 	}
 }

@@ -1,15 +1,19 @@
 // Package dynamostore stores export jobs in a DynamoDB table.
 //
-// The partition key of the table is workspace (S), the sort key id (S). The
+// The table's partition key is workspace (S) and its sort key is id (S). The
 // attributes job and progress (S) hold the complete job (see exportjob.Marshal).
-// DynamoDB needs the other attributes: status and lane (S) for the filters of the
-// table's stream, position (S, exportjob.Position.String) for the indexes, revision
-// (N) for conditions, and expires_at (N, Unix time in seconds) for the TTL. A job
-// that waits for no run has no lane. Only a job that has ended has expires_at.
+// DynamoDB needs the other attributes:
 //
-// The item with the id #unfinished, which no job can have, holds the ids of a
-// workspace's unfinished jobs in the attribute jobs (SS). It changes in the same
-// transaction as the job, so it always agrees with the jobs.
+//   - status and lane (S) are for the filters of the table's stream. A job that does
+//     not wait for a run has no lane.
+//   - position (S, exportjob.Position.String) is for the indexes.
+//   - revision (N) is for conditional writes.
+//   - expires_at (N, Unix time in seconds) is for the TTL. Only a job that has ended has
+//     it.
+//
+// Each workspace has one item with the id #unfinished, which no job can have. Its
+// attribute jobs (SS) holds the ids of the unfinished jobs. It changes in the same
+// transaction as a job, so it always agrees with the jobs.
 //
 // The global secondary index by_position has the keys workspace and position and
 // serves lists. It projects job, but not progress. The index by_status has the keys
@@ -74,8 +78,8 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (exportjob.Job, e
 	return j, err
 }
 
-// List implements exportjob.Store. An index is eventually consistent: for a moment
-// after a change, a job may be missing or shown in its earlier state.
+// List implements exportjob.Store. The index is eventually consistent, so for a moment
+// after a change a job may be missing or in its earlier state.
 func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -107,8 +111,9 @@ func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.
 	return s.write(ctx, "replace export job", j, exportjob.NotFoundError(j.ID), put, counts...)
 }
 
-// A transaction that conflicts with another is repeated after a random wait of at
-// most firstWait. The bound doubles with each attempt.
+// A transaction that conflicts with another is repeated after a random wait, up to
+// maxTries times. The first wait is at most firstWait. The maximum doubles with each
+// attempt.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond

@@ -37,8 +37,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses is an HTTP client that sends every request, but returns an error for some of
-// them, as if the response had been lost.
+// loses is an HTTP client that sends every request. For the next left requests it
+// returns an error, as if the response had been lost.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64
@@ -79,7 +79,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client that fails the next left transactions, for reasons with the
+// cancels is a client that cancels the next left transactions, for reasons with the
 // given codes.
 type cancels struct {
 	*dynamodb.Client
@@ -107,12 +107,12 @@ func TestTransactionsThatConflictAreRepeated(t *testing.T) {
 		codes []string
 		kind  record.Kind // kind of the error; 0 for no error
 	}{
-		"another transaction has the job":         {3, []string{"TransactionConflict", "None"}, 0},
-		"another transaction has the count":       {3, []string{"None", "TransactionConflict"}, 0},
-		"throttled":                               {2, []string{"ThrottlingError", "ProvisionedThroughputExceeded"}, 0},
-		"the count is full but the job may exist": {1, []string{"TransactionConflict", "ConditionalCheckFailed"}, 0},
-		"the count is full":                       {1, []string{"None", "ConditionalCheckFailed"}, record.TooMany},
-		"again and again":                         {100, []string{"None", "TransactionConflict"}, record.Unavailable},
+		"another transaction writes the job":         {3, []string{"TransactionConflict", "None"}, 0},
+		"another transaction writes the count":       {3, []string{"None", "TransactionConflict"}, 0},
+		"throttled":                                  {2, []string{"ThrottlingError", "ProvisionedThroughputExceeded"}, 0},
+		"the quota is reached but the job may exist": {1, []string{"TransactionConflict", "ConditionalCheckFailed"}, 0},
+		"the quota is reached":                       {1, []string{"None", "ConditionalCheckFailed"}, record.TooMany},
+		"every attempt conflicts":                    {100, []string{"None", "TransactionConflict"}, record.Unavailable},
 	} {
 		client.left, client.codes = tt.times, tt.codes
 		j := exportjob.Job{ID: strings.ReplaceAll(name, " ", "-"), Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}

@@ -25,8 +25,8 @@ func TestOldestQueued(t *testing.T) {
 	}
 	want("no jobs", time.Time{}, false)
 
-	// Jobs of two workspaces. The oldest job is neither the first by id nor the first
-	// to be created here.
+	// The jobs belong to two workspaces. The oldest job is neither the first by id nor
+	// the first that the test creates.
 	for _, j := range []struct {
 		workspace, id string
 		minute        int
@@ -38,7 +38,7 @@ func TestOldestQueued(t *testing.T) {
 	}
 	want("three jobs are queued", created.Add(2*time.Minute), true)
 
-	// A job that runs or has ended is not queued.
+	// A job that is running or has ended is not queued.
 	oldest, err := s.Get(t.Context(), "b", "3")
 	if err != nil {
 		t.Fatal(err)

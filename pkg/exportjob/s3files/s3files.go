@@ -136,8 +136,8 @@ func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
 	return link.URL, nil
 }
 
-// errorOf wraps err. If err means that the upload differs from what the job has
-// stored, errorOf adds ErrUpload.
+// errorOf wraps err. If err means that the upload does not exist or differs from the
+// job's Progress, errorOf adds ErrUpload.
 func errorOf(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

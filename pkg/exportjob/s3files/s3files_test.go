@@ -112,7 +112,7 @@ type environment map[string]string
 
 func (e environment) get(name string) string { return e[name] }
 
-// sdk returns the configuration of a client of the server.
+// sdk returns an SDK configuration for the server.
 func sdk(server *s3local.Server) aws.Config {
 	return aws.Config{
 		Region: s3local.Region, BaseEndpoint: &server.Endpoint,

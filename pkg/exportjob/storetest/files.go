@@ -112,7 +112,7 @@ func testParts(t *testing.T, f FileStore) {
 	one, two, three := part(1, partBytes), part(2, partBytes+1), part(3, 1)
 	j = put(t, f, put(t, f, put(t, f, j, one), two), three)
 	if got := f.Read(t, j); got != nil {
-		t.Errorf("there is a file of %d bytes before it is complete", len(got))
+		t.Errorf("a file of %d bytes exists before the upload is complete", len(got))
 	}
 	complete(t, f, j)
 	wantFile(t, f, j, one, two, three)
@@ -143,12 +143,12 @@ func testOtherParts(t *testing.T, f FileStore) {
 	missing := whole
 	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], whole.Progress.Parts[0])
 	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
-		t.Errorf("with a part that is not there: %v", err)
+		t.Errorf("with a missing part: %v", err)
 	}
 	overwritten := whole
 	put(t, f, exportjob.Job{ID: whole.ID, Workspace: whole.Workspace, Resource: whole.Resource, Format: whole.Format, Progress: exportjob.Progress{Upload: whole.Progress.Upload}}, part(3, partBytes))
 	if err := f.Complete(t.Context(), overwritten); !errors.Is(err, exportjob.ErrUpload) {
-		t.Errorf("with a part that another worker has put since: %v", err)
+		t.Errorf("with a part that another worker replaced: %v", err)
 	}
 	if got := f.Read(t, whole); got != nil {
 		t.Errorf("there is a file of %d bytes", len(got))
@@ -196,7 +196,7 @@ func testDelete(t *testing.T, f FileStore) {
 func testReplace(t *testing.T, f FileStore) {
 	first, second := upload(t, f, odd, "a"), upload(t, f, odd, "a")
 	if first.Progress.Upload == second.Progress.Upload {
-		t.Fatalf("both are %s", first.Progress.Upload)
+		t.Fatalf("both uploads are %s", first.Progress.Upload)
 	}
 	first, second = put(t, f, first, part(1, 100)), put(t, f, second, part(2, 101))
 	complete(t, f, first)

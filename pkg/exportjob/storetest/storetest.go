@@ -159,7 +159,7 @@ func testOneWinner(t *testing.T, s Store) {
 	close(start)
 	wg.Wait()
 	if winners.Load() != 1 {
-		t.Fatalf("%d won", winners.Load())
+		t.Fatalf("%d replacements succeeded, want 1", winners.Load())
 	}
 	want(t, s, *winner.Load())
 }
@@ -244,7 +244,7 @@ func testPages(t *testing.T, s Store) {
 	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position without a job
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
-		t.Errorf("before a position where no job is: %+v, error %v", page, err)
+		t.Errorf("before a position without a job: %+v, error %v", page, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func testQuota(t *testing.T, s Store) {
 	other := plain("other")
 	other.Workspace = "another"
 	create(t, s, other)
-	for round := range 2 { // in the second round, three places are free
+	for round := range 2 { // in the second round, the quota has room for three jobs
 		var created, refused atomic.Int64
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -313,20 +313,20 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 		}
 	}
 	if tooMany("c", 2) {
-		t.Error("an increased quota has no room")
+		t.Error("an increased quota has no room for another job")
 	}
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)
 	j.Revision++
-	replace(t, s, j) // for example, the worker ends the job again
+	replace(t, s, j) // must not change the count again
 	if !tooMany("d", 1) {
-		t.Error("two changes of a job that has ended made room for two")
+		t.Error("a job that has ended was subtracted from the count twice")
 	}
 }
 
-// testLargest stores a job with the maximum progress of a CSV export: as many parts,
-// and names of attributes as long, as a worker allows. In JSON each byte of a name
-// takes six bytes.
+// testLargest stores a job with the maximum progress of a CSV export. It has the maximum
+// number of parts and the longest names of attributes that a worker allows. In JSON, each
+// byte of these names takes six bytes.
 func testLargest(t *testing.T, s Store) {
 	j := full("a")
 	j.Progress.Parts, j.Progress.Survey.Names = nil, nil

@@ -41,8 +41,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// world is the state that survives a worker: a job, its file and the records. It has
-// no network and no clock. It checks every change that workers make.
+// world is the state that outlives a worker, in memory: a job, its file and the records.
+// It checks every change that workers make.
 type world struct {
 	t      tester
 	config worker.Config
@@ -52,7 +52,7 @@ type world struct {
 	uploads  map[string]map[int][]byte
 	files    map[string][]byte
 	records  []stored // ordered by key
-	pageSize int      // maximum number of records in a page, whatever its limit
+	pageSize int      // maximum number of records in a page, even if the limit of the query is higher
 	want     []string // ids of the job's records, in order
 	names    []string // attribute names of the job's records, in order
 	now      time.Time
@@ -131,11 +131,11 @@ const (
 	killedAfter      // the worker is killed after the call
 )
 
-// life is one run of a worker, with the faults that happen to it.
+// life is one run of a worker, with the faults that the test injects.
 type life struct {
 	*world
 	fate  func(call string) fate // fate of each call that changes something; nil if all succeed
-	lists atomic.Int64           // number of lists until one fails; negative if none fails
+	lists atomic.Int64           // number of the list that fails, counted from 1; 0 if none fails
 
 	pageTime time.Duration // duration of a list
 	dead     atomic.Bool
@@ -146,7 +146,7 @@ var (
 	errBroken = errors.New("the call failed")
 )
 
-// call makes a call, with the effect of its fate.
+// call executes do, with the fault that fate selects.
 func (l *life) call(name string, do func() error) error {
 	if l.dead.Load() {
 		return errDead
@@ -371,8 +371,8 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 	return l.count(until)
 }
 
-// worker returns a worker that runs in the life l. Each reading advances its clock,
-// so that the worker saves its progress now and then.
+// worker returns a worker that runs in the life l. Each reading of its clock advances
+// the clock, so that the worker saves its progress several times.
 func (l *life) worker() *worker.Worker {
 	cfg := l.config
 	if cfg.Now == nil {
@@ -388,7 +388,7 @@ func (l *life) worker() *worker.Worker {
 }
 
 // deliver runs the job once, as Lambda does for a change in the stream. If the run is
-// killed or fails, the job is delivered again.
+// killed or fails, the delivery stays pending.
 func (w *world) deliver(ctx context.Context, l *life) error {
 	l.world = w
 	w.trace = append(w.trace, "[")
@@ -408,7 +408,7 @@ func (w *world) finish() {
 			break
 		}
 		if err := w.deliver(context.Background(), new(life)); err != nil && !errors.Is(err, exportjob.ErrUpload) {
-			w.t.Fatalf("an undisturbed run failed: %v; %v", err, w.trace)
+			w.t.Fatalf("a run without faults failed: %v; %v", err, w.trace)
 		}
 	}
 	if w.pending != 0 || !w.job.Status.Final() {

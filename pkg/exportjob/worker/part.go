@@ -22,7 +22,7 @@ func (w *Worker) newMember() *member {
 	return m
 }
 
-// add writes a record with the writer to, which writes to m.
+// add writes r to m with the given recordWriter.
 func (m *member) add(to recordWriter, r row) (err error) {
 	if m.json, err = r.record.AppendJSON(m.json[:0]); err == nil {
 		err = to.Write(m.json)

@@ -19,7 +19,7 @@ type run struct {
 	calls context.Context // context of calls that must be completed; ends Config.Grace after the context of the run
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
-	saved time.Time // when job was saved
+	saved time.Time // time at which job was saved
 
 	counted atomic.Pointer[int64] // total number of the job's records; nil until they have been counted
 }
@@ -27,11 +27,11 @@ type run struct {
 // errTaken means that another run has taken the job.
 var errTaken = errors.New("another run has the export job")
 
-// errEnded means that the job has ended in the meantime. run.job is the job as it
-// ended.
+// errEnded means that another request ended the job, for example a cancellation.
+// run.job is then the ended job.
 var errEnded = errors.New("the export job has ended")
 
-// failure is the reason why a job fails, in words for people.
+// failure is the reason why a job fails, as text for users.
 type failure string
 
 func (f failure) Error() string { return string(f) }
@@ -71,7 +71,7 @@ func (r *run) tidy() error {
 	return nil
 }
 
-// fail ends the job with a reason for people. cause goes to the log.
+// fail ends the job with the status failed. cause is written to the log.
 func (r *run) fail(reason failure, cause error) error {
 	text := string(reason)
 	next := r.job.Finish(exportjob.Failed, r.Now())

@@ -22,10 +22,10 @@ const (
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store that also runs its jobs in this process. It does what the stream
-// of the jobs table and the functions do on AWS: it runs each job that waits in a
-// lane and repeats a run that failed. The workspaces take turns. A Runner is safe for
-// concurrent use.
+// Runner is a Store that also runs its jobs in this process. It runs each job that
+// waits in a lane and repeats a run that failed. On AWS, the stream of the jobs table
+// and the functions do this. The workspaces take turns. A Runner is safe for concurrent
+// use.
 type Runner struct {
 	exportjob.Store
 	logger *slog.Logger
@@ -51,7 +51,7 @@ type lane struct {
 // fast lane and up to most jobs in the slow lane.
 func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, error) {
 	if store == nil || most < 1 {
-		return nil, errors.New("worker: a store and room for at least one job are required")
+		return nil, errors.New("worker: a store and a maximum of at least one run are required")
 	}
 	return &Runner{Store: store, logger: logger, lanes: map[exportjob.Lane]*lane{
 		exportjob.Fast: {most: 1, turn: firstTurn, latest: make(map[string]int)},
@@ -102,7 +102,7 @@ func (r *Runner) enqueue(in exportjob.Lane, key exportjob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[in]
-	if l == nil || r.ctx == nil { // before Start; Start queues the job from the backlog
+	if l == nil || r.ctx == nil { // Start queues the jobs that were stored before it
 		return
 	}
 	l.waiting = append(l.waiting, key)
@@ -140,8 +140,8 @@ func (r *Runner) run(l *lane, key exportjob.Key) {
 	}
 }
 
-// next removes and returns the oldest job of the workspace whose latest run started
-// the longest ago.
+// next removes and returns a job from the queue. It takes the first waiting
+// job of the workspace whose latest run started the longest ago.
 func (l *lane) next() exportjob.Key {
 	key := slices.MinFunc(l.waiting, func(a, b exportjob.Key) int { return cmp.Compare(l.latest[a.Workspace], l.latest[b.Workspace]) })
 	i := slices.Index(l.waiting, key)

@@ -156,8 +156,8 @@ func (l *local) await(workspace string, n int) time.Duration {
 	return time.Since(began)
 }
 
-// This holds when the other workspace's jobs are new, and when they have been running
-// for long.
+// In the first round the large jobs are new. In later rounds they have been running for
+// minutes.
 func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestWorkspacesTakeTurns(t *testing.T) {
 		l.create("large, too", 1)
 		l.await("large, too", 0)
 		if n := l.jobs.in("large"); n < exportjob.DefaultQuota-3 {
-			t.Errorf("the job of one workspace ended when %d of the other were left", n)
+			t.Errorf("the job of one workspace ended when only %d jobs of the other were left", n)
 		}
 	})
 }

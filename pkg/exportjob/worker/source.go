@@ -43,7 +43,7 @@ type page struct {
 	more bool
 }
 
-// row is a record on its way into a file.
+// row is a record to write into the file.
 type row struct {
 	cursor string // position of the record in the source
 	record interface {

@@ -91,7 +91,7 @@ func (v *surveyor) look(attributes record.Attributes) error {
 		v.note(m.Name)
 	}
 	if len(v.names) > maxColumns || v.bytes > maxColumnBytes {
-		return failure(fmt.Sprintf("The records have more than %d different attributes, or %d bytes of names: too many for the columns of a CSV file. Export them as NDJSON.", maxColumns, maxColumnBytes))
+		return failure(fmt.Sprintf("The records have more than %d different attributes or more than %d bytes of names, which is too much for the columns of a CSV file. Export them as NDJSON.", maxColumns, maxColumnBytes))
 	}
 	return nil
 }

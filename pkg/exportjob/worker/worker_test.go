@@ -106,9 +106,9 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// A job that is cancelled after its worker was killed leaves nothing, whenever that
-// happened. Only an upload that no worker has saved remains, until the bucket's rule
-// for incomplete uploads removes it.
+// A job that is cancelled after its worker was killed leaves no file and no upload,
+// whichever call the worker was killed at. An upload whose id was not saved is the only
+// exception. It remains until the bucket's rule for incomplete uploads removes it.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -205,13 +205,13 @@ func TestAJobWhoseRunsAllFailFails(t *testing.T) {
 		reason string
 	}{
 		{"its worker is killed", killed, 5, "was started 3 times in a row and stopped"},
-		{"its worker is killed after an upload that is not saved", killedAfter, 5, "was started 3 times in a row and stopped"},
+		{"its worker is killed after it uploads a part, before it saves it", killedAfter, 5, "was started 3 times in a row and stopped"},
 		{"a call fails", refused, 4, "failed 3 times in a row at the same place"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 3})
-			puts := 0 // the second part always fails, in every run
+			puts := 0 // after the first part, every upload of a part fails
 			runs := 0
 			for ; w.pending > 0 && runs < 10; runs++ {
 				_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
@@ -282,7 +282,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// Many records that were created after the job lie between the job's records. Each
+// Many records that were created after the job are between the job's records. Each
 // run ends before it reaches the next record of the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()

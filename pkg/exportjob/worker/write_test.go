@@ -69,7 +69,7 @@ func TestCSV(t *testing.T) {
 			[]string{`{"a":null,"b":true,"c":-1.50e+3,"d":"","e":"\u0041\"b","f":[1, 2],"g":{"x":"\u0041"}}`},
 			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d,attributes.e,attributes.f,attributes.g", record("e0") + `,null,true,-1.50e+3,"","A""b","[1, 2]","{""x"":""\u0041""}"`},
 		},
-		"what must be quoted": {
+		"values that must be quoted": {
 			[]string{`{"a":"x,y","b":"x\ny","c":"x\r\ny","d":" x"}`},
 			[]string{fields + ",attributes.a,attributes.b,attributes.c,attributes.d", record("e0") + `,"x,y","x` + "\n" + `y","x` + "\r\n" + `y", x`},
 		},

@@ -212,12 +212,13 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
-// sweepLimit is the maximum number of entries that Expired returns. It is more than one, so
-// that expired records do not accumulate if each write removes them.
+// sweepLimit is the maximum number of entries that Expired returns. It is greater than 1, so
+// that writes can remove expired records faster than they add new ones.
 const sweepLimit = 10
 
-// Expired returns the first entries of b whose time is before now, but not many. The keys
-// of b begin with the text of a record.Time. b may be nil. The caller may change b.
+// Expired returns the first entries of b whose time is before now, at most sweepLimit. The
+// keys of b begin with the text of a record.Time. b may be nil. The caller may change b
+// while it uses the result.
 func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	expired := make(map[string]string)
 	for key, value := range Scan(b, "", now.String(), true) {

@@ -9,7 +9,8 @@ import (
 
 const (
 	// built is the name of the bucket that holds the progress of BuildIndex for each
-	// index: the workspace, '#' and the id of the last indexed record, or done.
+	// index. The progress consists of the workspace, '#' and the id of the last indexed
+	// record, or is done.
 	built = "built_indexes"
 	done  = "done"
 
@@ -46,7 +47,7 @@ func (w *Workspaces) BuildIndex(name string, add func(b *bbolt.Bucket, workspace
 }
 
 // indexNext calls add for the record after last, and returns the position of that
-// record, or done if last is the last one.
+// record, or done if no record follows last.
 func (w *Workspaces) indexNext(tx *bbolt.Tx, last string, add func(b *bbolt.Bucket, workspace string, value []byte) error) (string, error) {
 	workspaces := tx.Bucket([]byte(w.name)).Cursor()
 	workspace, id, _ := strings.Cut(last, "#")

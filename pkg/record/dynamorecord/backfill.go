@@ -23,18 +23,18 @@ type BackfillClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// Backfill adds the keys of an index to those items of a table that an earlier build
-// wrote without them.
+// Backfill adds the keys of an index to the items of a table that an earlier build wrote
+// without these keys.
 type Backfill struct {
 	Client  BackfillClient
 	Table   string
 	Key     []string // names of the table's key attributes
-	SortKey string   // name of the index's sort key; items that have this attribute do not change
-	Time    string   // name of the attribute that every other change of the item changes
+	SortKey string   // name of the index's sort key; Run skips items that have this attribute
+	Time    string   // name of an attribute that every other change of the item changes too
 	Read    []string // names of further attributes that Keys needs
 
-	// Keys returns the keys of the index for an item, of which it gets the attributes
-	// Key, Time and Read.
+	// Keys returns the keys of the index for an item. The item has only the attributes
+	// named in Key, Time and Read.
 	Keys func(Item) (Item, error)
 }
 
@@ -88,7 +88,7 @@ func (b Backfill) update(ctx context.Context, items []Item) (int64, error) {
 			}
 			_, err = b.Client.UpdateItem(ctx, b.updateInput(item, keys))
 			if _, changed := errors.AsType[*types.ConditionalCheckFailedException](err); changed {
-				return nil // since the scan, a request has deleted the item, or changed it and added the keys
+				return nil // after the scan, a request deleted the item, or changed it and added the keys
 			}
 			if err == nil {
 				updated.Add(1)

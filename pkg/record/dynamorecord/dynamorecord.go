@@ -38,12 +38,12 @@ type Querier interface {
 }
 
 // Create puts item, which holds the record r, into a table unless the table has an
-// item with the same key. It returns the record that the table then has, and whether
-// that is r. It makes one call: if the table has an item, the response carries it.
-// hashKey is the name of the table's partition key attribute. options may change the put.
+// item with the same key. It returns the stored record and whether that is r. It makes
+// only one call, because the response contains an existing item. hashKey is the name of
+// the table's partition key attribute. options may change the put.
 //
-// If the SDK retries a put whose response was lost, the retry finds the item of
-// the first attempt: created is then false and stored equals r.
+// If the SDK retries a put whose response was lost, the retry finds the item of the first
+// attempt. Then created is false and stored equals r.
 func Create[R any](ctx context.Context, client Putter, table, hashKey string, r R, item Item, decode func(Item) (R, error), options ...func(*dynamodb.PutItemInput)) (stored R, created bool, err error) {
 	in := &dynamodb.PutItemInput{
 		TableName:                           &table,
@@ -110,9 +110,9 @@ func Error(op string, err error) error {
 }
 
 // isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
-// so that a retry would fail too. It uses the HTTP status, because only the errors that
-// have a type in the SDK say whether the caller is at fault. Throttling has status 400,
-// but a retry may succeed.
+// so that a retry would fail too. It uses the HTTP status, because the SDK has no type
+// for many errors and so does not say whether the caller is at fault. Throttling has
+// status 400, but a retry may succeed.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError

@@ -77,7 +77,7 @@ func TestErrorsOfDynamoDBAreClassified(t *testing.T) {
 func TestAServerThatDoesNotRespondIsUnavailable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The server notices that the client disconnected after it has read the body.
+		// The server notices a disconnect of the client only after it has read the body.
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}))

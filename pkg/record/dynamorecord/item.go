@@ -9,8 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Item is an item of a table: attribute values by name. The attributes of records are
-// strings.
+// Item is an item of a table. It maps names of attributes to values.
 type Item = map[string]types.AttributeValue
 
 // Text returns s as a string attribute value (S).
@@ -23,7 +22,7 @@ func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// size returns the approximate size in bytes of the record in item, in JSON. It counts
+// size returns the approximate size in bytes of the JSON of the record in item. It counts
 // names and values, as DynamoDB does.
 func size(item Item) int {
 	n := 0
@@ -100,7 +99,8 @@ func (r *Reader) fail(name, detail string) {
 	}
 }
 
-// Err returns the first error: an attribute is missing or has the wrong type or form.
+// Err returns the first error, or nil. An error means that an attribute is missing or has
+// the wrong type or format.
 func (r *Reader) Err() error { return r.err }
 
 // Each calls read for each item and returns the records, or the first error of read.

@@ -17,28 +17,29 @@ import (
 
 const (
 	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
-	fillFactor     = 0.9  // part of the billed read units to fill with items of mean size, because sizes vary
+	fillFactor     = 0.9  // share of the billed read units to fill with items of mean size; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
 	// aheadBytes is the approximate size of the items that page reads at the same
-	// time although they may not be on the page. It is the size of one large item.
+	// time without knowing whether they are on the page. It is the size of one large
+	// item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// manyParts is the number of queries from which on the first calls ask for only
-	// one item each, because the size of items is not known yet and a share of the
-	// page from every query could be too much. With fewer queries, asking for one
-	// item would often need another call.
+	// manyParts is the minimum number of queries for which the first calls request only
+	// one item each. The size of items is not known then, so a share of the page from
+	// each query could be too large. With fewer queries, a request for one item would
+	// often need another call.
 	manyParts = 48
 
-	// countItems is the maximum number of items that one call counts. DynamoDB itself
-	// stops after a megabyte. DynamoDB Local first reads all items that the limit
-	// allows, which would be all items of the query.
+	// countItems is the maximum number of items that one call counts. DynamoDB ends a
+	// response after a megabyte, but without a limit DynamoDB Local would first read all
+	// items of the query.
 	countItems = 1000
 )
 
 // Count returns the number of items in the results of queries that were created at or
 // before until and had not expired then. created_at (S) is the text of a record.Time, and
-// expires_at (N, seconds of Unix time) is absent from items that do not expire. DynamoDB
+// expires_at (N, Unix time in seconds) is absent from items that do not expire. DynamoDB
 // bills Count like a read of all items in the results, but does not send them.
 func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
@@ -61,19 +62,19 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 }
 
 // Page merges the results of queries and returns the first limit records, or fewer if
-// the page is full before (record.PageFull, by the size of items). more reports whether
+// the page is full earlier (record.PageFull, by the size of items). more reports whether
 // further records follow. If there are several queries, each must return its items in
 // the order of the string attribute sortKey, in the direction of the first query, and no
 // item may be in two results. Page sets the Limit and the ExclusiveStartKey of the
-// queries. It makes a call for each megabyte, because DynamoDB ends a response after
-// that.
+// queries. It makes a call for each megabyte, because DynamoDB ends a response after a
+// megabyte.
 //
-// Page reads few items that it does not return. It first runs one query, to learn the
-// size of items, and asks it for its share of the page. Then it runs all other queries
-// concurrently. After that it continues the queries that may have further items of the
-// page, so many at a time that they read about aheadBytes, until the page is complete.
-// The limit of each query follows from the mean size of its items, or of all items that
-// were read if none of its own has been read yet.
+// Page reads few items that it does not return. First it runs one query for its share of
+// the page, to learn the size of items. Then it runs all other queries concurrently. Then
+// it continues the queries that may have further items of the page, until the page is
+// complete. The queries that it continues at the same time read about aheadBytes
+// together. The limit of each query depends on the mean size of the items that it has
+// returned. If it has returned none, the limit depends on the items of all queries.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
@@ -212,9 +213,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns the number of items to request from p: the number that the page lacks,
-// divided by the number of unfinished parts. It adds as many items as probably fit into
-// the same read units, because they cost nothing and may save a call.
+// share returns the number of items to request from p. It divides the number of items that
+// the page lacks by the number of unfinished parts. It adds as many items as probably fit
+// into the same read units, because they cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

@@ -108,7 +108,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	t.Parallel()
 	for name, keys := range map[string]map[string][]string{
-		"alike":     {"a": {"1", "4", "7"}, "b": {"2", "5", "8"}, "c": {"3", "6", "9"}},
+		"mixed":     {"a": {"1", "4", "7"}, "b": {"2", "5", "8"}, "c": {"3", "6", "9"}},
 		"one after": {"a": {"1", "2", "3", "4"}, "b": {"5", "6"}, "c": {"7", "8", "9"}},
 		"all in b":  {"a": nil, "b": {"1", "2", "3", "4", "5", "6", "7"}, "c": nil},
 		"none":      {"a": nil, "b": nil, "c": nil},
@@ -154,7 +154,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	for p := range 8 {
 		name := strconv.Itoa(p)
 		for i := range 100 {
-			// So long that two items do not fit into one read unit.
+			// Two items of this length do not fit into one read unit.
 			client.keys[name] = append(client.keys[name], fmt.Sprintf("%03d.%d%s", i, p, strings.Repeat("x", 3000)))
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
@@ -246,7 +246,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newSized(seed, slices.Repeat([]int{large}, 64)...)
 		if seed == 0 {
-			s.keys[0] = nil // so that the first query does not show the size of items
+			s.keys[0] = nil // the first query returns no item, so the size of items stays unknown
 		}
 		if page := s.merge(t); len(page) != 9 || s.items > len(s.sizes)+len(page) {
 			t.Errorf("seed %d: %d items were read from %d parts for a page of %d", seed, s.items, len(s.sizes), len(page))
@@ -254,8 +254,8 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 	}
 }
 
-// A merge reads few bytes too many even if the parts that it reads first have small items
-// and the others have large items.
+// A merge reads few unnecessary bytes even if the parts that it reads first have small
+// items and the others have large items.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20

@@ -99,9 +99,10 @@ func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.Sy
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }
 
-// RestorePosition derives attributes of an item from sortKey, the sort key of an index
-// in order of record.SyncPosition: the time, as attribute at, and the id. The index
-// therefore does not have to project them.
+// RestorePosition sets the attribute named at and the attribute id of an item. It takes
+// the time and the id from the attribute sortKey, which contains the text of a
+// record.SyncPosition. An index with this sort key therefore does not have to project
+// them.
 func RestorePosition(item Item, sortKey, at string) {
 	position := Read(item).Text(sortKey)
 	time, id, _ := strings.Cut(position, "#")

@@ -134,7 +134,7 @@ func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 		{"one of several concurrent creates with the same id succeeds and all return its record", k.testOneWinner},
 		{"workspaces are separate", k.testWorkspaces},
 		{"a record that does not exist is not found", k.testNotFound},
-		{"pages of any length hold every " + k.Noun + " once", k.testPages},
+		{"pages of any length contain every " + k.Noun + " once", k.testPages},
 		{"a page ends before it holds too many bytes", k.testPageBytes},
 		{"a canceled context is an error and changes nothing", k.testCancelled},
 	})
@@ -156,7 +156,7 @@ func RunAll[S any](t *testing.T, open func(t *testing.T) S, tests []Test[S]) {
 	}
 }
 
-// Fill creates records concurrently, which must not lose any of them.
+// Fill creates records concurrently and checks that each of them is created.
 func (k Kind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R) {
 	t.Helper()
 	slots := make(chan struct{}, 32)
