@@ -16,9 +16,9 @@ import (
 
 const defaultURL = "http://127.0.0.1:3000"
 
-const connectionHelp = `The service is the one at --url or SLUICE_URL, by default ` + defaultURL + `.
-Its key is --key or SLUICE_API_KEY; the variable keeps it out of the list of
-processes.`
+const connectionHelp = `--url or SLUICE_URL selects the service (default ` + defaultURL + `).
+--key or SLUICE_API_KEY sets the API key. Other users of this machine can see --key
+in the process list, but not the variable.`
 
 // connection holds the settings for connecting to a service.
 type connection struct {

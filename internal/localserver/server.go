@@ -174,7 +174,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 // greet prints the address of the service, its settings and some commands to try.
 func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	url := "http://" + addr.String()
-	keys, header := "off: whoever reaches this address can read and write", ""
+	keys, header := "off: anyone who can reach this address can read and write", ""
 	if !cfg.AccessOff {
 		keys, header = "on", ` -H "Authorization: Bearer $KEY"`
 	}
@@ -186,7 +186,7 @@ func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 `, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
 	if !cfg.AccessOff {
 		fmt.Fprintf(w, `
-Create a key ("go run ./cmd/sluice" in place of "sluice" in a checkout):
+Create a key (in a clone of the repository, write "go run ./cmd/sluice" for "sluice"):
   KEY=$(sluice keys create %s --scope import --scope export)
 `, b.keyFlags)
 	}
