@@ -23,10 +23,11 @@ const (
 	scaledPartition = 1000 / 5
 )
 
-// An address that floods all routes of a scope gets exactly its limits. Its counters'
-// partition key never receives more writes than a DynamoDB partition supports.
+// For an address that floods all routes of a scope, exactly its limits are admitted. The
+// partition key of its counters never receives more writes than a DynamoDB partition
+// supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
-	// On a busy machine, some routes are not flooded in every window.
+	// On a busy machine, some windows have too few requests to a route to reach its limit.
 	const processes, windows, fullWanted = 2, 9, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)

@@ -15,8 +15,9 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table's items as Lambda does for a function: from the
-// first change, only changes that match the template's filter, one per event.
+// stream reads the changes of a table's items as Lambda does for a function. It starts with
+// the first change, skips changes that do not match the filter in template.yaml, and returns
+// one change per event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -111,7 +112,7 @@ func (s *stream) next(t testing.TB) any {
 		select {
 		case <-again.C:
 		case <-t.Context().Done():
-			t.Fatal("no change came")
+			t.Fatal("the stream has no further change")
 		}
 	}
 	change := s.waiting[0]

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A server that reads a request and then closes the connection may have applied the
-// request.
+// If a server reads a request and then closes the connection, the client must not repeat the
+// request, because the server may have applied it.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)

@@ -26,7 +26,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// In API Gateway events, bodies that are not text are base64.
+// In API Gateway events, bodies that are not text are encoded as base64.
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {
@@ -56,7 +56,7 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	}
 }
 
-// Lambda's maximum size applies to the base64.
+// Lambda's maximum size applies to the base64 text of a body.
 func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
 	const most = maxResponse / 4 * 3
 	for size, status := range map[int]int{most - 1000: 200, most: 500} {
