@@ -27,13 +27,14 @@ import (
 const drainTimeout = 10 * time.Second
 
 // gcPercent is the target percentage of the garbage collector unless the environment
-// variable GOGC is set. The live heap is small. With the default of 100, the collector
-// would run many times per second under load, to save only about 10 MB.
+// variable GOGC is set. The live heap is small, so the default of 100 would save only about
+// 10 MB, and the collector would run many times per second under load.
 const gcPercent = 400
 
 // The timeouts of a connection. The server disconnects a client that sends a request or
 // reads a response too slowly. writeTimeout starts after the request header. It must be
-// longer than readTimeout, so that a request whose body stalls still gets status 408.
+// longer than readTimeout, so that the server can still send status 408 if a request body
+// stalls.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
