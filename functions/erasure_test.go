@@ -26,8 +26,8 @@ import (
 	"sluice/pkg/event"
 )
 
-// erasedEvents returns the number of events that the test erases: the environment variable
-// ERASURE_EVENTS, or 2,000.
+// erasedEvents returns the number of events that the test erases. It is the value of the
+// environment variable ERASURE_EVENTS, or 2,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))

@@ -40,8 +40,8 @@ const (
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords returns the number of events in the tests of large exports: the
-// environment variable EXPORT_RECORDS, or 50,000.
+// exportRecords returns the number of events in the tests of large exports. It is the value
+// of the environment variable EXPORT_RECORDS, or 50,000.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "50000"))

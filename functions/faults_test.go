@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds returns the duration of each fault: the environment variable FAULT_SECONDS,
-// or 3 seconds.
+// faultSeconds returns the duration of each fault. It is the value of the environment variable
+// FAULT_SECONDS, or 3 seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	text := os.Getenv("FAULT_SECONDS")
 	if text == "" {
@@ -279,7 +279,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 					mostReads += got.admitted + processes
 				}
 			}
-			// An instance reads once per window before it knows that the limit is
+			// In each window, an instance may read once before it knows that the limit is
 			// exhausted.
 			if reads > mostReads {
 				t.Errorf("%d reads, want at most %d", reads, mostReads)

@@ -127,9 +127,8 @@ type frozen struct {
 	created   int // number of events created
 }
 
-// run sends two requests in a row to every instance, in rounds. The first request
-// opens connections, which are then cut. The log shows how many of the second
-// requests failed.
+// run sends two requests to every instance in each round. After the first request, it cuts
+// the connections of the instance. It logs how many of the second requests failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	sent, failed := 0, make(map[string]int)

@@ -206,9 +206,9 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks what the windows admitted: exactly the limit if the window
-// refused a request while one limit applied, and at most the larger limit during a
-// change.
+// checkWindows checks how many requests the windows admitted. A window that refused a request
+// must have admitted exactly the limit. A window during a change must have admitted at most
+// the larger limit.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
 	const slow = time.Second // maximum time from the start of a request to its charge

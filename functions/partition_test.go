@@ -75,8 +75,8 @@ func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]htt
 	return scopes, routes
 }
 
-// emptyEvent returns a request to a route that neither returns nor creates records: a body
-// that is required is missing.
+// emptyEvent returns a request to a route. The request neither returns nor creates records,
+// because no records exist or a required body is missing.
 func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest {
 	method, path := r.Method, r.Path
 	switch {
@@ -92,9 +92,9 @@ func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest 
 	return ev
 }
 
-// checkFullWindow checks what a window admitted if every rule refused a request in
-// it, and returns 1 in that case. Import routes share the imports limit. Every other
-// route has a requests limit of its own.
+// checkFullWindow returns 1 if every rule refused a request in a window. In that case, it
+// checks how many requests the window admitted. Import routes share the limit of imports.
+// Every other route has its own limit of requests.
 func checkFullWindow(t *testing.T, second ratelimit.Window, w window, routes []httpapi.Route, processes int) (full int) {
 	t.Helper()
 	if routes[0].Class == ratelimit.Import {

@@ -160,8 +160,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory: the
-// last minute of an address that used every route in every second.
+// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory. The address
+// used every route in each second of the last minute.
 func BenchmarkMemoryUsage(b *testing.B) {
 	const last = ratelimit.Window(1_800_000_059)
 	store := memstore.New()

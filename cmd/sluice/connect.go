@@ -49,9 +49,9 @@ func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is like client, for commands that transfer many records and show c.waiting
-// with their progress. Its client retries for up to 2 minutes, long enough for a restart of
-// the service.
+// patientClient is like client, but the client retries for up to 2 minutes, long enough for a
+// restart of the service. It is for commands that transfer many records and show c.waiting
+// with their progress.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))

@@ -50,7 +50,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			}
 			await := func(status int, limit string) {
 				t.Helper()
-				time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
+				time.Sleep(time.Second) // a change must be in effect after LIMITS_MAX_AGE
 				if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
 					t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 				}

@@ -15,7 +15,7 @@ import (
 
 // The test follows docs/recover.md, "Bring back some records". A second server uses the
 // restored table, which DynamoDB restores without its TTL setting. An export from that server
-// and an import bring back records that were overwritten or deleted.
+// and an import restore records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {

@@ -96,9 +96,9 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory if where, which open returned, is that directory. If
-// neither a flag nor DATA_DIR selects the directory, it must already have been used by a
-// server: otherwise no server would find what the command stores there.
+// createDir creates the data directory if open returned it as where. If neither a flag nor
+// DATA_DIR selects the directory, a server must already have used it. Otherwise no server
+// would find what the command stores there.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

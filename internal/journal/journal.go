@@ -142,7 +142,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start: it sets a new ID and removes all marks.
+// Begin begins the task from the start. It sets a new ID and removes all marks.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {

@@ -100,7 +100,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig calls httpapi.LoadConfig with another default for AUTH_MODE: unlike a
+// loadConfig is like httpapi.LoadConfig, but has another default for AUTH_MODE. Unlike a
 // deployment, a local server does not require API keys by default.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
@@ -133,8 +133,8 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // newHandler returns the handlers of all routes over the stores of b.
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
-// Otherwise a web page could read all records by DNS rebinding: its own host name would
-// resolve to the loopback address.
+// Otherwise a web page could read all records by DNS rebinding, in which the host name of the
+// page resolves to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := override.NewCache(b.limits, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {

@@ -31,7 +31,7 @@ type Options struct {
 	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
 	Path     string             // path of the copy
-	Force    bool               // start a new copy that replaces any file at Path, or continue that of an earlier run with Force
+	Force    bool               // replace any file at Path with a new copy; an earlier run with Force may have begun it
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default

@@ -288,7 +288,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	// A listener must not wait for the browser, because the browser waits for the listener.
 	a, ok := tab.answers[named]
 	if !ok {
-		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the page may have been left
+		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the tab may have opened another page
 		return
 	}
 	body, err := json.Marshal(a.Body)
@@ -299,7 +299,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	for name, value := range a.Header {
 		headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
 	}
-	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the page may have been left
+	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the tab may have opened another page
 }
 
 // DownloadInto lets the tab download files into a directory. It returns a function that

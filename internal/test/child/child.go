@@ -25,7 +25,7 @@ type Process struct {
 	kill   func()
 	log    lockedBuffer
 	exited chan struct{} // closed when the program has exited
-	err    error         // result of cmd.Wait; valid once exited is closed
+	err    error         // result of cmd.Wait; valid after exited is closed
 }
 
 // Start starts cmd and collects its output. If cmd.Stdout is set, it also receives

@@ -199,8 +199,8 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen returns what the description contains but no response did: statuses of
-// operations, members of schemas, and values of enumerations.
+// Unseen returns the statuses of operations, members of schemas, and values of enumerations
+// that openapi.yaml contains but no response contained.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
 	for _, item := range object(s.document["paths"]) {

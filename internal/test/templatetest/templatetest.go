@@ -253,7 +253,7 @@ func (d document) stream(e streamEvent) (Stream, error) {
 	return s, nil
 }
 
-// grants returns the permissions in a statement: each action on each resource.
+// grants returns the permissions in a statement, one for each action on each resource.
 func (d document) grants(s statement) (grants []Grant, err error) {
 	if s.Effect != "Allow" || len(s.Action) == 0 || len(s.Resource) == 0 {
 		return nil, errors.New("a statement has the Effect Allow, an Action and a Resource")
