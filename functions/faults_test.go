@@ -114,7 +114,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // the SDK retried the put
+			s.acknowledged = append(s.acknowledged, id) // the SDK retried a put that had been applied
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost

@@ -23,9 +23,8 @@ const (
 	scaledPartition = 1000 / 5
 )
 
-// For an address that floods all routes of a scope, exactly its limits are admitted. The
-// partition key of its counters never receives more writes than a DynamoDB partition
-// supports.
+// If an address floods all routes of a scope, exactly its limits are admitted. The partition
+// key of its counters never receives more writes than a DynamoDB partition supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
 	// On a busy machine, some windows have too few requests to a route to reach its limit.
 	const processes, windows, fullWanted = 2, 9, 2

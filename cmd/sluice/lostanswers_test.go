@@ -56,7 +56,7 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 			continue // the response was lost
 		}
 		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close() //nolint:errcheck // read to its end
+		resp.Body.Close() //nolint:errcheck // the body has been read
 		again := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests ||
 			resp.StatusCode == http.StatusMultiStatus && strings.Contains(string(b), `"status":503`)
 		if err != nil || again {

@@ -107,8 +107,8 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	})
 }
 
-// stop interrupts the server, as Ctrl-C does, waits until it has ended without an error,
-// and returns its output.
+// stop interrupts the server as Ctrl-C does, and returns the output of the server. The server
+// must end without an error.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
 	if err := s.Signal(syscall.SIGINT); err != nil {
@@ -176,7 +176,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close() //nolint:errcheck // the body has been read
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -576,7 +576,7 @@ func TestServeTakesOnlyLoopbackNamesWithoutKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp.Body.Close() //nolint:errcheck // not read
+			resp.Body.Close() //nolint:errcheck // the body is not read
 			if resp.StatusCode != want {
 				t.Errorf("AUTH_MODE=%s, host %s: %d, want %d", mode, host, resp.StatusCode, want)
 			}

@@ -19,7 +19,7 @@ import (
 // local server, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
-	what      string // plural, for people: "API keys"
+	what      string // what the data is in messages, in the plural, such as "API keys"
 	variable  string // environment variable with the name of the table, such as KEYS_TABLE
 	logicalID string // logical id of the table in the template, such as KeysTable
 	openDir   func(dir string) (S, error)

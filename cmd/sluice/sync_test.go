@@ -289,9 +289,9 @@ func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
 	}
 }
 
-// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits.
-// The environment variables SYNC_ENTITIES and SYNC_CHANGES change how many entities
-// there are and how many of them have changed.
+// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits. The
+// environment variables SYNC_ENTITIES and SYNC_CHANGES set the number of entities and how
+// many of them have changed.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
 	total, changed := 20_000, 300

@@ -35,7 +35,7 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 			closing <- struct{}{}
 		}
 	}
-	go server.Serve(listener)            //nolint:errcheck // it fails when the server is closed
+	go server.Serve(listener)            //nolint:errcheck // fails when the server is closed
 	t.Cleanup(func() { server.Close() }) //nolint:errcheck // the test is over
 	return listener.Addr().String(), closing
 }

@@ -72,6 +72,6 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // base may be at this path already
+	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // the file at this path may be base
 	return merged, os.Rename(file.Name(), merged.path)
 }

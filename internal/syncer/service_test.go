@@ -65,7 +65,7 @@ func newService(t *testing.T) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // its directory is removed
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
 	db.MaxBatchDelay = 0
 	entities, err := entitybolt.New(db)
 	if err != nil {

@@ -289,7 +289,7 @@ func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["X-RateLimit-Limit"] = []string{"200"}
 			w.Header().Set("Content-Length", strconv.Itoa(size))
-			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // a buffer
+			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // the writer is a buffer
 		})
 		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
 		if err != nil || resp.StatusCode != status || resp.Headers["X-RateLimit-Limit"] != "200" {

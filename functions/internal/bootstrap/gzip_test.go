@@ -62,7 +62,7 @@ func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
 	for size, status := range map[int]int{most - 1000: 200, most: 500} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // a buffer
+			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // the writer is a buffer
 		})
 		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
 		if err != nil || resp.StatusCode != status || (resp.Headers["Content-Encoding"] == "gzip") != (status == 200) || resp.IsBase64Encoded != (status == 200) {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Require does nothing if err is nil. Otherwise a required program is missing:
-// Require fails the test if the environment variable CI is set, and skips it if not.
-// help says how to install the program.
+// Require does nothing if err is nil. Otherwise a required program is missing. Require then
+// fails the test if the environment variable CI is set, and skips it if not. help says how to
+// install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -31,8 +31,8 @@ func Cached(t testing.TB, path string) string {
 	return filepath.Join(ModuleRoot(t), ".cache", path)
 }
 
-// ModuleRoot returns the directory of go.mod. (Tests run in the directory of their
-// package.)
+// ModuleRoot returns the directory of go.mod. Tests need it because they run in the directory
+// of their package.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -1,5 +1,5 @@
-// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It
-// counts calls and injects faults of networks and engines.
+// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It counts
+// calls and simulates faults of the network and the engine.
 package dynamoproxy
 
 import (

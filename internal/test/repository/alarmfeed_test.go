@@ -28,13 +28,13 @@ type world struct {
 	t       *testing.T
 	data    cloudwatch.Data
 	filters []cloudwatch.Filter
-	until   int // minute at which the simulation ends; if 0, it ends afterwards after the last report
+	until   int // minute at which the simulation ends; if 0, see afterwards
 }
 
 // reportDelay is the delay with which metrics and log events reach CloudWatch.
 const reportDelay = time.Minute
 
-// afterwards is the time that the simulation continues after the last report.
+// afterwards is the time from the last report to the end of a simulation.
 const afterwards = 4 * time.Hour
 
 // span is a range of minutes from begin (inclusive) to end (exclusive).

@@ -7,7 +7,7 @@ import (
 
 // Examples of access log lines.
 const (
-	// The client sent a path that would add a status to the line if the log had the real path.
+	// If the access log contained paths, a client could add a status to a line in this way.
 	forged = `{"service":"sluice-prod","path":"/entity/a","status":503,"integration_error":"x","y":"","status":"404","function_status":"404"}`
 	// The client sent a body of 7 to 10 MB, which Lambda rejects with 413 or 500.
 	tooLarge413 = `{"route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error":"-"}`

@@ -103,7 +103,7 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 }
 
-// Every package whose tests create API keys searches the output of its tests and their
+// If the tests of a package create API keys, they search their own output and that of their
 // processes for secrets.
 func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0
@@ -250,7 +250,7 @@ func mayImport(from, to string) bool {
 	case from == "sluice/pkg/api":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
 	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
-		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
+		return true // unlike encoding/json, jsontext rejects duplicate names and invalid UTF-8
 	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
 		return true
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":

@@ -140,7 +140,7 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		}
 		made.Indexes = append(made.Indexes, index)
 	}
-	made.TTL = want.TTL // not created by moto
+	made.TTL = want.TTL // moto does not implement TTL
 	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
 		made.Stream.View = template.Text(view)
 	}

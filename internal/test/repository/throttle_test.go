@@ -111,7 +111,7 @@ func (g *gateway) step(n int, demand func(route int) float64) {
 		for resource, units := range r.units {
 			use(resource, passed*units)
 		}
-		started := min(g.starts, int(passed)) // each request starts an instance, as long as possible
+		started := min(g.starts, int(passed)) // each request starts an instance until none is left
 		g.starts -= started
 		use("CountersTable write", float64(started*max(1, connects[r.function])))
 		use("LimitsTable read", float64(started*rowsUnits))

@@ -121,7 +121,7 @@ func Parse(b []byte) ([]Function, error) {
 }
 
 // check rejects resource types that could define routes or tables that package template does
-// not read. It also rejects logical ids of functions from which no folder name follows.
+// not read. It also rejects logical ids of functions that do not correspond to a folder name.
 func (d document) check(id string) error {
 	switch typ := d.Resources[id].Type; {
 	case typ == typeFunction && !regexp.MustCompile(`^([A-Z][a-z0-9]*)+Function$`).MatchString(id):
