@@ -33,13 +33,14 @@ BENCHSTAT             := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-2
 
 # This file exists when the installation of these versions is complete.
 SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
-# SAM validates against a region. It runs make, which must not inherit the flags of this make.
+# SAM needs a region to validate the template. It runs make, which must not inherit the flags
+# of this make.
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
 
 # Maximum size of a function's zip file, in bytes.
 MOST_ZIPPED := 4500000
 
-# Prints what is skipped. Fails if CI is set.
+# Prints what is skipped, and fails if CI is set.
 without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
@@ -61,11 +62,11 @@ FAST := go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{$$p}} {{.}}{{"
 test-fast: ## run the Go tests that need no engine, browser or other process
 	@go test -short $$($(FAST))
 
-# On a laptop what cannot be had is left out, loudly; where CI is set nothing is.
-# The test runner comes last, so that its counts are the last line. What needs
-# nothing comes first. Tests with engines mostly wait, so more of them run at once
-# than there are processors. Those of ALONE need more demand than the limits, and
-# share the machine with no other package; those of LONG take longest of the rest.
+# If a tool cannot be installed, prints what is skipped, or fails if CI is set. The test
+# runner is the last command, so its counts are the last line. The packages of FAST run
+# first. The packages of ALONE run next, by themselves, because they must send more requests
+# than the limits admit. Then the other packages run, LONG first, because they take longest.
+# Tests with engines mostly wait, so -parallel 4 runs more of them than there are processors.
 ALONE := sluice/functions
 LONG  := sluice/cmd/sluice sluice/pkg/event/dynamostore
 test: ## run everything that must pass: check, template and the Go tests
@@ -88,7 +89,7 @@ compile:
 
 RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)
 
-# For each tool: what is skipped without it, and what it needs.
+# For each tool, what is skipped without it, and what its installation needs.
 LOST_sam            := the checks of template.yaml; they need python3 with venv and its package index
 LOST_dynamodb-local := DynamoDB Local and the tests that use it; it needs Maven and Maven Central
 LOST_versitygw      := Versity S3 Gateway and the tests that use it; it needs the Go proxy
@@ -139,13 +140,13 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 	$(SAM) validate --lint
 	$(SAM) build
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
-		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build made no bootstrap of $$f"; exit 1; }; \
+		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build created no bootstrap for $$f"; exit 1; }; \
 		size=$$(gzip -c ".aws-sam/build/$$f/bootstrap" | wc -c); \
-		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "$$f takes $$size bytes zipped, more than $(MOST_ZIPPED)"; exit 1; }; \
+		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "the zip file of $$f has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }; \
 	done
 
-# Not part of "make test": to fetch it takes minutes.
-checkov: .cache/checkov/ready-$(CHECKOV) ## look for insecure settings in template.yaml; .checkov.yaml says what is skipped and why
+# Not part of "make test", because the installation takes minutes.
+checkov: .cache/checkov/ready-$(CHECKOV) ## check template.yaml for insecure settings; .checkov.yaml lists the skipped checks
 	.cache/checkov/bin/checkov --config-file .checkov.yaml
 
 .cache/checkov/ready-$(CHECKOV):
@@ -155,8 +156,9 @@ checkov: .cache/checkov/ready-$(CHECKOV) ## look for insecure settings in templa
 	.cache/checkov/bin/pip install --quiet --disable-pip-version-check checkov==$(CHECKOV)
 	@touch $@
 
-# The parameters and conditions of template.yaml, and its tables that outlive the stack.
-tables.yaml: template.yaml ## write the part of the template that adopts existing tables (docs/recover.md)
+# Contains the parameters and conditions of template.yaml, and the tables that remain when the
+# stack is deleted.
+tables.yaml: template.yaml ## write the template that imports existing tables into a stack (docs/recover.md)
 	awk '/^[A-Z]/ { section = $$1 } \
 		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
 		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
@@ -259,9 +261,9 @@ screenshots: axe ## take screenshots of the dashboard for bin/screenshots and th
 	SCREENSHOTS=$(CURDIR)/bin/screenshots go test -count=1 -run 'Dashboard' ./cmd/sluice
 	cp bin/screenshots/overview-1440-light.png docs/dashboard.png
 
-dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the database of the tests
+dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the database for tests
 
-# Fetched into a temporary directory and then renamed, so the result is always complete.
+# Fetches into a temporary directory and then renames it, so the result is always complete.
 .cache/dynamodb-local/pom.xml: internal/test/dynamolocal/pom.xml
 	@echo "Fetching DynamoDB Local into .cache/dynamodb-local"
 	@rm -rf .cache/dynamodb-local.part
@@ -275,11 +277,11 @@ bench: dynamodb-local rate-limiter-flexible ## run the benchmarks and write benc
 		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$group || exit 1; \
 	done
 
-bench-compare: ## compare the working tree with the revision BASE
-	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=<revision>"; exit 1; }
+bench-compare: ## run the benchmarks of the working tree and of the revision BASE, and compare them
+	@test -n "$(BASE)" || { echo "usage: make bench-compare BASE=REVISION"; exit 1; }
 	@BENCHSTAT=$(BENCHSTAT) bench/compare.sh $(BASE)
 
-versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server of the tests
+versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the S3 server for tests
 
 .cache/versitygw/ready-$(VERSITYGW):
 	@echo "Building Versity S3 Gateway $(VERSITYGW) into .cache/versitygw"
@@ -287,14 +289,14 @@ versitygw: .cache/versitygw/ready-$(VERSITYGW) ## build Versity S3 Gateway, the 
 	GOBIN=$(CURDIR)/.cache/versitygw GOFLAGS= go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
 	@touch $@
 
-# sam build runs one of these targets for each function of template.yaml:
-# build-ListEntityFunction builds functions/list-entity. SAM does not pass the
-# template's parameter Architecture, so the variable ARCHITECTURE must have its value.
+# For each function of template.yaml, sam build runs one of these targets. For example,
+# build-ListEntityFunction builds functions/list-entity. SAM does not pass the template's
+# parameter Architecture, so the variable ARCHITECTURE must have the same value.
 ARCHITECTURE ?= arm64
 GOARCH_arm64 := arm64
 GOARCH_x86_64 := amd64
 build-%Function:
-	@test -n "$(ARTIFACTS_DIR)" || { echo "$@ is for sam build, which sets ARTIFACTS_DIR"; exit 1; }
+	@test -n "$(ARTIFACTS_DIR)" || { echo "only sam build can run $@, because it sets ARTIFACTS_DIR"; exit 1; }
 	@test -n "$(GOARCH_$(ARCHITECTURE))" || { echo "ARCHITECTURE=$(ARCHITECTURE) is neither arm64 nor x86_64"; exit 1; }
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCHITECTURE)) go build -tags lambda.norpc,nethttpomithttp2 -trimpath -ldflags "-s -w" \
 		-o "$(ARTIFACTS_DIR)/bootstrap" ./functions/$$(echo $* | awk '{ gsub(/[A-Z]/, "-&"); print substr(tolower($$0), 2) }')

@@ -1,17 +1,17 @@
-// Package sluice carries the deployment template and the API description of the
-// service, so that the local server, the functions and the tests take them from
-// the same files as everybody else.
+// Package sluice contains the deployment template and the API description of the service.
+// The local server, the functions and the tests read them from this package, so they use the
+// same files as the deployment.
 package sluice
 
 import _ "embed"
 
-// Template is template.yaml, the AWS SAM template at the root of the
-// repository. Package template parses it. It must not be changed.
+// Template is template.yaml, the AWS SAM template at the root of the repository. Package
+// template parses it. Callers must not modify Template.
 //
 //go:embed template.yaml
 var Template []byte
 
-// OpenAPI is openapi.yaml, the description of the API. It must not be changed.
+// OpenAPI is openapi.yaml, the description of the API. Callers must not modify it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Compares another revision with this working tree, in alternating rounds:
+# Compares another revision with this working tree. Their benchmarks run alternately:
 #
 #	bench/compare.sh REVISION
 #
-# It measures "sluice serve" of both. It also runs the benchmarks of decisions in memory
-# and of the handlers, if the other revision has them.
+# It measures "sluice serve" of both revisions. It also runs the benchmarks of decisions in
+# memory and of the handlers, if the other revision has them.
 set -eu
 cd "$(dirname "$0")/.."
 out=$PWD/bin/compare
@@ -16,7 +16,7 @@ rm -rf "$out"
 mkdir -p "$out"
 (cd "$base" && go build -o "$out/sluice" ./cmd/sluice)
 
-# bench TREE PACKAGE BENCHMARK runs a benchmark of a tree, if both trees have it.
+# bench TREE PACKAGE BENCHMARK runs a benchmark of a tree if both trees have the benchmark.
 bench() {
 	if grep -qs "func Benchmark$3(" "$base/bench/$2/"*_test.go; then
 		(cd "$1/bench" && go test -count=1 -bench "$3" -benchtime 0.3s "./$2")

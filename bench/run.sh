@@ -3,8 +3,7 @@
 #
 #	bench/run.sh memory
 #
-# Each round measures everything once, so other load on the machine affects all
-# compared programs.
+# Each round measures every program once, so other load on the machine affects all of them.
 set -eu
 cd "$(dirname "$0")"
 case $1 in
@@ -13,8 +12,8 @@ memory) package=limiter pattern=Memory rounds=10 time=0.3s ;;
 handler) package=handler pattern=. rounds=10 time=0.3s ;;
 server) package=server pattern=Server rounds=12 time=0.3s ;;
 records) package=server pattern=Records rounds=6 time=0.3s ;;
-coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # its processes take turns
-money) package=money pattern=. rounds=1 time=10x ;;         # counts calls and bytes
+coldstart) package=coldstart pattern=. rounds=1 time=40x ;; # one round, because the processes take turns
+money) package=money pattern=. rounds=1 time=10x ;;         # one round, because no time is measured
 *)
 	echo "unknown group $1" >&2
 	exit 2

@@ -17,8 +17,9 @@ type table map[string]string
 // tables maps the names of the tables, entity and event, to the tables.
 type tables map[string]table
 
-// put stores a record. The canonical JSON of two records is equal if their JSON values are
-// equal. Times are compared as instants, and an absent member equals null.
+// put stores the canonical JSON of a record. The canonical JSON of two records is equal if
+// their values are equal. Times in different time zones may be equal, and an absent member
+// equals null.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))

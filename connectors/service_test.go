@@ -32,16 +32,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// service is a running service, called from the default address of the test process.
+// service is a running service. Requests to url have the default address of the test process.
 type service struct {
 	url      string
 	key      string // API key with all scopes
 	otherKey string // API key of another workspace
 }
 
-// startService starts the server of `sluice serve` with default limits and API keys. Its
-// records were created an hour ago and are written before the start, so no test has to wait
-// for record.SyncLag to read them.
+// startService starts the server of `sluice serve` with default limits and API keys. The
+// records are written before the start and dated an hour ago, so tests can read them without
+// waiting for record.SyncLag.
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func startService(t *testing.T, entities, events int) *service {
 		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
 		stderr := io.MultiWriter(t.Output(), secrettest.Writer("the server"))
 		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, greeting, stderr)
-		greeting.Close() //nolint:errcheck // a pipe
+		greeting.Close() //nolint:errcheck // closing a pipe does not fail
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -70,7 +70,7 @@ func startService(t *testing.T, entities, events int) *service {
 	if s.url == "" {
 		t.Fatal("the server did not start")
 	}
-	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // a pipe
+	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // ends when the server ends
 	return s
 }
 
@@ -94,7 +94,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // what matters is that the server can open it
+	defer db.Close() //nolint:errcheck // an error would also fail the server
 	db.MaxBatchSize = 1
 	entityStore, err := entitybolt.New(db)
 	if err != nil {
@@ -130,13 +130,13 @@ func attributes(i int) record.Attributes {
 		firstN+i, i))
 }
 
-// firstN is an integer that a 64-bit float cannot represent.
+// firstN is the attribute n of the first record. A 64-bit float cannot represent it.
 const firstN = 9007199254740993
 
-// greatest returns the greatest attribute n among the given number of records.
+// greatest returns the greatest attribute n of the first records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
-// late returns a time long before an event was created.
+// late returns a time for occurred_at that is years before the creation of the event.
 func late(i int) record.Time {
 	return record.TimeOf(time.Date(2019, 12, 31, 23, 59, 59, i%1000*1e6, time.UTC).Add(time.Duration(i) * time.Minute))
 }
@@ -150,7 +150,7 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is the number of events that change creates.
+// lateEvents is the number of events that change creates, all with an old occurred_at.
 const lateEvents = 20
 
 // change makes 100 changes and returns the time of the last one.
@@ -161,20 +161,20 @@ func (s *service) change(t *testing.T) time.Time {
 		var err error
 		id := fmt.Sprintf("e-%d", 3*i)
 		switch i % 5 {
-		case 0: // an update
+		case 0: // update
 			_, err = c.UpdateEntity(ctx, id, record.Attributes(`{"n":9223372036854775807,"half":null,"new":{"a":1}}`))
-		case 1: // a deletion
+		case 1: // delete
 			err = c.DeleteEntity(ctx, id)
-		case 2: // a deletion, then another entity with the same id
+		case 2: // delete, and create another entity with the same id
 			if err = c.DeleteEntity(ctx, id); err == nil {
 				_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Type: "phoenix"})
 			}
-		case 3: // a new entity, sometimes deleted before any tool sees it
+		case 3: // create an entity, and sometimes delete it before a tool can read it
 			id := fmt.Sprintf("new-%d", i)
 			if _, _, err = c.CreateEntity(ctx, client.NewEntity{ID: id, Attributes: attributes(i)}); err == nil && i%2 == 0 {
 				err = c.DeleteEntity(ctx, id)
 			}
-		case 4: // a late event
+		case 4: // create an event that occurred long ago
 			at := late(i)
 			_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: fmt.Sprintf("late-%d", i), Name: "late", OccurredAt: &at, Attributes: attributes(i)})
 		}
@@ -214,14 +214,17 @@ func download(ctx context.Context, c *client.Client, j client.NewExportJob, path
 	if err != nil {
 		return err
 	}
-	if job, err = c.AwaitExportJob(ctx, job.ID, nil); err != nil || job.Status != exportjob.Succeeded {
-		return fmt.Errorf("export job %s: %s, %w", job.ID, job.Status, err)
+	if job, err = c.AwaitExportJob(ctx, job.ID, nil); err != nil {
+		return err
+	}
+	if job.Status != exportjob.Succeeded {
+		return fmt.Errorf("export job %s: %s", job.ID, job.Status)
 	}
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // readers notice what is missing
+	defer file.Close() //nolint:errcheck // reading an incomplete file fails
 	_, err = c.DownloadExport(ctx, job.ID, 0, file)
 	return err
 }
@@ -233,7 +236,7 @@ func (tb table) readFile(t *testing.T, path string) {
 		t.Error(err)
 		return
 	}
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close() //nolint:errcheck // the file is only read
 	plain, err := gzip.NewReader(file)
 	if err != nil {
 		t.Error(err)
@@ -248,7 +251,7 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller is the service as called from another address.
+// caller sends requests to the service from another address and observes the responses.
 type caller struct {
 	*service
 	mu          sync.Mutex
@@ -256,7 +259,7 @@ type caller struct {
 	statuses    map[int]int // number of responses by status
 }
 
-// from returns a caller with another loopback address, so that clients do not share limits.
+// from returns a caller with the given loopback address, so that clients do not share limits.
 func (s *service) from(t *testing.T, address string) *caller {
 	t.Helper()
 	target, err := url.Parse(s.url)

@@ -55,8 +55,8 @@ func writeJSON(t *testing.T, dir, name string, value any) string {
 	return path
 }
 
-// apply stores a record of a stream. If the record's member named deletedAt is not null,
-// apply removes the record.
+// apply stores a record of a stream. deletedAt is the name of a member. If the record has
+// this member and it is not null, apply removes the record.
 func (all tables) apply(t *testing.T, stream string, text json.RawMessage, deletedAt string) {
 	t.Helper()
 	var members map[string]json.RawMessage
@@ -75,7 +75,7 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 	all[stream].put(t, text)
 }
 
-// syncAirbyte reads with the manifest and processes the messages as a destination does.
+// syncAirbyte runs the manifest and processes its messages as an Airbyte destination does.
 func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
 	args := []string{
@@ -121,7 +121,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", list)
 }
 
-// syncSinger runs the tap and processes the messages as a target does.
+// syncSinger runs the tap and processes its messages as a Singer target does.
 func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	args := []string{
 		filepath.Join(child.ModuleRoot(t), "connectors", "singer", "tap_sluice.py"),
@@ -152,8 +152,8 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", state)
 }
 
-// dltEnv returns the environment variables that configure dlt as in a deployment, with its
-// state in dir.
+// dltEnv returns environment variables that configure a dlt source or destination (section).
+// dlt keeps its state in dir.
 func dltEnv(section, dir, url, key string) []string {
 	return []string{
 		section + "__SLUICE__BASE_URL=" + url, section + "__SLUICE__API_KEY=" + key,
@@ -180,16 +180,16 @@ func syncDLT(t *testing.T, s *service, dir string, copied tables) {
 	}
 }
 
-// writeWithDLT writes the records of the DuckDB file in dir into another workspace and
-// checks that the workspace then has them.
+// writeWithDLT writes the records of the DuckDB file in dir to another workspace and checks
+// that the workspace then contains them.
 func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	t.Helper()
 	run(t, dir, dltEnv("DESTINATION", dir, s.url, s.otherKey), "python", filepath.Join(child.ModuleRoot(t), "connectors", "dlt", "from_duckdb.py"))
 	compare(t, "dlt", writable(t, s.export(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
-// writable returns the records without the values that a write does not preserve: the times
-// that the service sets, and null attributes of entities, which a merge removes.
+// writable returns the records without the values that a write does not preserve. These are
+// the times that the service sets, and null attributes of entities, which a merge removes.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)
@@ -215,9 +215,9 @@ func writable(t *testing.T, all tables) tables {
 	return stripped
 }
 
-// queryExports runs the queries of docs/duckdb.md on the export files in dir. The files
-// have the given numbers of entities and events, including late events, and greatest is the
-// greatest attribute n.
+// queryExports runs the queries of docs/duckdb.md on the export files in dir and checks the
+// results. The files contain the given numbers of entities and events. late is the number of
+// events with the name late, and greatest is the greatest attribute n.
 func queryExports(t *testing.T, dir string, entities, events, late int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)

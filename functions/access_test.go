@@ -62,8 +62,8 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 var publicReads = map[string]int{"health": 2}
 
 // refused sends ev to an instance of a function with each kind of invalid API key. It
-// checks that the function reads and writes only keys and counters. The functions of
-// public routes do not even read keys.
+// checks that the function uses only the tables of keys and counters, and that the
+// functions of public routes do not use the table of keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -163,9 +163,9 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 	}
 }
 
-// Each instance reads a key once. A revoked key is rejected at once by an instance
-// that has not read it. Package access tests with a fake clock that an instance reads
-// a key again after a minute.
+// Each instance reads a key once. An instance that has not read a revoked key rejects it
+// at once. The tests of package access use a fake clock to check that an instance reads a
+// key again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -199,8 +199,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// Requests with unknown keys are charged to the address like any request: exactly 200
-// in each window that refused a request.
+// Requests with unknown keys are charged like any other request. A window that refused a
+// request has admitted exactly 200.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -257,7 +257,7 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 		t.Errorf("%d events were written", n)
 	}
 	if log := instance.Log(); strings.Count(log, "read API key "+strings.Split(ev.Headers["authorization"], "_")[1]) != 4 {
-		t.Errorf("the log does not contain the cause of each: %s", log)
+		t.Errorf("the log does not contain the cause of each failure: %s", log)
 	}
 	proxy.SetFault(nil)
 	invoke(t, instance, ev, http.StatusCreated)

@@ -26,8 +26,8 @@ import (
 	"sluice/pkg/event"
 )
 
-// erasedEvents returns the number of events that the test erases: the environment variable
-// ERASURE_EVENTS, or 2,000.
+// erasedEvents returns the number of events that the test erases. It is the value of the
+// environment variable ERASURE_EVENTS, or 2,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))
@@ -51,7 +51,7 @@ func items(t *testing.T, table string) (all []map[string]types.AttributeValue) {
 	return all
 }
 
-// text returns the string or number in an attribute of an item, as text.
+// text returns the string or the number in an attribute of an item, as text.
 func text(item map[string]types.AttributeValue, name string) string {
 	switch v := item[name].(type) {
 	case *types.AttributeValueMemberS:
@@ -71,7 +71,7 @@ func wantExpiry(t *testing.T, item map[string]types.AttributeValue, after time.T
 }
 
 // The real functions erase an entity with many events. The test kills the worker during the
-// erasure. At the end, a scan of all tables finds only the tombstone and the job.
+// erasure and runs it again. After that, the tables contain only the tombstone and the job.
 func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	t.Parallel()
 	const id = "ada-4711"
@@ -136,13 +136,13 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 	for !when() {
 		select {
 		case err := <-ended:
-			t.Fatalf("the worker was done (error %v) before it could be killed", err)
+			t.Fatalf("the worker ended (error %v) before it could be killed", err)
 		case <-look.C:
 		}
 	}
 	worker.Kill()
 	if err := <-ended; !errors.Is(err, child.ErrExited) {
-		t.Fatalf("the worker was to be killed: %v", err)
+		t.Fatalf("killing the worker: %v", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func wantErased(t *testing.T, d deployment, jobs, id string) {
 	}
 	wantExpiry(t, tombstones[0], j.Until.Time())
 	wantExpiry(t, erasures[0], j.FinishedAt.Time())
-	t.Logf("left in the tables: tombstone %s, expires_at %s; job %s", text(tombstones[0], "change"), text(tombstones[0], "expires_at"), text(erasures[0], "job"))
+	t.Logf("items that remain: tombstone %s, expires_at %s; job %s", text(tombstones[0], "change"), text(tombstones[0], "expires_at"), text(erasures[0], "job"))
 	for _, table := range []string{d.counters, d.limits} {
 		for _, item := range items(t, table) {
 			if encoded, err := json.Marshal(item); err != nil || strings.Contains(string(encoded), id) {

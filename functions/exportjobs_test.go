@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Independent instances create 50 jobs at the same time. Then the test cancels all
-// jobs that were created, and repeats this once.
+// Five instances create 50 jobs at the same time. Only as many as the quota allows are
+// created. The test cancels them and repeats this once.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -29,7 +29,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				// one address per request, so that no rate limit is reached
+				// Each request has its own address, so none reaches a rate limit.
 				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
 				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
 				switch {
@@ -48,7 +48,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		}
 		keys, err := x.jobs.Unfinished(t.Context())
 		if err != nil || len(keys) != exportjob.DefaultQuota {
-			t.Fatalf("unfinished are %v, error %v", keys, err)
+			t.Fatalf("the unfinished jobs are %v, error %v", keys, err)
 		}
 		for i, key := range keys {
 			invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", fmt.Sprint("192.0.2.", i), `{"id":"`+key.ID+`"}`), http.StatusOK)
@@ -56,7 +56,8 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	}
 }
 
-// Lambda retries a run that was killed. A job fails if all its runs are killed.
+// Lambda retries a run that was killed. If all runs of a job are killed, the job fails and
+// no longer counts towards the quota.
 func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -81,8 +82,8 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// A cancelled job goes to the fast lane, whichever function has run it. That run removes
-// its file and upload.
+// When a job is cancelled, the starter runs it, even if the worker ran it before. The
+// starter removes the file and the upload.
 func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -96,11 +97,11 @@ func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
 	invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"a"}`), http.StatusOK)
 	x.run(t, x.starter, x.fast.next(t), starterTimeout)
 	if n := x.files(); n != 0 || x.job(t, "a").Status != exportjob.Cancelled {
-		t.Errorf("%d files and uploads are left; the job is %+v", n, x.job(t, "a"))
+		t.Errorf("%d files and uploads remain; the job is %+v", n, x.job(t, "a"))
 	}
 	x.run(t, x.worker, ev, workerTimeout) // Lambda retries the run that was killed
 	if n := x.files(); n != 0 {
-		t.Errorf("%d files and uploads are left by a late run", n)
+		t.Errorf("%d files and uploads remain after a late run", n)
 	}
 }
 

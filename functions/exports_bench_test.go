@@ -31,10 +31,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// BenchmarkExport compares an export by the worker with simple loops that read the
-// same table with Query, in pages of the same length, and write the same lines. One
-// loop uploads the same compressed parts to the same server. The other only writes
-// the lines to a file on disk. The three take turns.
+// BenchmarkExport compares an export by the worker with two simple loops. Both read the
+// same table with Query, in pages of the same length, and write the same lines. One loop
+// uploads the same compressed parts to the same server. The other only writes the lines
+// to a file on disk. The export and the loops take turns.
 //
 //	go test -run NONE -bench Export -benchtime 5x ./functions
 func BenchmarkExport(b *testing.B) {
@@ -195,7 +195,7 @@ func (u *uploader) end() error {
 func contentOf(b *testing.B, server *s3local.Server, bucket string, j exportjob.Job) []byte {
 	b.Helper()
 	object := server.Object(b, bucket, j.FileKey())
-	defer object.Close() //nolint:errcheck // it was only read
+	defer object.Close() //nolint:errcheck // the object is only read
 	unzip, err := gzip.NewReader(object)
 	if err != nil {
 		b.Fatal(err)

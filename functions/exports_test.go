@@ -40,8 +40,8 @@ const (
 	workerTimeout  = 15 * time.Minute
 )
 
-// exportRecords returns the number of events in the tests of large exports: the
-// environment variable EXPORT_RECORDS, or 50,000.
+// exportRecords returns the number of events in the tests of large exports. It is the value
+// of the environment variable EXPORT_RECORDS, or 50,000.
 func exportRecords(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("EXPORT_RECORDS"), "50000"))
@@ -51,16 +51,16 @@ func exportRecords(t testing.TB) int {
 	return n
 }
 
-// imported is the creation time of the events of these tests, and the time at which
-// the first ones occurred.
+// imported is the creation time of the events of these tests. The first three events also
+// occurred at this time.
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // importedEvent returns the i-th event in the order of an export. Its attributes barely
-// compress, so a file of many events has several parts. Three events each occur at the same
-// time.
+// compress, so a file of many events has several parts. Events 0 to 2 have the same time, as
+// do events 3 to 5, and so on.
 func importedEvent(i int) event.Event {
 	random := make([]byte, 420)
-	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // it never returns an error
+	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Read(random) // Read never returns an error
 	return event.Event{
 		ID: fmt.Sprintf("e%07d", i), Name: "measured",
 		OccurredAt: record.TimeOf(imported.Add(time.Duration(i/3) * time.Millisecond)), CreatedAt: record.TimeOf(imported),
@@ -147,8 +147,7 @@ func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n
 	}
 }
 
-// exports is a deployment with a bucket. The test runs its export functions as Lambda
-// would.
+// exports is a deployment with a bucket. Tests run its export functions as Lambda does.
 type exports struct {
 	deployment
 	client          *dynamodb.Client
@@ -190,7 +189,7 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	}
 }
 
-// order creates a job and returns the stream event that starts the starter.
+// order creates a job and returns the stream event that invokes the starter.
 func (x *exports) order(t *testing.T, id, rest string) any {
 	t.Helper()
 	invoke(t, x.create, lambdatest.Event("POST", "/create_export_job", "192.0.2.1", fmt.Sprintf(`{"id":"%s",%s}`, id, rest)), http.StatusCreated)
@@ -230,7 +229,7 @@ func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjo
 	for look := time.NewTicker(5 * time.Millisecond); ; <-look.C {
 		select {
 		case err := <-ended:
-			t.Fatalf("the worker was done (error %v) before it could be killed", err)
+			t.Fatalf("the worker ended (error %v) before it could be killed", err)
 		default:
 		}
 		if killed(x.job(t, id)) {
@@ -259,7 +258,7 @@ func (x *exports) file(t *testing.T, id string, records int) io.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // it was only read
+	t.Cleanup(func() { resp.Body.Close() }) //nolint:errcheck // the body is only read
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
 		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
 	}
@@ -294,7 +293,7 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 func TestLargeExports(t *testing.T) {
 	const shards = 2
 	n := exportRecords(t)
-	x := deployExports(t, dynamolocal.Start(t), shards) // its own engine, because stopping an engine is faster than deleting a large table
+	x := deployExports(t, dynamolocal.Start(t), shards) // not the shared engine, because stopping an engine is faster than deleting a large table
 	began := time.Now()
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
@@ -333,7 +332,7 @@ func TestLargeExports(t *testing.T) {
 				return len(j.Progress.Parts) >= parts
 			})
 			if j := x.job(t, id); j.Status != exportjob.Running || len(j.Progress.Parts) < parts || j.Progress.Written {
-				t.Fatalf("the worker was killed at %+v, which left %+v", before, j)
+				t.Fatalf("the worker was killed when the job was %+v; now it is %+v", before, j)
 			} else {
 				t.Logf("killed with %d of %d records in %d parts", j.Progress.Records, n, len(j.Progress.Parts))
 			}
@@ -341,9 +340,9 @@ func TestLargeExports(t *testing.T) {
 		x.run(t, x.worker, ev, workerTimeout)
 		wantLines(t, x.file(t, id, n), n)
 		done := x.job(t, id)
-		x.run(t, x.worker, ev, workerTimeout) // one more delivery than needed
+		x.run(t, x.worker, ev, workerTimeout) // Lambda may deliver an event more than once
 		if again := x.job(t, id); again.Revision != done.Revision {
-			t.Errorf("a job that was done is %+v", again)
+			t.Errorf("the second delivery changed the job to %+v", again)
 		}
 	})
 

@@ -22,8 +22,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// faultSeconds returns the duration of each fault: the environment variable FAULT_SECONDS,
-// or 3 seconds.
+// faultSeconds returns the duration of each fault. It is the value of the environment variable
+// FAULT_SECONDS, or 3 seconds.
 func faultSeconds(t *testing.T) time.Duration {
 	text := os.Getenv("FAULT_SECONDS")
 	if text == "" {
@@ -84,7 +84,7 @@ type storm struct {
 	windows      map[ratelimit.Class]map[ratelimit.Window]int64 // admitted cost
 	acknowledged []string                                       // ids of events whose creation was acknowledged (201)
 	longest      time.Duration
-	firstPass    time.Time // time of the first admitted request since it was last reset
+	firstPass    time.Time // time of the first admitted request since firstPass was last reset
 }
 
 func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id string) {
@@ -95,14 +95,14 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	start := time.Now()
 	resp, err := instance.Invoke(context.WithoutCancel(s.t.Context()), ev)
 	if err != nil {
-		s.t.Error(err) // in particular, there was no response within the function's timeout
+		s.t.Error(err) // for example, no response within the function's timeout
 		return
 	}
 	reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
 	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
 		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
 	}
-	defer rest(resp.StatusCode) // once the lock is released
+	defer rest(resp.StatusCode) // after the lock is released
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.longest = max(s.longest, time.Since(start))
@@ -114,7 +114,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // the SDK retried the put
+			s.acknowledged = append(s.acknowledged, id) // the SDK retried a put that had been applied
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost
@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 		}
 		resumed := "never"
 		if s.firstPass.IsZero() {
-			t.Errorf("%s: nothing passed once it was over", fault.name)
+			t.Errorf("%s: no request was admitted after the end of the fault", fault.name)
 		} else {
 			resumed = max(0, s.firstPass.Sub(ended)).Round(time.Millisecond).String()
 		}
@@ -229,8 +229,8 @@ func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string
 	return ids
 }
 
-// An address at full speed causes at most as many calls as its limit admits, plus one
-// call per instance and window.
+// However many requests an address sends, in each window they cause at most one charge call
+// per admitted request, plus one per instance.
 func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 	const processes, fullWindows, address = 8, 5, "198.51.100.7"
 	for _, tt := range []struct {
@@ -279,7 +279,7 @@ func TestAFloodCostsAtMostTheLimitAndOneCallPerInstance(t *testing.T) {
 					mostReads += got.admitted + processes
 				}
 			}
-			// An instance reads once per window before it knows that the limit is
+			// In each window, an instance may read once before it knows that the limit is
 			// exhausted.
 			if reads > mostReads {
 				t.Errorf("%d reads, want at most %d", reads, mostReads)

@@ -23,7 +23,7 @@ type frozenRoute struct {
 }
 
 var frozenRoutes = []frozenRoute{
-	// The first call to DynamoDB is the charge, which the SDK does not retry.
+	// The first call of this function to DynamoDB is the charge, which the SDK does not retry.
 	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
 	}},
@@ -33,7 +33,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
 	}},
-	// These instances have several connections. All of them end.
+	// These instances have several connections, all of which are cut.
 	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
 		var batch []string
 		for i := range frozenBatch {
@@ -44,7 +44,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "list-event", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/event?limit=1", "192.0.2.5", "")
 	}},
-	// The first call is GetItem.
+	// The first call of this function to DynamoDB is GetItem.
 	{function: "get-entity", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		ev := lambdatest.Event("GET", "/entity/e0", "192.0.2.6", "")
 		ev.PathParameters = map[string]string{"id": "e0"}
@@ -69,12 +69,12 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 3},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 6},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 6},
-	// The client can avoid such connections only by their age, 10 s.
+	// The client cannot detect this cut, but it uses no connection that was idle for 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 
-// Connections to DynamoDB end while Lambda has frozen an instance between
-// invocations. The next request must not fail, and no request may be charged twice.
+// Connections to DynamoDB are cut while an instance is idle or frozen between invocations.
+// The next request must not fail, and no request may be charged twice.
 func TestFrozenInstances(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -118,7 +118,7 @@ func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) 
 	return d, proxy
 }
 
-// frozen sends requests to instances and counts what they have done.
+// frozen sends requests to instances and counts the requests and the created events.
 type frozen struct {
 	t         *testing.T
 	proxy     *dynamoproxy.Proxy
@@ -127,9 +127,8 @@ type frozen struct {
 	created   int // number of events created
 }
 
-// run sends two requests in a row to every instance, in rounds. The first request
-// opens connections, which are then cut. The log shows how many of the second
-// requests failed.
+// run sends two requests to every instance in each round. After the first request, it cuts
+// the connections of the instance. It logs how many of the second requests failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	sent, failed := 0, make(map[string]int)

@@ -92,9 +92,9 @@ type window struct {
 type outcome struct{ admitted, refused int }
 
 // flood invokes all instances concurrently, each with one event at a time. It counts the
-// outcomes by window and stops after full windows that each refused a request. A worker
-// waits for refusedRest after a refusal. cost returns the cost of an admitted response.
-// errors are additional statuses that admitted requests may have.
+// outcomes by window. It stops when full windows have refused a request, not counting the
+// first and the last window. A worker waits for refusedRest after a refusal. cost returns
+// the cost of an admitted response. errors are additional statuses of admitted requests.
 func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
 	t.Helper()
 	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, errors...)
@@ -151,7 +151,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 	}
 	wg.Wait()
 	if n := busy(windows); n < full+2 && !t.Failed() {
-		t.Fatalf("only %d windows in three minutes saw more demand than the limit; the machine is too slow for this test", n)
+		t.Fatalf("in three minutes, only %d windows had more requests than the limit; the machine is too slow for this test", n)
 	}
 	return windows
 }
@@ -215,9 +215,8 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// A window that refused a request has admitted exactly the limit, no matter how fast
-// the machine is: the refusal shows that the limit was reached, and counters never
-// decrease.
+// A window that refused a request has admitted exactly the limit, no matter how fast the
+// machine is. The refusal shows that the limit was reached, and counters never decrease.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -300,9 +299,8 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
-// Each function responds as openapi.yaml describes. Its first request opens only
-// connections that the init phase has not opened. It uses exactly the permissions in
-// its policy.
+// Each function responds as openapi.yaml describes. Its first request uses only connections
+// that the init phase has opened. It uses exactly the permissions in its policy.
 func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
@@ -324,7 +322,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// one partition, because a list of several makes concurrent calls
+		// The first list reads one partition. A list of several makes concurrent calls, which
+		// need more connections than the init phase opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -377,8 +376,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"not-found", "DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
-	// The records of a batch are written concurrently, each over its own connection. The
-	// queries of GET /usage are concurrent too.
+	// Each of these functions makes concurrent calls, and each call uses its own connection.
 	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": counters.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
@@ -427,10 +425,10 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys.apart(t, instances)
 }
 
-// checkConnections fails the test unless the first request to an instance of a function
-// uses only the connections of the init phase, want in number. On a busy machine, net/http
-// sometimes drops a connection because the response arrives before the request is
-// completely written. So it is enough if one of three instances succeeds.
+// checkConnections fails the test unless an instance of a function opens want connections
+// in its init phase and none in its first request. On a busy machine, net/http sometimes
+// drops a connection because the response arrives before the request is completely written.
+// Therefore it is enough if one of three instances succeeds.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -460,9 +458,8 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If no connection is idle, a call dials a new one. It may still use another one
-	// that becomes idle in the meantime. So there may be more connections than
-	// concurrent calls.
+	// If no connection is idle, net/http dials a new one, but the call uses another one if
+	// that becomes idle first. Therefore there may be more connections than concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {

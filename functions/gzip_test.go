@@ -85,9 +85,9 @@ func TestDamagedBodiesTakeNoMemoryOfTheRealFunction(t *testing.T) {
 		}
 	}
 	after, err := instance.PeakMemory()
-	t.Logf("at most %d MB in use, before the bombs %d MB", after>>20, before>>20)
+	t.Logf("peak memory: %d MB, before the large bodies %d MB", after>>20, before>>20)
 	if err != nil || after > before+16<<20 {
-		t.Errorf("%v: %d bytes in use, before the bombs %d", err, after, before)
+		t.Errorf("%v: peak memory of %d bytes, before the large bodies %d", err, after, before)
 	}
 	if n := count(t, d.events); n != 0 {
 		t.Errorf("%d events were written", n)

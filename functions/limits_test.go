@@ -145,8 +145,8 @@ type change struct {
 	limit        int // new limit of requests
 }
 
-// A row is added, changed and removed while eight processes flood an address. Each
-// window admits exactly the current limit. Windows during a change admit at most the
+// Rows are added, changed and removed while eight processes send requests from one address.
+// Each window admits exactly the current limit. Windows during a change admit at most the
 // larger limit.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -206,9 +206,9 @@ func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.D
 	}
 }
 
-// checkWindows checks what the windows admitted: exactly the limit if the window
-// refused a request while one limit applied, and at most the larger limit during a
-// change.
+// checkWindows checks how many requests the windows admitted. A window that refused a request
+// must have admitted exactly the limit. A window during a change must have admitted at most
+// the larger limit.
 func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []change, maxAge time.Duration) {
 	t.Helper()
 	const slow = time.Second // maximum time from the start of a request to its charge
@@ -264,7 +264,7 @@ func TestARowIsInForceWithinAMinute(t *testing.T) {
 	}
 }
 
-// A blocked address gets 403 with the rate limit headers, and no call is made.
+// A blocked address gets 403 with the rate limit headers, without a call to DynamoDB.
 func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -288,8 +288,9 @@ func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
 }
 
-// With the action observe, every request is admitted. The metric counts what the
-// limit would have refused: in each window, all requests above the limit.
+// With the action observe, every request is admitted. The metric Observed counts the
+// requests that the limit would have refused, which are those above the limit in each
+// window.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25
@@ -325,7 +326,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 }
 
-// An instance that was frozen reads the rows before it decides the next request.
+// An instance that was frozen reads the rows of limits before it decides the next request.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second
@@ -349,8 +350,8 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	}
 }
 
-// While the rows cannot be read, the last known ones apply, or the defaults if they
-// have never been read. The log reports this, and no request fails.
+// While an instance cannot read the rows of limits, it applies the rows that it read last,
+// or the defaults if it has never read them. The log reports this, and no request fails.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

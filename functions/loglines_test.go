@@ -72,9 +72,9 @@ func metrics(t *testing.T, log string) (names []string) {
 // maxLine is the maximum length of a log line of a request without an error, in bytes.
 const maxLine = 550
 
-// The log lines of the functions change the metrics that the alarms of template.yaml watch,
-// and no others. The scenarios of TestAlarms in package repository_test depend on this.
-// Lines without an error are short, because docs/cost.md includes their cost.
+// Each kind of log line changes exactly the expected metrics. The scenarios of TestAlarms in
+// package repository_test depend on this. Lines without an error are short, because
+// docs/cost.md includes their cost.
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"
@@ -85,9 +85,9 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		status   int
 		want     []string
 	}{
-		"a request that is served": {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
-		"without a key":            {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
-		"unreachable counters":     {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
+		"an admitted request":  {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
+		"without a key":        {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
+		"unreachable counters": {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
 		// The instance keeps its own counters in memory, and the records cannot be read.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
@@ -109,7 +109,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	}
 }
 
-// A refusal changes Refused, whether or not the counters were called.
+// A refusal changes the metric Refused, whether or not the instance called DynamoDB.
 func TestLogLineOfARefusal(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -132,7 +132,7 @@ func TestLogLineOfARefusal(t *testing.T) {
 	}
 }
 
-// A job that fails changes ExportJobFailures once.
+// A job that fails changes the metric ExportJobFailures once.
 func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500

@@ -14,8 +14,9 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// DynamoDB writes, but its responses are lost. The function retries some writes. The client
-// repeats a whole batch until every event in it is stored.
+// DynamoDB applies all writes, but a third of its responses are lost. The function retries
+// some writes, and the client repeats each batch until all its events are acknowledged. At
+// the end, each event is stored once.
 func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
 	t.Parallel()
 	const batches, batch = 6, 100

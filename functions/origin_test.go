@@ -12,9 +12,9 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// Requests that bypass the CloudFront distribution get 403 and are charged to the
-// address of their connection, whatever their headers claim. Requests through the
-// distribution are charged to the viewer.
+// Requests that bypass the CloudFront distribution get 403 and are charged to the address of
+// their connection, even if their headers contain another address. Requests through the
+// distribution are charged to the address of the viewer.
 func TestForgedAddressesHaveNoEffectAroundTheDistribution(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "CLIENT_IP_HEADER=CloudFront-Viewer-Address", "ORIGIN_SECRET=the-old-secret-of-the-origin,the-new-secret-of-the-origin")

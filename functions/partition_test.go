@@ -23,10 +23,10 @@ const (
 	scaledPartition = 1000 / 5
 )
 
-// An address that floods all routes of a scope gets exactly its limits. Its counters'
-// partition key never receives more writes than a DynamoDB partition supports.
+// If an address floods all routes of a scope, exactly its limits are admitted. The partition
+// key of its counters never receives more writes than a DynamoDB partition supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
-	// On a busy machine, some routes are not flooded in every window.
+	// On a busy machine, some windows have too few requests to a route to reach its limit.
 	const processes, windows, fullWanted = 2, 9, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
@@ -92,9 +92,9 @@ func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest 
 	return ev
 }
 
-// checkFullWindow checks what a window admitted if every rule refused a request in
-// it, and returns 1 in that case. Import routes share the imports limit. Every other
-// route has a requests limit of its own.
+// checkFullWindow returns 1 if every rule refused a request in a window. In that case, it
+// checks how many requests the window admitted. Import routes share the limit of imports.
+// Every other route has its own limit of requests.
 func checkFullWindow(t *testing.T, second ratelimit.Window, w window, routes []httpapi.Route, processes int) (full int) {
 	t.Helper()
 	if routes[0].Class == ratelimit.Import {

@@ -15,8 +15,9 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// stream reads the changes of a table's items as Lambda does for a function: from the
-// first change, only changes that match the template's filter, one per event.
+// stream reads the changes of a table's items as Lambda does for a function. It starts with
+// the first change, skips changes that do not match the filter in template.yaml, and returns
+// one change per event.
 type stream struct {
 	client   *dynamodbstreams.Client
 	arn      *string
@@ -111,7 +112,7 @@ func (s *stream) next(t testing.TB) any {
 		select {
 		case <-again.C:
 		case <-t.Context().Done():
-			t.Fatal("no change came")
+			t.Fatal("the stream has no further change")
 		}
 	}
 	change := s.waiting[0]
@@ -138,8 +139,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// fits reports whether a value matches an event pattern: an object whose leaves are
-// lists of the allowed values.
+// fits reports whether a value matches an event pattern. A pattern is an object. Its leaves
+// are lists of the allowed values.
 func fits(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

@@ -1,5 +1,5 @@
-// Package coldstart measures the cold start of each function: the time from exec
-// to the first poll for an event, and the size of the zip that Lambda fetches.
+// Package coldstart measures the cold start of each function. This is the time from exec to
+// the first poll for an event. It also measures the size of the zip file that Lambda fetches.
 package coldstart
 
 import (
@@ -16,16 +16,16 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// calls is how many calls a function makes during init to open its connections
-// to DynamoDB, where that is not one. If it makes any, it reads the rows of limits
-// before them.
+// calls is the number of calls that a function makes during init to open connections to
+// DynamoDB. The default is 1. Before these calls, the function reads the rows of limits. With
+// 0 calls, it does not read them.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
-// BenchmarkColdStart measures the start of each function. ns/start is the median
-// time. x-bare is that time without the calls that open connections, as a multiple of
-// the time of a bare function. The time of these calls is what they add to the bare
-// function. zip-MB is the size of the zipped arm64 binary. The three kinds of
-// processes start in turns.
+// BenchmarkColdStart measures the start of each function. ns/start is the median time. x-bare
+// is that time without the calls to DynamoDB, divided by the time of the bare function. The
+// time of the calls is the difference between the bare function with and without them. zip-MB
+// is the size of the zipped arm64 binary. The function, the bare function, and the bare
+// function with calls take turns.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
 	bare := filepath.Join(b.TempDir(), "bare")
@@ -53,7 +53,7 @@ func BenchmarkColdStart(b *testing.B) {
 			b.ReportMetric(median(own), "ns/start")
 			b.ReportMetric((median(own)-median(calling)+median(plain))/median(plain), "x-bare")
 			b.ReportMetric(zip, "zip-MB")
-			b.ReportMetric(0, "ns/op") // ns/op is of three starts and stops, which says nothing
+			b.ReportMetric(0, "ns/op") // hides ns/op, which would include three starts and stops
 		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package handler measures the work of a function for a request, without the calls to
-// its stores.
+// Package handler measures the processor time of a function for a request, without the calls
+// to its stores.
 package handler
 
 import (
@@ -27,11 +27,10 @@ const body = `{"id":"order-2026-000017-signed","name":"order_signed","entity_id"
 	`"attributes":{"plan":"team","seats":12,"amount":149.90,"currency":"EUR","source":{"campaign":"spring","medium":"email"},` +
 	`"tags":["renewal","annual"],"note":"Signed by Zoë, \"as agreed\""}}`
 
-// BenchmarkHandler measures one API Gateway event through the adapter and the route's
-// handler. Stores return at once, API keys are off, and the log line contains
-// metrics. For comparison, it measures the adapter with a handler that writes 20
-// bytes (bare), and with a handler that writes the bytes of Sluice's response
-// (bare-same-bytes).
+// BenchmarkHandler measures how long the adapter and the handler of a route process an API
+// Gateway event. Stores return at once, API keys are off, and the log line contains metrics.
+// For comparison, it measures the adapter with a handler that writes 20 bytes (bare), and
+// with a handler that writes the bytes of Sluice's response (bare-same-bytes).
 func BenchmarkHandler(b *testing.B) {
 	for _, r := range []struct {
 		route string
@@ -104,7 +103,7 @@ func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cos
 
 // store is an event.Store that stores nothing and always lists the same page.
 type store struct {
-	event.Store // the methods that no request calls
+	event.Store // nil; no request calls its methods
 	page        event.Page
 }
 

@@ -25,8 +25,8 @@ import (
 // are admitted.
 type decider func(workers, n int) error
 
-// contender is a way to count two rules in DynamoDB. prepare returns a decider for
-// requests of the given number of clients, which take turns.
+// contender is a way to count two rules in DynamoDB. prepare returns a decider for the
+// requests of the given number of clients. The clients take turns.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -39,14 +39,14 @@ var (
 	transactions = contender{"transaction", prepareTransaction}
 )
 
-// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters
-// of 1,000 clients: the limiter, the same UpdateItem without the limiter, one
-// UpdateItem per rule, one transaction of both, and rate-limiter-flexible, which runs
-// in its own process.
+// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters of 1,000
+// clients. It compares the limiter, the same UpdateItem without the limiter, one UpdateItem
+// per rule, one transaction of two updates, and rate-limiter-flexible, which runs in its own
+// process.
 //
-// calls/op and WCU/op are counted separately from the time. An update whose condition
-// fails also takes a write unit, which the engine does not report:
-// rate-limiter-flexible takes as many units as calls.
+// calls/op and WCU/op are counted separately from the time. There is no WCU/op of
+// rate-limiter-flexible, because the engine does not report the write unit of an update whose
+// condition fails. Each call of rate-limiter-flexible takes one unit.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -56,7 +56,7 @@ func BenchmarkDynamoDB(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
 				decide := c.prepare(b, client, 1000)
 				b.ResetTimer()
-				if err := decide(workers, b.N); err != nil { // not b.Loop, because the peer decides in its own process
+				if err := decide(workers, b.N); err != nil { // b.Loop cannot run in the process of the peer
 					b.Fatal(err)
 				}
 				b.StopTimer()
@@ -69,8 +69,8 @@ func BenchmarkDynamoDB(b *testing.B) {
 }
 
 // BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the same
-// UpdateItem without it. The two take turns after a few decisions of each worker, so
-// both run on an engine in the same state. of-bare is the median of all turns.
+// UpdateItem without the limiter. The two take turns after a few decisions of each worker, so
+// the engine is in the same state for both. of-bare is the median of all turns.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -82,7 +82,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
 					var took [2]time.Duration
 					for turn := range both {
-						i := (n + turn) % 2 // each goes first in half of the turns
+						i := (n + turn) % 2 // each of the two is first in half of the turns
 						start := time.Now()
 						if err := both[i](workers, 3*workers); err != nil {
 							b.Fatal(err)
@@ -94,7 +94,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				slices.Sort(shares)
 				n := len(shares)
 				b.ReportMetric((shares[(n-1)/2]+shares[n/2])/2, "of-bare")
-				b.ReportMetric(0, "ns/op") // ns/op is of two decisions by two contenders, which says nothing
+				b.ReportMetric(0, "ns/op") // hides ns/op, which would include the decisions of both
 			})
 		}
 	}
@@ -123,8 +123,8 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open returns a client of a warmed-up engine, because the first calls of a Java
-// process take longer.
+// open returns a client of an engine. It first makes some calls, because the first calls to a
+// Java process take longer.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))
@@ -144,7 +144,7 @@ func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
 }
 
-// newStore returns a store with a long timeout, for a busy engine.
+// newStore returns a store with a long timeout, because the engine may be busy.
 func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostore.Store {
 	b.Helper()
 	store, err := dynamostore.New(client, table)
@@ -155,8 +155,8 @@ func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostor
 	return store
 }
 
-// stopped returns a clock that stands still, so that all requests are in the same
-// second.
+// stopped returns a clock that always returns the same time, so that all requests are in the
+// same second.
 func stopped() func() time.Time {
 	now := time.Now()
 	return func() time.Time { return now }
@@ -176,10 +176,9 @@ func meter(b *testing.B, c contender) {
 	}
 }
 
-// consumed returns the calls and the write units that have gone through a proxy. A
-// write in a transaction takes two units: one to prepare and one to commit it
-// (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB
-// Local reports one.
+// consumed returns the number of calls through a proxy and the write units that they took. A
+// write in a transaction takes one unit to prepare and one to commit it (DynamoDB Developer
+// Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports only one unit.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -195,8 +194,7 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers returns a decider that calls decide with the number of a client for each
-// decision.
+// workers returns a decider. For each decision, it calls decide with the number of a client.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())

@@ -1,6 +1,6 @@
-// Package limiter measures decisions of the rate limiter: with counters in memory,
-// compared with other Go limiters; and with counters in DynamoDB, compared with the
-// bare call and with other ways to count two rules.
+// Package limiter measures decisions of the rate limiter. With counters in memory, it compares
+// them with other Go limiters. With counters in DynamoDB, it compares them with the call of
+// the limiter to DynamoDB and with other ways to count two rules.
 package limiter
 
 import (
@@ -22,7 +22,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// unlimited is a limit per second that no benchmark of the other limiters reaches.
+// unlimited is a limit per second for the other limiters, which no benchmark reaches.
 const unlimited = 1_000_000_000
 
 // highest is the highest limit that this limiter supports.
@@ -62,9 +62,9 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
-// clock returns a clock for clients that take turns. It advances one second for every
-// 900 readings per client, so no client reaches its limit. A decision reads the clock
-// two or three times.
+// clock returns a clock for clients that take turns. It advances by one second for every 900
+// calls per client, so no client reaches its limit. A decision calls the clock two or three
+// times.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64
@@ -90,12 +90,12 @@ var inMemory = []memoryLimiter{
 		}
 	}},
 	{"go-limiter", func(b *testing.B, clients int) func(int) error {
-		// With an interval of one second, it would refill only one of the tokens.
+		// With an interval of one second, the store would refill only one token per second.
 		store, err := memorystore.New(&memorystore.Config{Tokens: unlimited, Interval: time.Hour})
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { store.Close(context.Background()) }) //nolint:errcheck // it is in memory
+		b.Cleanup(func() { store.Close(context.Background()) }) //nolint:errcheck // the store is in memory
 		keys := addresses(clients)
 		return func(n int) error {
 			_, _, _, ok, err := store.Take(context.Background(), keys[n])
@@ -160,8 +160,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory: the
-// last minute of an address that used every route in every second.
+// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory. The address
+// used every route in each second of the last minute.
 func BenchmarkMemoryUsage(b *testing.B) {
 	const last = ratelimit.Window(1_800_000_059)
 	store := memstore.New()

@@ -1,6 +1,6 @@
-// Makes decisions with rate-limiter-flexible on DynamoDB: a RateLimiterUnion of two
-// limiters, one per rule. Each line of standard input is a load in JSON. The program
-// writes a line when the load is done.
+// Makes decisions with rate-limiter-flexible on DynamoDB. It uses a RateLimiterUnion of two
+// limiters, one per rule. Each line of standard input describes a load in JSON. The program
+// writes a line when the load is complete.
 //
 //	node peer.js
 'use strict';

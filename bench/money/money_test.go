@@ -1,5 +1,5 @@
-// Package money measures the billed AWS usage of a request with the real function
-// binaries on DynamoDB Local, and computes the price of a million requests.
+// Package money measures the AWS usage that a request is billed for, with the real function
+// binaries on DynamoDB Local. It computes the price of a million requests.
 package money
 
 import (
@@ -32,14 +32,14 @@ const (
 	millionWriteUnits = 0.625
 	millionReadUnits  = 0.125
 	gbLogs            = 0.50
-	millionTraces     = 5.00 // only with the parameter Tracing=Active
+	millionTraces     = 5.00 // charged only with the parameter Tracing=Active
 )
 
 // Assumptions about a request.
 const (
-	billedSeconds  = 0.010 // of Lambda; a batch of 100 events takes more
-	memoryGB       = 0.25  // of a function, as in template.yaml
-	accessLogBytes = 178   // typical, of API Gateway's log line
+	billedSeconds  = 0.010 // billed time of an invocation; a batch of 100 events takes longer
+	memoryGB       = 0.25  // memory of a function, as in template.yaml
+	accessLogBytes = 178   // typical length of a line in API Gateway's access log
 )
 
 func TestPricesAreThoseOfTheDocs(t *testing.T) {
@@ -61,7 +61,7 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// attributes are such that a record has about 300 bytes.
+// attributes are the attributes of each record, which then has about 300 bytes.
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
@@ -69,7 +69,7 @@ const (
 	workspace = "mine"
 )
 
-// requests are the measured requests. body returns the body of the nth request.
+// requests contains the measured requests. body returns the body of the nth request.
 var requests = []struct {
 	route, method, target string
 	body                  func(n int) string
@@ -104,10 +104,10 @@ func newEvent(id string) string {
 	return fmt.Sprintf(`{"id":%q,"name":"signed_up","entity_id":"e-7","attributes":%s}`, id, attributes)
 }
 
-// BenchmarkMoney measures, per request, the calls to DynamoDB, the write and read
-// units that they consume, and the bytes that the function logs. It reports the price
-// of a million such requests, without data transfer out of AWS. The instance has
-// already cached the API key.
+// BenchmarkMoney measures the calls to DynamoDB per request, the write and read units that
+// they consume, and the bytes that the function logs. It reports the price of a million such
+// requests, without data transfer out of AWS. It measures only requests whose API key the
+// instance has cached.
 func BenchmarkMoney(b *testing.B) {
 	b.Chdir("../..")
 	d := deploy(b)
@@ -123,7 +123,7 @@ func BenchmarkMoney(b *testing.B) {
 					b.Fatalf("status %d: %s", status, i.Log())
 				}
 			}
-			invoke(0) // reads the key
+			invoke(0) // the instance reads and caches the API key
 			before, n := d.used(), 0
 			for b.Loop() {
 				n++
@@ -132,7 +132,7 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// From the second request on, refusals in the same second need no call.
+	// Of the requests in a second, only the first one needs a call. The others are refused.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage
@@ -146,7 +146,7 @@ func BenchmarkMoney(b *testing.B) {
 	})
 }
 
-// usage is what requests have used of DynamoDB.
+// usage is the number of calls to DynamoDB and the units that they consumed.
 type usage struct{ calls, writes, reads float64 }
 
 func (u usage) plus(v usage) usage {
@@ -166,7 +166,7 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(logged, "log-B/op")
 	b.ReportMetric(millionRequests+millionCalls+1e6*billedSeconds*memoryGB*gbSecond+
 		(accessLogBytes+logged)/1000*gbLogs+u.writes/each*millionWriteUnits+u.reads/each*millionReadUnits, "USD/million")
-	b.ReportMetric(0, "ns/op") // ns/op is of this machine's engine and a proxy
+	b.ReportMetric(0, "ns/op") // hides ns/op, which depends on this machine
 }
 
 // deployment is a set of tables with some records behind a proxy, and an API key.

@@ -15,12 +15,12 @@ import (
 // source address, so none reaches the limit of 900 requests per second.
 const connections = 64
 
-// load sends b.N requests over persistent connections, on each connection one after
-// the other, and returns the number of requests served per second. The client shares
-// the machine with the server, so it does only what HTTP requires. cpu-ns/op is the
-// server's processor time, the figure that depends least on other load.
+// load sends b.N requests over persistent connections and returns the number of requests
+// served per second. Each connection sends one request at a time. The client runs on the same
+// machine as the server, so it does only what HTTP requires. cpu-ns/op is the processor time
+// of the server, which depends less on other load than the other figures.
 func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
-	each := max(1, connections/runtime.GOMAXPROCS(0)) // connections per processor
+	each := max(1, connections/runtime.GOMAXPROCS(0)) // number of connections per processor
 	all := make(chan *connection, each*runtime.GOMAXPROCS(0))
 	for n := range cap(all) {
 		c := dial(b, server.address, n)

@@ -56,8 +56,7 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu returns the processor time that the process has used, with a resolution of 10
-// ms. It needs Linux.
+// cpu returns the processor time that the process has used, in units of 10 ms. It needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
@@ -65,7 +64,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	const userHZ = 100
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // starting with the third field
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
 	var ticks [2]int
 	for i, field := range fields[11:13] { // utime and stime
 		if ticks[i], err = strconv.Atoi(field); err != nil {

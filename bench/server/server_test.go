@@ -25,9 +25,9 @@ func post(target, body string) []byte {
 
 var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
 
-// BenchmarkServer measures requests to four routes. of-bare is the number of requests
-// per second relative to the minimal server's in the same run. A create is on disk
-// when its response is sent; concurrent creates share one sync.
+// BenchmarkServer measures requests to four routes. of-bare is the number of requests per
+// second, divided by that of the minimal server in the same run. The server syncs a new
+// record to disk before it responds. Concurrent creates share one sync.
 //
 // If the environment variable BENCH_BASE is the path of another build of sluice, that
 // build is measured too, as impl=base.
@@ -75,9 +75,8 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkRecords measures requests to a server with the given number of events, and
-// the memory of its process: RSS-MB includes the pages of the file that it has
-// mapped, anon-MB does not.
+// BenchmarkRecords measures requests to a server with different numbers of events, and the
+// memory of the server. RSS-MB includes the mapped pages of the data file. anon-MB does not.
 func BenchmarkRecords(b *testing.B) {
 	b.Chdir("../..")
 	sluice := build(b, ".", "./cmd/sluice")

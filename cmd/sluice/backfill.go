@@ -19,23 +19,23 @@ func backfillCommand(getenv func(string) string) *cobra.Command {
 	var shards int
 	cmd := &cobra.Command{
 		Use:   "backfill --entities TABLE --events TABLE --shards N",
-		Short: "Index records of earlier versions by their latest change",
-		Long: `Add the keys of the indexes by_updated_at and by_created_at to the records in a
-deployment's DynamoDB tables that an earlier version wrote, so that lists with
-updated_since and created_since have them.
+		Short: "Add index keys to records that an earlier version wrote",
+		Long: `Add the keys of the indexes by_updated_at and by_created_at to the records that an
+earlier version wrote to a deployment's DynamoDB tables. Lists with updated_since
+and created_since omit records without these keys.
 
-Run it after the deployment of this version is complete. It reads the tables once
-and writes only records without the keys, while the service is in use. If it was
-interrupted, run it again. It is finished when it reports 0 records. The data
-directory of "sluice serve" does not need it.
+Run this command after the deployment of this version is complete. The service can
+stay in use. The command reads each table once and writes only records without the
+keys. If it is interrupted, run it again. It is finished when it reports 0 records.
+The data directory of "sluice serve" does not need it.
 
-The tables are found by the AWS configuration of this machine; the stack's outputs
-EntitiesTableName and EventsTableName name them.`,
+The command uses the AWS configuration of this machine. The stack's outputs
+EntitiesTableName and EventsTableName are the names of the tables.`,
 		Example: `  sluice backfill --entities sluice-EntitiesTable-1ABC --events sluice-EventsTable-1ABC --shards 1`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if entities == "" && events == "" {
-				return usageError("name a table by --entities or --events")
+				return usageError("name a table with --entities or --events")
 			}
 			n, err := dynamorecord.NewShards(shards)
 			if err != nil {

@@ -49,7 +49,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// Lists and their pages. Far-future events come first only on request.
+	// The lists have pages. A list shows events of the far future only if "to" includes them.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
 	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)
@@ -63,11 +63,11 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// Filters are in the address, and hostile text does not affect the layout.
+	// The URL contains the filters, and hostile text does not affect the layout.
 	tab.Click("#records-form label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	tab.Click("#records-type")
-	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // it cannot be typed
+	browsertest.Eval[bool](tab, `Boolean(document.getElementById('records-type').value = 'gpj.\u202epaid')`) // a keyboard cannot type U+202E
 	tab.Press(kb.Enter)
 	tab.Wait(names + ` === 'hostile'`)
 	tab.Do(chromedp.Reload())

@@ -24,9 +24,9 @@ func need(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client of docs/clients.md, unchanged and outside the repository, gets a 429 at
-// first, does not call again before the window has ended, and then creates its event,
-// whether API keys are on or off.
+// Each client of docs/clients.md runs unchanged and outside the repository, with API keys
+// on and off. Its first response is a 429. It waits until the window has ended and then
+// creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// runClientsOfTheDocs runs the clients against s, with SLUICE_API_KEY only if key is not "".
+// runClientsOfTheDocs runs the clients against s. It sets SLUICE_API_KEY unless key is "".
 func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
@@ -122,7 +122,7 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 				t.Errorf("the output is not one JSON document: %s", out)
 			}
 			if calls[1].Before(reset) {
-				t.Errorf("it called again at %s, before the window ended at %s", calls[1], reset)
+				t.Errorf("the client called again at %s, before the window ended at %s", calls[1], reset)
 			}
 			if r := s.client(t).do(t, "GET", "/event/"+id, "", "Authorization", "Bearer "+key); r.status != http.StatusOK || !strings.Contains(r.body, `"order_placed"`) {
 				t.Errorf("%d %s", r.status, r.body)

@@ -45,8 +45,8 @@ func TestTheURLNeedsAScheme(t *testing.T) {
 	}
 }
 
-// An import with an API key that lacks permission leaves no journal. The user can then try
-// another service or another key.
+// If the API key lacks permission, an import leaves no journal, so the user can try another
+// service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}
@@ -80,7 +80,7 @@ func TestOneRecordWasRejected(t *testing.T) {
 	s.stop(t)
 }
 
-// A key is created where a server looks for it, not in a new store that no server uses.
+// "keys create" does not create a data directory that no server uses.
 func TestAKeyNeedsAStore(t *testing.T) {
 	t.Parallel()
 	cmd := sluiceCommand(t, nowhere, "keys", "create", "--scope", "import")
@@ -90,7 +90,7 @@ func TestAKeyNeedsAStore(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
 	wantFiles(t, cmd.Dir)
-	// With --data-dir the directory need not exist: a server may use it later.
+	// With --data-dir, the directory need not exist, because a server may use it later.
 	cmd = sluiceCommand(t, nowhere, "keys", "create", "--scope", "import", "--data-dir", "later")
 	if out, stderr, code := run(t, cmd); code != 0 || !strings.HasPrefix(out, "slc_") || !strings.Contains(stderr, cmd.Dir+"/later") {
 		t.Errorf("exit code %d, %s", code, stderr)
@@ -132,9 +132,9 @@ func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 // Ctrl-C on the terminal of "make run" ends the server and make without an error.
 func TestCtrlCEndsMakeRun(t *testing.T) {
 	t.Parallel()
-	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
+	need(t, "script", "install bsdutils, which contains script(1)")
 	for _, command := range []string{program + " serve", "make -C " + child.ModuleRoot(t) + " run"} {
-		// A shell that runs the command as a child may exit with 130 itself.
+		// Without exec, the shell may exit with 130.
 		cmd := exec.CommandContext(t.Context(), "script", "-qec", "exec "+command, os.DevNull)
 		cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATA_DIR="+t.TempDir(), "MAKEFLAGS=")
 		keyboard, err := cmd.StdinPipe()
@@ -182,31 +182,31 @@ func TestAnOutageIsReported(t *testing.T) {
 			if !regexp.MustCompile(`^No response from ` + tt.url + `: .*` + tt.reason + `\. Next try in \d+\.\d s\.\n`).Match(text[:n]) {
 				t.Errorf("%v: %s", args, text[:n])
 			}
-			cmd.Process.Kill()          //nolint:errcheck // it may have ended
-			io.Copy(io.Discard, stderr) //nolint:errcheck // until it has ended
-			cmd.Wait()                  //nolint:errcheck // it was killed
+			cmd.Process.Kill()          //nolint:errcheck // the command may have ended
+			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
+			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
-		os.Remove(file + ".sluice-import") //nolint:errcheck // the next is of another service
+		os.Remove(file + ".sluice-import") //nolint:errcheck // the next import is to another service
 	}
 }
 
 // onTerminal runs a shell command on a terminal and returns what it shows.
 func onTerminal(t *testing.T, env []string, command string) string {
 	t.Helper()
-	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
+	need(t, "script", "install bsdutils, which contains script(1)")
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
 	cmd.Env = env
-	stdin, err := cmd.StdinPipe() // script ends with its input
+	stdin, err := cmd.StdinPipe() // script ends when its input ends
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close() //nolint:errcheck // it has ended
+	defer stdin.Close() //nolint:errcheck // script has ended
 	out, _, _ := run(t, cmd)
 	return out
 }
 
-// Every line of the progress fits the terminal, even if its width changes, and
-// shows how long it is until the next try.
+// Every progress line fits the terminal, even if the width of the terminal changes, and
+// shows the time until the next try.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -237,11 +237,11 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	s.stop(t)
 }
 
-// So does every line of the bars.
+// Every line of the bars fits the terminal, even if the width of the terminal changes.
 func TestUsageFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	url, _ := usageServer(t)
-	// The shell becomes the command, so that $$ is its process.
+	// exec replaces the shell with the command, so $$ is the process id of the command.
 	resize := "stty rows 24 cols 60; { sleep 1.5; stty cols 120 </dev/tty; sleep 1.5; kill -INT $$; } & exec "
 	shown := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")
 	screens := strings.Split(shown, "\x1b[H")[1:]

@@ -16,9 +16,9 @@ import (
 
 const defaultURL = "http://127.0.0.1:3000"
 
-const connectionHelp = `The service is the one at --url or SLUICE_URL, by default ` + defaultURL + `.
-Its key is --key or SLUICE_API_KEY; the variable keeps it out of the list of
-processes.`
+const connectionHelp = `--url or SLUICE_URL selects the service (default ` + defaultURL + `).
+--key or SLUICE_API_KEY sets the API key. Other users of this machine can see --key
+in the process list, but not the variable.`
 
 // connection holds the settings for connecting to a service.
 type connection struct {
@@ -49,9 +49,9 @@ func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is like client, for commands that transfer many records and show c.waiting
-// with their progress. Its client retries for up to 2 minutes, long enough for a restart of
-// the service.
+// patientClient is like client, but the client retries for up to 2 minutes, long enough for a
+// restart of the service. It is for commands that transfer many records and show c.waiting
+// with their progress.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))

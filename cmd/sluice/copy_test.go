@@ -55,8 +55,8 @@ func TestSyncAndExportSince(t *testing.T) {
 	s.stop(t)
 }
 
-// changeRecords changes 700 entities, deletes 101 and recreates one of these, and creates
-// 100 more. It also creates 1000 events, most of them dated in the past.
+// changeRecords changes 700 entities, deletes 101, recreates one of the deleted entities,
+// and creates 100 new ones. It also creates 1000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
 	c, err := api.New(s.url, api.Config{})
@@ -96,8 +96,9 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs sync until it completes. It kills the first runs, as many as kills says,
-// after their first or second page. Such a run must have at least three pages to read.
+// killedSync runs sync repeatedly, kills the first runs (kills is their number), and returns
+// the result of the last run. Each killed run must have at least three pages to read. It is
+// killed after the first or the second page and does not receive the next one.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -109,7 +110,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 			pages := 1 + rand.IntN(2)
 			g.after(pages, func() {
 				<-started
-				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // its state tells
+				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // the exit code is checked
 			})
 			g.after(pages+1, func() { <-ended })
 		}
@@ -143,7 +144,7 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 		t.Fatalf("exit code %d, %s%s", code, out, stderr)
 	}
 	lines := strings.SplitAfter(read(t, want), "\n")
-	slices.Sort(lines) // by id, because each line begins with it
+	slices.Sort(lines) // each line begins with the id
 	if got := read(t, file); got != strings.Join(lines, "") {
 		t.Errorf("the copy of %s has %d bytes, which differ from the %d of the service", resource, len(got), len(read(t, want)))
 	}
@@ -155,15 +156,15 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "changes.ndjson")
 	args := []string{"export", "entities", "--since", since.String(), "--include-deleted", "-o", file}
-	// After an interrupt it exits with 130, and the next run continues.
+	// After an interrupt the command exits with 130, and the next run continues.
 	cmd := sluiceCommand(t, g.url, args...)
 	var interrupted bytes.Buffer
 	cmd.Stderr = &interrupted
 	started, ended := make(chan struct{}), make(chan struct{})
 	g.after(3, func() {
 		<-started
-		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code tells
-		<-ended                          // it does not receive the third page
+		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code is checked
+		<-ended                          // the command does not receive the third page
 	})
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// sync leaves a file that it did not write unchanged, and creates no file beside it.
+// If sync did not write a file, it does not change the file and creates no file beside it.
 func TestSyncRefusesAFileOfAnother(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)
@@ -228,16 +229,16 @@ func TestSyncRefusesAFileOfAnother(t *testing.T) {
 func TestSyncAndSinceCheckTheirArguments(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"sync entities -":                                                             `the copy is an NDJSON file, not "-"`,
-		"sync entities copy.ndjson.gz":                                                `the copy is an NDJSON file, not "copy.ndjson.gz"`,
-		"sync events copy.csv":                                                        `the copy is an NDJSON file, not "copy.csv"`,
+		"sync entities -":                                                             `the copy must be an NDJSON file, not "-"`,
+		"sync entities copy.ndjson.gz":                                                `the copy must be an NDJSON file, not "copy.ndjson.gz"`,
+		"sync events copy.csv":                                                        `the copy must be an NDJSON file, not "copy.csv"`,
 		"sync people copy.ndjson":                                                     `sync entities or events, not "people"`,
 		"sync entities copy.ndjson --rate 0":                                          "--rate must be at least 1",
 		"export entities -o - --since now":                                            "--since is not an RFC 3339 date-time",
 		"export entities -o - --since=":                                               "--since is empty",
 		"export entities -o - --include-deleted":                                      "--include-deleted needs --since",
 		"export events -o - --since 2026-01-01T00:00:00Z --include-deleted":           "--include-deleted is for entities",
-		"export events -o - --since 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z":   "--since excludes --from and --to",
+		"export events -o - --since 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z":   "--since cannot be used with --from and --to",
 		"export entities -o - --since 2026-01-01T00:00:00Z --format csv":              "--since writes NDJSON",
 		"export entities -o x.csv --since 2026-01-01T00:00:00Z":                       "--since writes NDJSON",
 		"export entities -o - --since 2026-01-01T00:00:00Z --csv-formulas neutralize": "--since writes NDJSON",

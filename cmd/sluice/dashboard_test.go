@@ -25,7 +25,7 @@ import (
 // The browser's address is 127.0.0.1.
 const browserAddress = "127.0.0.1"
 
-// answers are responses that replace those of the server, by path.
+// answers contains responses that replace those of the server, by path.
 type answers = map[string]browsertest.Answer
 
 // jobPage is a page of the list of export jobs.
@@ -93,16 +93,16 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Start(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
-		"every state is without barriers":       dashboardStates,
-		"records are shown as they are":         dashboardShowsRecords,
-		"records are browsed":                   dashboardBrowses,
-		"a limit that is used up is waited out": dashboardWaitsOutALimit,
-		"a service that is gone comes back":     dashboardOutlivesTheService,
-		"another address can be looked at":      dashboardShowsAnotherAddress,
-		"polling is polite":                     dashboardPollsPolitely,
-		"people sign in and out":                dashboardSignsIn,
-		"it works by keyboard alone":            dashboardByKeyboard,
-		"50,000 events are exported":            dashboardExports,
+		"every state is accessible":                 dashboardStates,
+		"records are shown unchanged":               dashboardShowsRecords,
+		"records can be browsed":                    dashboardBrowses,
+		"the page waits when a limit is used up":    dashboardWaitsOutALimit,
+		"the page recovers after a server restart":  dashboardOutlivesTheService,
+		"the usage of another address can be shown": dashboardShowsAnotherAddress,
+		"the page limits its polling":               dashboardPollsPolitely,
+		"users sign in and out":                     dashboardSignsIn,
+		"the page works with the keyboard only":     dashboardByKeyboard,
+		"50,000 events are exported":                dashboardExports,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("usage-charts"))
 }
 
-// The page shows numbers with all their digits, even if a float64 cannot represent them.
+// The page shows all digits of a number, even if a float64 cannot represent the number.
 func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)
@@ -206,8 +206,8 @@ func dashboardRequests(t *testing.T, s *server) (n int) {
 	return n
 }
 
-// When its address has used up its limit, the page shows this, waits, and then continues by
-// itself.
+// If the browser's address has used up its limit, the page says so, waits, and continues
+// without a reload by the user.
 func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "LIMIT_REQUESTS=30"})
 	tab := b.Tab(t, browsertest.Desktop)
@@ -244,7 +244,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// The same applies to the page itself. After its last attempt it does not reload.
+	// If the limit of the route dashboard is used up, the page itself is refused. It reloads
+	// until its last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -267,8 +268,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`location.search === '?kind=entity'`)
 }
 
-// When the service stops and starts again, the page shows this once for all panels and
-// recovers by itself.
+// While the service is stopped, the page shows one message for all panels. When the service
+// has started again, the page recovers without a reload by the user.
 func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
 	s := start(t, dir)
@@ -341,8 +342,8 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller polls no more often than it must. The test records its waits instead of
-// waiting.
+// The poller waits after errors, before a reset of the limit, and while the page is hidden.
+// The test records the waits instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
@@ -469,7 +470,7 @@ func importEvents(t *testing.T, s *server, n int) {
 // The test imports 50,000 events, exports them through the page, and reads the file that
 // the browser downloads.
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
-	const n = 50_000 // so that the export takes long enough to be watched
+	const n = 50_000 // enough for several polls during the export
 	dir := t.TempDir()
 	s := startProgram(t, undetected(t), []string{"DATA_DIR=" + dir})
 	importEvents(t, s, n)
@@ -482,7 +483,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("start"))
 	browsertest.Eval[bool](tab, `(() => {
 		globalThis.seen = [];
-		const realTimeout = globalThis.setTimeout; // the page polls once per second; here twenty times, because the export is quick
+		const realTimeout = globalThis.setTimeout; // the page polls every second, and in this test every 50 ms, because the export is quick
 		globalThis.setTimeout = (f, wait, ...args) => realTimeout(f, wait / 20, ...args);
 		new MutationObserver(() => {
 			const bar = document.querySelector('#exports progress');
@@ -505,7 +506,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	}
 	// Without the race detector the export may end before the page polls.
 	if between < 2 && len(buildFlags) > 0 {
-		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
+		t.Errorf("the progress bar had %d values between 0 and 1, want 2", between)
 	}
 
 	tab.Click("#exports [data-status=succeeded] button")
@@ -513,7 +514,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file is only read
 	unzip, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)
@@ -524,7 +525,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 		line := lines.Text()
 		content, created, _ := strings.Cut(line, `,"created_at":"`)
 		if id := line[:len(`{"id":"evt-000000"`)]; found[id] != "" {
-			t.Errorf("%s is there again", id)
+			t.Errorf("%s is in the file twice", id)
 		} else {
 			found[id] = content
 		}

@@ -16,15 +16,15 @@ func eraseCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase entity ID",
 		Short: "Erase an entity and all its events",
-		Long: `Erase an entity and all its events. The service deletes the entity at once, and the
-events that were created until then in an erasure job, for which this command waits.
-Events that are created later stay. It also erases the events of an entity that does
-not exist.
+		Long: `Erase an entity and all its events. The service deletes the entity at once. Then an
+erasure job erases the events that were created before the deletion, and this
+command waits for the job. Events that are created later stay. The command also
+erases the events of an entity that does not exist.
 
-The job goes on in the service if this command is stopped. The same command then
-extends the erasure to the present and waits for it.
+If this command is stopped, the job continues in the service. The same command then
+also erases the events created in the meantime, and waits for the job.
 
-Files of export jobs, and backups, keep what they hold for some days: see
+Files of export jobs and backups keep the erased records for some days; see
 docs/erasure.md.
 
 The key needs the scope import.

@@ -17,7 +17,7 @@ import (
 )
 
 // A server is killed during an erasure. The command waits until a new server with the same
-// data has completed it. A copy of the events then loses the erased events too.
+// data has completed the erasure. The next sync removes the erased events from a copy.
 func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it has ended
+	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // the command may have ended
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for running := false; !running; <-look.C {
@@ -62,16 +62,16 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 		t.Errorf("%v: %s%s", err, out.String(), stderr.String())
 	}
 	if page, err := c.ListEvents(t.Context(), api.EventQuery{EntityID: "ada"}); err != nil || len(page.Data) != 0 {
-		t.Errorf("left are %+v, error %v", page, err)
+		t.Errorf("events of ada that remain: %+v, error %v", page, err)
 	}
 	if page, err := c.ListEvents(t.Context(), api.EventQuery{}); err != nil || len(page.Data) != 3 {
-		t.Errorf("left of others are %+v, error %v", page, err)
+		t.Errorf("other events that remain: %+v, error %v", page, err)
 	}
 	resp, err := http.Get(again.url + "/entity?updated_since=" + record.TimeOf(time.Unix(0, 0)).String() + "&order=desc&include_deleted=true")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close() //nolint:errcheck // the body is only read
 	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"deleted":true,"erased":true`) {
 		t.Errorf("the changes are %s, error %v", body, err)
 	}

@@ -27,31 +27,32 @@ type exportOptions struct {
 	deleted   bool         // include tombstones
 }
 
-const exportHelp = `Get all records of one kind, or those that the flags choose, out of a service
-into a file, or to standard output (-). The service writes the file, in an export
-job; this command creates the job, waits for it, downloads the file and checks its
-size, its checksums and its number of records. Only then is the file there under
-its name, or written to standard output; until then it is in a file beside FILE,
-or among the temporary files.
+const exportHelp = `Export all entities or events of a service, or those that the flags select, to a
+file or to standard output (-). An export job in the service writes the file. This
+command creates the job, waits for it, downloads the file and checks its size, its
+checksums and its number of records. Only after these checks does FILE appear, or
+the command write to standard output. Until then the download is in a file beside
+FILE, or in the directory for temporary files.
 
-A file that exists is replaced only with --force. A file whose name ends in .gz stays
-compressed with gzip; any other file, and standard output, is unpacked (--unpack says
-otherwise). CSV has a column attributes.<name> for each attribute. "sluice import"
-takes both formats.
+An existing file is replaced only with --force. A file whose name ends in .gz stays
+compressed with gzip. Any other file and standard output are decompressed; --unpack
+overrides this. CSV has a column attributes.<name> for each attribute.
+"sluice import" reads both formats.
 
-An export that was stopped or killed continues when the same command is run again:
-the job goes on in the service meanwhile, and a download continues where it
-stopped. For that it keeps a journal beside the file, FILE.sluice-export, until all
-is done. Standard output has no journal, so an interrupt cancels the job there.
+If an export is stopped or killed, run the same command again to continue it. The job
+continues in the service in the meantime, and a download continues where it stopped.
+To make this possible, the command keeps a journal beside the file, FILE.sluice-export,
+until the export is complete. Standard output has no journal, so an interrupt cancels
+the job.
 
-With --since the file has only what has changed since that time, without an export
-job, as NDJSON in the order of the changes: entities by updated_at, with
---include-deleted also a tombstone of each one that was deleted in the last 30 days,
-or events by created_at. The last line that is printed is synced_until and a time:
-pass it as --since the next time. The records count towards the limits. "sluice sync"
-does all that for a copy of its own.
+With --since, the file contains only changes since that time, as NDJSON. No export job
+is created. Entities are in order of updated_at; --include-deleted adds a tombstone for
+each entity that was deleted in the last 30 days. Events are in order of created_at.
+The last printed line is synced_until and a time. Use that time as --since in the next
+export. The records count towards the limits. "sluice sync" uses such changes to keep a
+copy up to date.
 
-The key needs the scope dashboard; with --since the scope export.
+The key needs the scope dashboard, or with --since the scope export.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
@@ -59,7 +60,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	o := exportOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "export {entities|events} -o FILE",
-		Short: "Get records out into a file",
+		Short: "Export records to a file",
 		Long:  exportHelp,
 		Example: `  sluice export events -o events.ndjson.gz
   sluice export entities --type person --format csv -o people.csv
@@ -84,15 +85,15 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVarP(&o.Path, "output", "o", "", "file to write; - for standard output")
-	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default by the file's name; ndjson for -)")
+	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default: the format of the file name; ndjson for -)")
 	cmd.Flags().StringVar(&o.Order.Filters.Type, "type", "", "only entities of this type")
 	cmd.Flags().StringVar(&o.Order.Filters.EntityID, "entity-id", "", "only events of this entity")
 	cmd.Flags().StringVar(&o.from, "from", "", "only events at this time (RFC 3339) or later")
 	cmd.Flags().StringVar(&o.to, "to", "", "only events before this time")
-	cmd.Flags().StringVar(&o.sinceText, "since", "", "only what has changed at this time (RFC 3339) or later")
-	cmd.Flags().BoolVar(&o.deleted, "include-deleted", false, "with --since, tombstones of deleted entities too")
-	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep what a spreadsheet would run")
-	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "write the file unpacked (default unless its name ends in .gz)")
+	cmd.Flags().StringVar(&o.sinceText, "since", "", "only changes at this time (RFC 3339) or later")
+	cmd.Flags().BoolVar(&o.deleted, "include-deleted", false, "with --since, also tombstones of deleted entities")
+	cmd.Flags().StringVar((*string)(&o.Order.CSVFormulas), "csv-formulas", "", "neutralize (default) or keep text that a spreadsheet would run as a formula")
+	cmd.Flags().BoolVar(&o.Unpack, "unpack", false, "decompress the file (default unless its name ends in .gz)")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
 	completeValues(cmd, "format", exportjob.NDJSON, exportjob.CSV)
@@ -100,14 +101,14 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// check returns a usage error if the options are invalid. Otherwise it sets the options
-// that follow from others.
+// check returns a usage error if the options are invalid. Otherwise it sets the options that
+// depend on other options.
 func (o *exportOptions) check() (err error) {
 	if o.Path == "-" && o.json {
-		return usageError("--json and -o - both want standard output")
+		return usageError("--json and -o - cannot both use standard output")
 	}
 	if o.Path == "" {
-		return usageError("say with -o which file to write; - is standard output")
+		return usageError("-o is required; it names the file to write, or - for standard output")
 	}
 	if info, err := os.Stat(o.Path); err == nil && !info.Mode().IsRegular() {
 		return usageError("-o %q is not a regular file; use - for standard output", o.Path)
@@ -147,7 +148,7 @@ func (o *exportOptions) checkSince() (err error) {
 	case o.deleted && o.Order.Resource == exportjob.Event:
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":
-		return usageError("--since excludes --from and --to, which are about when events occurred")
+		return usageError("--since cannot be used with --from and --to, which select events by occurred_at")
 	case o.Order.Format != exportjob.NDJSON || o.Order.CSVFormulas != "":
 		return usageError("--since writes NDJSON, not CSV; leave out --format, or name a file that ends in .ndjson")
 	}

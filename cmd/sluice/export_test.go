@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// between runs a proxy in front of target and returns its URL. handle receives each request
-// and, as next, a handler that forwards to target. Links in responses have the host of the
-// proxy.
+// between runs a proxy in front of target and returns the URL of the proxy. The proxy calls
+// handle for each request; next forwards the request to target. Links in responses have the
+// host of the proxy.
 func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -174,7 +174,7 @@ func TestExport(t *testing.T) {
 	s.stop(t)
 }
 
-// A CSV export that is imported into another service and exported again is identical,
+// If a CSV export is imported into another service, an export from there is identical,
 // except for the times that the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
@@ -203,8 +203,8 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
-		// Without --create-only, a merge would remove null attributes. In the second import
-		// all entities already exist, with the same content.
+		// Without --create-only, a merge would remove null attributes. In the second
+		// iteration, all entities already exist with the same content.
 		if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file)); code != 0 {
 			t.Errorf("%s: exit code %d, %s%s", formulas, code, out, stderr)
 		}
@@ -270,7 +270,7 @@ func TestAKilledExportContinues(t *testing.T) {
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	first.Wait() //nolint:errcheck // it was killed
+	first.Wait() //nolint:errcheck // the command was killed
 	if _, stderr, code := run(t, sluiceCommand(t, proxy, "export", "entity", "-o", file)); code != exitFailure || !strings.Contains(stderr, "not finished") {
 		t.Errorf("other records: exit code %d, %s", code, stderr)
 	}
@@ -312,7 +312,7 @@ func TestAnExportIsChecked(t *testing.T) {
 			w.Header().Set(name, whole.Header().Get(name))
 		}
 		w.WriteHeader(whole.Code)
-		w.Write(body) //nolint:errcheck // the client will say
+		w.Write(body) //nolint:errcheck // the client reports an incomplete body
 	})
 	file := filepath.Join(t.TempDir(), "events.csv")
 	for spoiled, says := range map[string]string{"file": "gzip: invalid checksum", "count": "it has 20 records, the job wrote 21"} {
@@ -333,8 +333,9 @@ func TestAnExportIsChecked(t *testing.T) {
 	s.stop(t)
 }
 
-// After an interrupt the next run continues the job. If no run can continue it, the
-// interrupt cancels the job. A job that failed in the meantime is replaced by a new one.
+// After an interrupt, the next run continues the job. If the output is standard output, no
+// run can continue, so the interrupt cancels the job. If the job has failed when the next run
+// starts, that run creates a new job.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
@@ -361,7 +362,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		cmd.Wait() //nolint:errcheck // its exit code is looked at
+		cmd.Wait() //nolint:errcheck // the exit code is checked
 		goesOn := strings.Contains(out.String(), "The same command continues with the export job "+id)
 		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || goesOn != (output != "-") || len(cancelled) > 0 != (output == "-") {
 			t.Errorf("%s: exit code %d, %d cancelled, %s", output, code, len(cancelled), out.String())
@@ -378,7 +379,7 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal belongs to the service at its URL.
+		// The journal contains the URL of the service, which the new proxy replaces.
 		journal, err := os.ReadFile(output + ".sluice-export")
 		if err == nil {
 			err = os.WriteFile(output+".sluice-export", bytes.Replace(journal, []byte(proxy), []byte(over), 1), 0o600)

@@ -71,7 +71,7 @@ func (c *client) download(t *testing.T, j job) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close() //nolint:errcheck // the body is only read
 	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
 		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
 	}
@@ -151,9 +151,9 @@ func TestLinksToExportFiles(t *testing.T) {
 		"another file":      {"GET", strings.Replace(link, "event-x", "event-y", 1), 403},
 		"another name":      {"GET", strings.Replace(link, "name=events", "name=other", 1), 403},
 		"another workspace": {"GET", strings.Replace(link, "default", "other", 1), 403},
-		"a longer life":     {"GET", strings.Replace(link, "expires=", "expires=9", 1), 403},
+		"a later expiry":    {"GET", strings.Replace(link, "expires=", "expires=9", 1), 403},
 		"no signature":      {"GET", strings.Split(link, "?")[0], 403},
-		"a way out":         {"GET", "/export_file/../sluice.db?" + strings.Split(link, "?")[1], 403},
+		"a path above":      {"GET", "/export_file/../sluice.db?" + strings.Split(link, "?")[1], 403},
 		"another method":    {"POST", link, 405},
 	} {
 		if r := c.do(t, tt.method, tt.target, ""); r.status != tt.status {
@@ -163,7 +163,7 @@ func TestLinksToExportFiles(t *testing.T) {
 	s.stop(t)
 	c = start(t, dir).client(t)
 	if r := c.do(t, "GET", link, ""); r.status != 403 {
-		t.Errorf("a link of the server before: %d", r.status)
+		t.Errorf("a link from before the restart: status %d", r.status)
 	}
 	if j := readJob(t, c.check(t, "GET", "/export_job/x", "")); c.download(t, j) != "" {
 		t.Error("the file is not empty")
@@ -220,13 +220,13 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// One workspace has as many large exports as its quota allows, and the first one has used
-// up its first turn. A small export of another workspace still starts and ends.
+// One workspace has as many large exports as its quota allows. A small export of another
+// workspace still starts, and ends within a minute.
 func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
-	const quota = 12 // more than the default
+	const quota = 12 // higher than the default
 	dir := t.TempDir()
-	fillEvents(t, dir, 200_000, 50) // an export takes several times its first turn
+	fillEvents(t, dir, 200_000, 50) // too many events for the first run of a job
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
 	s := startIn(t, env)
 	in := func(workspace string) *client {
@@ -250,16 +250,16 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	took := time.Since(began)
 	t.Logf("the small export took %v", took)
 	if took > time.Minute {
-		t.Error("that is more than a minute")
+		t.Error("the small export took more than a minute")
 	}
 	list := large.want(t, http.StatusOK, "GET", "/export_job", "").body
 	if ended := strings.Count(list, `"succeeded"`); ended > 1 {
-		t.Errorf("%d of the large exports had ended by then, so this proves nothing: %s", ended, list)
+		t.Errorf("%d of the large exports had ended before the small one, so this test proves nothing: %s", ended, list)
 	}
 }
 
-// Another client sends the example requests of the rate limits while a job runs. The test
-// repeats this until all requests fall into one window before the job ends.
+// While a job runs, another client can read exactly 200 records per window. The test repeats
+// this until all requests are in one window and the job still runs after them.
 func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	const records = 50_000
@@ -289,7 +289,7 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 		})
 	}
 	if !during {
-		t.Fatal("the job never ran all the while; it is too small for this test")
+		t.Fatal("in no try was the job still running after the requests; it is too small for this test")
 	}
 	lines := strings.Split(strings.TrimSuffix(owner.download(t, j), "\n"), "\n")
 	if len(lines) != records || j.RecordsWritten != records {

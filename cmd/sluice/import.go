@@ -16,38 +16,40 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-const importHelp = `Put the records of a file, or of standard input (-), into a service.
+const importHelp = `Import the records of a file, or of standard input (-), into a service.
 
-The file is NDJSON, one JSON object a line, or CSV with a header; it may be
-compressed with gzip. Its fields are those of the API; created_at and updated_at,
-which exports have, are ignored. CSV has a column attributes.<name> for each
-attribute, or attributes with JSON. In a cell of an attribute an object or an array
-is its JSON, and so is a number, true, false or null without quotes; anything else
-is text; an empty cell without quotes is nothing. An apostrophe that an export adds
-is removed. A CSV file that was exported comes back as it was, entities with
---create-only.
+The file is NDJSON (one JSON object per line) or CSV with a header, and may be
+compressed with gzip. Its fields are those of the API. created_at and updated_at,
+which exports contain, are ignored.
 
-Records go in batches, or events with --one-by-one and entities with --create-only
-each in a call of its own. The import runs at the service's limits and keeps to them.
-A call that fails for a passing reason is repeated up to 40 times within two minutes.
+CSV has a column attributes.<name> for each attribute, or one column attributes with
+JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true,
+false and null are JSON. An empty cell without quotes means that the record lacks the
+attribute. All other cells are text. The import removes the apostrophes that an
+export adds. To import exported entities without changes, use --create-only.
 
-An import that was stopped or killed continues when the same command is run again,
-and ends with each record once. For that it keeps a journal beside the file,
-FILE.sluice-import: records without an id get the same one every time. The journal
-stays when all is done, so that the same command run once more imports nothing
-twice; --again begins anew, with new ids. A symbolic link is imported as the file
-that it leads to. Standard input has no journal.
+Records are sent in batches. --one-by-one sends each event in a separate call, and
+--create-only each entity. The import makes as many calls as the limits of the service
+allow. A call with a temporary error is retried up to 40 times within two minutes.
 
-An entity that the service has already is updated: the attributes are merged into
-its own (RFC 7396: null removes one, also from a new entity), and its type is
-replaced if the file has one. With --create-only it is rejected if its content
-differs, and attributes that are null are kept.
+If an import is stopped or killed, run the same command again to continue it. Each
+record is stored once. To make this possible, the import keeps a journal beside the
+file, FILE.sluice-import, so that a record without an id gets the same id in every run.
+The journal stays when the import is complete, and the same command then imports
+nothing. --again starts over, with new ids. A symbolic link is treated as the file that
+it points to. Standard input has no journal.
 
-A record that is rejected goes to FILE.rejects.ndjson with its line number and the
-reason. The import does not begin if the reject file exists, unless it is as an
-earlier import of FILE left it, and continues only with the one that it left. Ids
-should be unique in a file: which of two events with one id is accepted, and in which
-order two entities with one id are merged, is not determined.
+If an entity already exists, the import merges the attributes into it (RFC 7396: null
+removes an attribute, even from a new entity) and replaces its type if the file has
+one. With --create-only, an existing entity with other content is rejected, and null
+attributes are kept.
+
+Rejected records are written to FILE.rejects.ndjson with their line numbers and the
+reasons. An import starts only if the reject file does not exist or is the unchanged
+reject file of an earlier import of FILE. It continues only if its own reject file is
+unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
+events with the same id is accepted, and in which order two entities with the same id
+are merged.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 
@@ -62,7 +64,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "import {entities|events} FILE",
-		Short: "Put the records of a file in",
+		Short: "Import the records of a file",
 		Long:  importHelp,
 		Example: `  sluice import events events.ndjson
   sluice import entities people.csv.gz
@@ -95,21 +97,21 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		},
 	}
 	c.addFlags(cmd)
-	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default by the file's name)")
-	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a call of its own")
-	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "reject entities that exist with other content; each in a call of its own")
-	cmd.Flags().BoolVar(&update, "update", false, "merge into entities that exist (the default)")
+	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default: the format of the file name)")
+	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a separate call")
+	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")
+	cmd.Flags().BoolVar(&update, "update", false, "merge into existing entities (the default)")
 	cmd.Flags().IntVar(&o.Workers, "workers", 4, "concurrent calls, 1 to 64")
-	cmd.Flags().IntVar(&rate, "rate", 0, "maximum calls a second (default as many as the limits allow)")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum calls per second (default: as many as the limits allow)")
 	cmd.Flags().StringVar(&o.Journal, "journal", "", "file for the journal (default FILE.sluice-import)")
-	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson, of - rejects.ndjson)")
-	cmd.Flags().BoolVar(&o.Again, "again", false, "import a file again that has been imported")
+	cmd.Flags().StringVar(&o.Rejects, "rejects", "", "file for rejected records (default FILE.rejects.ndjson; rejects.ndjson for -)")
+	cmd.Flags().BoolVar(&o.Again, "again", false, "import the file even if it was already imported")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	completeValues(cmd, "format", recordfile.NDJSON, recordfile.CSV)
 	return cmd
 }
 
-// completeNounAndFile completes the arguments of import and sync: a noun, then a file.
+// completeNounAndFile completes the arguments of import and sync, which are a noun and a file.
 func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp
@@ -117,18 +119,18 @@ func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, c
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// checkImport returns a usage error if the arguments or flags are invalid. Otherwise it
-// sets the options that follow from others.
+// checkImport returns a usage error if the arguments or flags are invalid. Otherwise it sets
+// the options that depend on other options.
 func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
 	case o.Resource == "entities" && o.OneByOne:
-		return usageError("--one-by-one is for events; entities are with --create-only")
+		return usageError("--one-by-one is for events; use --create-only for entities")
 	case o.Resource == "events" && (update || o.CreateOnly):
 		return usageError("--update and --create-only are for entities; events never change")
 	case update && o.CreateOnly:
-		return usageError("--update and --create-only exclude each other")
+		return usageError("--update and --create-only cannot be used together")
 	}
 	if o.Format, err = chooseFormat(format, o.Path); err != nil {
 		return err
@@ -143,11 +145,11 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 		return usageError("%w", err)
 	}
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return usageError("%s is not a regular file, so it can have no journal; import it by - from standard input", o.Path)
+		return usageError("%s is not a regular file, so it cannot have a journal; import it from standard input, with -", o.Path)
 	}
 	o.Rejects, o.Journal = cmp.Or(o.Rejects, file+".rejects.ndjson"), cmp.Or(o.Journal, file+".sluice-import")
 	if sameFile(o.Path, o.Rejects) || sameFile(o.Path, o.Journal) || sameFile(o.Rejects, o.Journal) {
-		return usageError("the file, its journal and the reject file must be three")
+		return usageError("the file, its journal and its reject file must be three different files")
 	}
 	return nil
 }
@@ -170,7 +172,7 @@ func chooseFormat(flag, path string) (recordfile.Format, error) {
 	case path == "-":
 		return recordfile.NDJSON, nil
 	}
-	return "", usageError("the name %q does not tell its format; say --format ndjson or csv", path)
+	return "", usageError("the file name %q does not show the format; use --format ndjson or --format csv", path)
 }
 
 // printImport prints the result of a complete import. It returns an error if records were

@@ -102,13 +102,13 @@ func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	}
 	for i := range n {
 		if times[i] != 1 {
-			t.Errorf("record %d is there %d times", i, times[i])
+			t.Errorf("record %d is stored %d times", i, times[i])
 		}
 	}
 }
 
-// gate is a proxy in front of a server, which may be replaced, and counts the calls that
-// succeeded. It calls each function passed to after once the count is reached.
+// gate is a proxy in front of a server that the test can replace. It counts the calls that
+// succeed. Method after sets a function to call at a given count.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -204,7 +204,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				go func() { ended <- cmd.Wait() }()
 				// The last run imports what remains after the kills.
 				if attempt < kills {
-					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {
 					for i := range serverKills {
 						restarted := make(chan struct{})
@@ -212,12 +212,12 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 						select {
 						case <-restarted:
 						case err := <-ended:
-							t.Fatalf("the import ended before the server could be killed for the time number %d: %v, %s", i+1, err, out.String())
+							t.Fatalf("the import ended before kill %d of the server: %v, %s", i+1, err, out.String())
 						}
 						s.Kill()
 						s = startIn(t, env)
 						g.to(t, s.url)
-						t.Logf("server killed for the time number %d", i+1)
+						t.Logf("kill %d of the server", i+1)
 					}
 				}
 				err := <-ended
@@ -249,7 +249,7 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// An import at the default limits uses them fully and is rarely refused.
+// An import uses the default limits fully, and the service rarely refuses a call.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	s := start(t, t.TempDir())
@@ -366,7 +366,7 @@ func TestImportOfEntities(t *testing.T) {
 	s.stop(t)
 }
 
-// An entity without a type in the file keeps its own.
+// If an entity in the file has no type, the stored entity keeps its type.
 func TestImportOfEntitiesKeepsTypesThatTheFileLacks(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -439,7 +439,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 
-	// Until the import is complete, no other import can replace its journal.
+	// Until this import is complete, no other import can use its journal.
 	if _, stderr, code := run(t, sluiceCommand(t, s.url, args...)); code != exitFailure || !strings.Contains(stderr, "not finished") {
 		t.Errorf("into another service: exit code %d, %s", code, stderr)
 	}
@@ -467,7 +467,8 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// After the import is complete, --again or a changed file can replace it.
+	// After this import is complete, an import with --again or of a changed file can use its
+	// journal.
 	out, _, code = run(t, sluiceCommand(t, proxy.URL, append(args, "--again")...))
 	if code != exitRejected || !strings.HasPrefix(out, "101 events: 66 new, 34 there already") {
 		t.Errorf("again: exit code %d, %s", code, out)
@@ -513,8 +514,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The API key never appears in the output, and the output has plain lines unless it is a
-// terminal.
+// The API key never appears in the output. If the output is not a terminal, it has plain
+// lines without control characters.
 func TestTheKeyIsNeverShown(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(3))

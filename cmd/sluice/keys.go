@@ -54,13 +54,13 @@ func createKeyCommand(o *keysOptions) *cobra.Command {
 	var expiresIn string
 	cmd := &cobra.Command{
 		Use:   "create --scope SCOPE [--scope SCOPE] [--workspace NAME] [--name TEXT] [--expires-in TIME]",
-		Short: "Create a key and print it, this once",
-		Long: `Create a key and print it, this once: nothing can show it again. Standard
-output is only the key; everything else goes to standard error.
+		Short: "Create an API key and print it",
+		Long: `Create an API key and print it. It cannot be shown again. The command writes only
+the key to standard output, and everything else to standard error.
 
-Scopes: import puts records in, export gets records out, dashboard runs large
-exports and shows usage. A key reaches only the records of its workspace. A
-workspace exists as soon as a key names it.`,
+The scope import allows writing records, export allows reading records, and dashboard
+allows export jobs and usage. A key gives access only to the records of its workspace.
+A workspace exists as soon as a key names it.`,
 		Example: `  sluice keys create --scope import --scope export
   KEY=$(sluice keys create --scope export --workspace acme --name "nightly report" --expires-in 90d)
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
@@ -83,10 +83,10 @@ workspace exists as soon as a key names it.`,
 			return printNewKey(cmd, o, k, now)
 		},
 	}
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: import, export or dashboard; repeat it for more")
-	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key reaches")
-	cmd.Flags().StringVar(&k.Name, "name", "", "what the key is for, for people")
-	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default until it is revoked)")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export or dashboard; may be repeated")
+	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key can access")
+	cmd.Flags().StringVar(&k.Name, "name", "", "text that says what the key is for")
+	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default: until it is revoked)")
 	completeValues(cmd, "scope", access.Scopes()...)
 	return cmd
 }
@@ -113,7 +113,7 @@ func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), `The key %s is in %s: %s in the workspace %s, expires: %s.
-Send it as "Authorization: Bearer ...". It is shown this once:
+Send it as "Authorization: Bearer ...". It is shown only once:
 
 `, k.ID, where, shown.scopes(), k.Workspace, shown.expires())
 	fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
@@ -174,7 +174,7 @@ func listKeys(cmd *cobra.Command, o *keysOptions, workspace string) error {
 func revokeKeyCommand(o *keysOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "Revoke a key for good",
+		Short:   "Revoke a key permanently",
 		Example: `  sluice keys revoke 7m3kq2xw9abc`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -191,7 +191,7 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
 	} else if strings.Contains(id, "_") {
-		return usageError("that is not the id of a key; \"sluice keys list\" shows them")
+		return usageError("that is not the id of a key; \"sluice keys list\" shows the ids")
 	}
 	s, where, err := o.open(cmd)
 	if err != nil {
@@ -200,7 +200,7 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	now := time.Now()
 	k, err := s.Revoke(cmd.Context(), id, now)
 	if errors.Is(err, access.ErrNotFound) {
-		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows them", id, where)
+		return fmt.Errorf("there is no key %q in %s; \"sluice keys list\" shows the keys", id, where)
 	}
 	if err != nil {
 		return fmt.Errorf("the key %s in %s may still be valid: %w", id, where, err)
@@ -208,7 +208,7 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), describe(k, now))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The key %s was revoked at %s. It is rejected everywhere within %d seconds of that.\n", k.ID, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The key %s was revoked at %s. All instances reject it within %d seconds.\n", k.ID, k.RevokedAt.Format(time.RFC3339), access.MaxAge/time.Second)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func parseLifetime(text string) (time.Duration, error) {
 		lifetime, _ = time.ParseDuration(text)
 	}
 	if lifetime <= 0 || lifetime > most*day {
-		return 0, fmt.Errorf("--expires-in %q must be a time such as 30m, 12h or 90d, and not more than %dd", text, most)
+		return 0, fmt.Errorf("--expires-in %q must be a duration such as 30m, 12h or 90d, at most %dd", text, most)
 	}
 	return lifetime, nil
 }

@@ -115,7 +115,7 @@ func TestKeysOfARunningServer(t *testing.T) {
 			want(201, "bob", in, "POST", "/create_entity", `{"id":"bob"}`)
 			s.stop(t)
 			if log := s.Log(); !strings.Contains(log, "access_refused=revoked") || !strings.Contains(log, "key_id="+idOf(both)) {
-				t.Errorf("the log does not tell of the attempt with the revoked key: %s", log)
+				t.Errorf("the log does not report the request with the revoked key: %s", log)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestKeysSaysWhatIsWrong(t *testing.T) {
 		{"an unknown id", nil, []string{"revoke", "aaaaaaaaaaaa"}, `there is no key "aaaaaaaaaaaa" in ` + dir},
 		{"a mangled key", nil, []string{"revoke", "slc_aaaaaaaaaaaa_aaaa"}, "not the id of a key"},
 		{"an argument too many", nil, []string{"list", "now"}, "unknown command"},
-		{"two places", nil, []string{"list", "--data-dir", dir, "--dynamodb", "http://127.0.0.1:9"}, "--data-dir, or --dynamodb and --table"},
+		{"two places", nil, []string{"list", "--data-dir", dir, "--dynamodb", "http://127.0.0.1:9"}, "use --data-dir, or --dynamodb and --table"},
 		{"no region", []string{"AWS_REGION=", "AWS_DEFAULT_REGION=", "AWS_CONFIG_FILE=/dev/null", "KEYS_TABLE=keys"}, []string{"list"}, "set AWS_REGION"},
 		{"no such table", []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}, []string{"list", "--table", "no-such-table"}, "the keys in the table no-such-table in us-east-1 cannot be read"},
 	} {
@@ -197,12 +197,11 @@ func TestKeysSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys.db")); err == nil {
-		t.Error("what failed made a file")
+		t.Error("a failed command created a file")
 	}
 }
 
-// With the name of a table and no other flag, the AWS SDK configuration selects the
-// endpoint.
+// If only the name of a table is given, the AWS SDK configuration selects the endpoint.
 func TestKeysOfADeployedTable(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t), "KEYS_TABLE=" + dynamolocal.Table(t, "KeysTable")}
@@ -225,18 +224,18 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// serve prints who may use the service.
+// serve prints whether API keys are on and warns if others can reach it without a key.
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const off, warning, how = "API keys are off: whoever reaches this address can read and write", "can be reached from other machines, and API keys are off", "sluice keys create --data-dir "
+	const off, warning, how = "API keys are off: anyone who can reach this address can read and write", "can be reached from other machines, and API keys are off", "sluice keys create --data-dir "
 	for _, tt := range []struct {
 		name            string
 		env             []string
 		says, saysNever []string
 	}{
 		{"by default", nil, []string{off}, []string{warning, how, "Authorization"}},
-		{"keys off, said so", []string{"AUTH_MODE=none"}, []string{off}, []string{warning, how, "Authorization"}},
+		{"keys off explicitly", []string{"AUTH_MODE=none"}, []string{off}, []string{warning, how, "Authorization"}},
 		{"keys off on every address", []string{"ADDR=0.0.0.0:0"}, []string{off, warning}, []string{how}},
 		{"keys off on every IPv6 address", []string{"ADDR=[::]:0"}, []string{off, warning}, []string{how}},
 		{"keys on", []string{"AUTH_MODE=api-key"}, []string{"API keys are on", how + dir + " --scope import --scope export", `-H "Authorization: Bearer $KEY"`}, []string{off, warning}},
@@ -247,12 +246,12 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 			printed := s.stop(t)
 			for _, text := range tt.says {
 				if !strings.Contains(printed, text) {
-					t.Errorf("it does not say %q: %s", text, printed)
+					t.Errorf("the output does not contain %q: %s", text, printed)
 				}
 			}
 			for _, text := range tt.saysNever {
 				if strings.Contains(printed, text) {
-					t.Errorf("it says %q: %s", text, printed)
+					t.Errorf("the output contains %q: %s", text, printed)
 				}
 			}
 		})

@@ -33,14 +33,15 @@ func limitsCommand(getenv func(string) string) *cobra.Command {
 	}}
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Set the limits of single addresses, block or observe them",
+		Short: "Set limits for single addresses, or block or observe them",
 		Long: `Set the limits of single addresses and of CIDR blocks, in rows that override the
-limits of the service. Each address in a block counts by itself. If several rows
-contain an address, only the one of the longest prefix applies; what it leaves out
-is the service's default.
+limits of the service. Each address in a block is counted separately. If several
+rows contain an address, only the row with the longest prefix applies. For a limit
+that this row does not set, the default of the service applies.
 
-IPv6 clients are counted by their /64, or by CLIENT_IPV6_PREFIX; set that variable
-as the service has it. "sluice usage" shows what an address uses of its limits.
+IPv6 clients are counted by their /64, or by the prefix length in CLIENT_IPV6_PREFIX.
+If the service has this variable, set it to the same value here. "sluice usage" shows
+how much of its limits an address uses.
 
 ` + o.help(),
 		Args: cobra.NoArgs,
@@ -82,18 +83,18 @@ func setLimitsCommand(o *limitsOptions) *cobra.Command {
 	var action, expiresIn string
 	cmd := &cobra.Command{
 		Use:   "set CIDR [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
-		Short: "Set the row of a block, in place of the one that it has",
-		Long: `Set the row of a CIDR block or of an address, in place of the one that it has.
+		Short: "Set or replace the row of a block",
+		Long: `Set or replace the row of a CIDR block or of an address.
 
 Actions:
 
   limit      refuse requests beyond the limits with 429
   block      refuse every request with 403
   unlimited  count every request and refuse none
-  observe    refuse none, and count in the log and in the metric Observed those that
+  observe    refuse none; the log and the metric Observed count the requests that
              the limits would have refused
 
-Limits that are left out are the service's defaults.`,
+For a limit that is not given, the default of the service applies.`,
 		Example: `  sluice limits set 192.0.2.0/24 --records 1000 --note "partner, ticket 17"
   sluice limits set 198.51.100.7 --action block --expires-in 12h
   sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
@@ -101,7 +102,7 @@ Limits that are left out are the service's defaults.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"records", "imports", "requests"} {
 				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
-					return usageError("--%s %d must be at least 1; leave it out for the default, or give --action block", name, n)
+					return usageError("--%s %d must be at least 1; omit it for the default, or use --action block", name, n)
 				}
 			}
 			now := time.Now()
@@ -116,12 +117,12 @@ Limits that are left out are the service's defaults.`,
 			return setLimits(cmd, o, args[0], r, now)
 		},
 	}
-	cmd.Flags().Int64Var(&r.Records, "records", 0, "records a second, over all export routes")
-	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls a second, over all import routes")
-	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests a second to each route")
+	cmd.Flags().Int64Var(&r.Records, "records", 0, "records per second, over all export routes")
+	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls per second, over all import routes")
+	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests per second to each route")
 	cmd.Flags().StringVar(&action, "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
-	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default until it is removed)")
-	cmd.Flags().StringVar(&r.Note, "note", "", "what the row is for, for people")
+	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default: until it is removed)")
+	cmd.Flags().StringVar(&r.Note, "note", "", "text that says what the row is for")
 	completeValues(cmd, "action", ratelimit.ActionLimit, ratelimit.ActionBlock, ratelimit.ActionUnlimited, ratelimit.ActionObserve)
 	return cmd
 }
@@ -158,7 +159,7 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Ro
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), r)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s. It is in force everywhere within %d seconds.\n", describeRow(r), override.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s. All instances apply it within %d seconds.\n", describeRow(r), override.MaxAge/time.Second)
 	return nil
 }
 
@@ -222,7 +223,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 }
 
 func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
-	const longest = 128 // the row may be from before CLIENT_IPV6_PREFIX was changed
+	const longest = 128 // any length, because CLIENT_IPV6_PREFIX may have had another value
 	block, err := override.ParseCIDR(text, longest)
 	if err != nil {
 		return usageError("%w", err)
@@ -233,7 +234,7 @@ func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 	}
 	err = s.Remove(cmd.Context(), block)
 	if errors.Is(err, override.ErrNotFound) {
-		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows them", block, where)
+		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", block, where)
 	}
 	if err != nil {
 		return fmt.Errorf("the row %s in %s may still apply: %w", block, where, err)
@@ -243,7 +244,7 @@ func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 			CIDR netip.Prefix `json:"cidr"`
 		}{block})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It is without effect everywhere within %d seconds.\n", block, override.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", block, override.MaxAge/time.Second)
 	return nil
 }
 
@@ -287,7 +288,7 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 		return printJSON(cmd.OutOrStdout(), shown)
 	}
 	if !found {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies, so the defaults do\n", address)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: no row applies; the limits are the defaults\n", address)
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, expires: %s\n", address, describeRow(r), rowExpires(r))

@@ -50,7 +50,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			}
 			await := func(status int, limit string) {
 				t.Helper()
-				time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
+				time.Sleep(time.Second) // a change must be in effect after LIMITS_MAX_AGE
 				if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
 					t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 				}
@@ -61,7 +61,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 			await(http.StatusOK, "200")
 			do(`^$`, "list")
 			do(`no row applies`, "check", c.address)
-			do(`^`+c.address+`/32: limit, records default, imports default, requests 30\. It is in force everywhere within 60 seconds\.\n$`, "set", c.address, "--requests", "30", "--note", "Ada's laptop")
+			do(`^`+c.address+`/32: limit, records default, imports default, requests 30\. All instances apply it within 60 seconds\.\n$`, "set", c.address, "--requests", "30", "--note", "Ada's laptop")
 			await(http.StatusOK, "30")
 			do(`^CIDR +ACTION +RECORDS +IMPORTS +REQUESTS +UPDATED +EXPIRES +NOTE\n`+c.address+`/32 +limit +default +default +30 +\S+Z +never +Ada's laptop\n$`, "list")
 			do(`"action": "block"`, "set", c.address, "--action", "block", "--expires-in", "1h", "--json")
@@ -130,7 +130,7 @@ func TestLimitsErrorsSayWhatToDo(t *testing.T) {
 		{[]string{"set", "2001:db8:1:2:3::/80"}, exitUsage, "use 2001:db8:1:2::/64"},
 		{[]string{"set", "192.0.2.7", "--imports", "901"}, exitUsage, "above 900"},
 		{[]string{"set", "192.0.2.7", "--records", "0"}, exitUsage, "--action block"},
-		{[]string{"remove", "192.0.2.7"}, exitFailure, "\"sluice limits list\" shows them"},
+		{[]string{"remove", "192.0.2.7"}, exitFailure, "\"sluice limits list\" shows the rows"},
 		{[]string{"set", "192.0.2.7", "--dynamodb", "http://127.0.0.1:1"}, exitFailure, "127.0.0.1:1"},
 	} {
 		stdout, stderr, code := limits(t, []string{"DATA_DIR=" + dir}, tt.args...)
@@ -139,12 +139,11 @@ func TestLimitsErrorsSayWhatToDo(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "limits.db")); err == nil {
-		t.Error("what failed created a file")
+		t.Error("a failed command created a file")
 	}
 }
 
-// With the name of a table and no other flag, the AWS SDK configuration selects the
-// endpoint.
+// If only the name of a table is given, the AWS SDK configuration selects the endpoint.
 func TestLimitsOfADeployedTable(t *testing.T) {
 	t.Parallel()
 	env := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}

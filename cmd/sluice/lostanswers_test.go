@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// loseAThird runs a proxy in front of a server. It forwards every request, but closes the
-// connection instead of returning a third of the responses.
+// loseAThird runs a proxy in front of a server. The proxy forwards every request, but drops
+// a third of the responses and closes the connection instead.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -34,7 +34,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 		next.ServeHTTP(httptest.NewRecorder(), r)
 		lost.Add(1)
 		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-			conn.Close() //nolint:errcheck // that is the fault
+			conn.Close() //nolint:errcheck // the client must see a broken connection
 		}
 	}))
 	t.Cleanup(proxy.Close)
@@ -53,10 +53,10 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			continue // lost
+			continue // the response was lost
 		}
 		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close() //nolint:errcheck // read to its end
+		resp.Body.Close() //nolint:errcheck // the body has been read
 		again := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests ||
 			resp.StatusCode == http.StatusMultiStatus && strings.Contains(string(b), `"status":503`)
 		if err != nil || again {
@@ -64,11 +64,11 @@ func insist(ctx context.Context, base, target, body string) (status int, answer 
 		}
 		return resp.StatusCode, string(b), nil
 	}
-	return 0, "", fmt.Errorf("%s: no answer in 50 tries", target)
+	return 0, "", fmt.Errorf("%s: no response in 50 tries", target)
 }
 
-// A client that retries calls without a response ends with the intended records: each
-// stored once, and none deleted or changed by mistake.
+// If a client retries each call whose response is lost, each record is stored once, and none
+// is deleted or changed by mistake.
 func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16
@@ -128,7 +128,7 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 		}
 		for id, n := range events {
 			if n != 1 {
-				t.Errorf("event %s is there %d times", id, n)
+				t.Errorf("event %s is stored %d times", id, n)
 			}
 		}
 		for i := range entities {
@@ -145,9 +145,9 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 			}
 		}
 		calls := int64(single + batches + entities*2 + entities/3)
-		t.Logf("%d calls lost %d answers", calls, lost.Load())
+		t.Logf("%d calls lost %d responses", calls, lost.Load())
 		if lost.Load() < calls/4 {
-			t.Errorf("only %d answers to %d calls were lost", lost.Load(), calls)
+			t.Errorf("only %d responses to %d calls were lost", lost.Load(), calls)
 		}
 	})
 }

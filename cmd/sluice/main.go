@@ -1,6 +1,7 @@
-// Command sluice is the command-line program of the service. The serve command runs the
-// whole service on one machine. The keys and limits commands manage API keys and the limits
-// of single addresses. The other commands are clients of a service.
+// Command sluice is the command-line program of the service. The command serve runs the
+// whole service on one machine. The commands keys and limits manage API keys and the limits
+// of single addresses. The command backfill updates records of an earlier version. The other
+// commands are clients of a service.
 package main
 
 import (
@@ -25,8 +26,8 @@ const (
 	exitInterrupted = 130 // the command was interrupted
 )
 
-const exitCodesHelp = `Exit codes: 0 all is done, 1 it failed or is not finished, 2 the command line
-cannot be used, 3 it is done but some records were rejected, 130 interrupted.`
+const exitCodesHelp = `Exit codes: 0 complete, 1 failed or not complete, 2 invalid command line, 3 complete but
+some records were rejected, 130 interrupted.`
 
 func main() {
 	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

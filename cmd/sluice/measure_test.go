@@ -13,10 +13,10 @@ import (
 	"sluice/internal/importer"
 )
 
-// TestMeasureImports measures the speed of imports: of single events at the default limits,
-// and of batches on a server with limits that are never reached. It compares the batches
-// with a plain loop that sends the same bodies from the same number of goroutines. It takes
-// two minutes and asserts nothing:
+// TestMeasureImports measures the speed of imports of single events and of batches at the
+// default limits, and of batches on a server with limits that are never reached. It compares
+// the latter with a plain loop that sends the same bodies from the same number of
+// goroutines. It takes two minutes and asserts nothing:
 //
 //	SLUICE_MEASURE=1 go test -run TestMeasureImports -v ./cmd/sluice
 func TestMeasureImports(t *testing.T) {

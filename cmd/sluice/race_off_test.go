@@ -2,6 +2,6 @@
 
 package main
 
-// buildFlags are the flags with which the tests build the program, as they were built
-// themselves.
+// buildFlags are the flags with which the tests build the program. The tests themselves are
+// built with the same flags.
 var buildFlags []string

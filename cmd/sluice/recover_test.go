@@ -13,9 +13,9 @@ import (
 	"sluice/internal/test/dynamolocal"
 )
 
-// The test follows docs/recover.md, "Bring back some records". DynamoDB restores a table
-// without its TTL setting. The restored table is served beside the deployment, and an
-// export and an import bring back records that were overwritten or deleted.
+// The test follows docs/recover.md, "Bring back some records". A second server uses the
+// restored table, which DynamoDB restores without its TTL setting. An export from that server
+// and an import restore records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {
@@ -25,7 +25,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 		}
 		return startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t))
 	}
-	// Both tables have the records of the restore time.
+	// Both tables have the records as of the restore time.
 	restored, current := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EntitiesTable")
 	now := onTable(current)
 	for _, s := range []*server{onTable(restored), now} {

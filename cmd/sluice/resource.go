@@ -5,8 +5,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// resourceNames are the completions of the first argument of import and export. Both
-// commands accept the singular too.
+// resourceNames are the completions of the first argument of import, export and sync. These
+// commands also accept the singular.
 var resourceNames = []string{"entities", "events"}
 
 // nouns has the words for the records of each resource.

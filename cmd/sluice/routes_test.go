@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every route of docs/api.md responds as described, on either kind of store.
+// Every route of docs/api.md responds as described, with each kind of store.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {

@@ -8,9 +8,10 @@ import (
 )
 
 // Schemathesis generates requests from openapi.yaml. It must get no server error and no
-// undocumented response. Two of its checks are disabled. Requests that match the schemas
-// may be rejected, because no schema describes a valid cursor. Requests that do not match
-// may be accepted, because a batch accepts its valid events even if others are invalid.
+// undocumented response. Two of its checks are disabled. The service may reject requests
+// that match the schemas, because no schema describes a valid cursor. It may accept requests
+// that do not match them, because a batch accepts its valid events even if others are
+// invalid.
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
 	tester := child.Cached(t, "schemathesis/bin/schemathesis")

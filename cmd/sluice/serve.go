@@ -16,19 +16,18 @@ func serveCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service on this machine",
-		Long: `Run the service on this machine: the handlers of every route, without AWS and
-without other programs. Records live in a file in the data directory and outlive
-a restart; rate limit counters live in memory. With --dynamodb both live in
-DynamoDB tables at that endpoint, such as DynamoDB Local; missing tables are
-created. Export jobs run in this process, and their files are in the data
-directory.
+		Long: `Run the service on this machine, with all routes, without AWS and without other
+programs. Records are in a file in the data directory and survive a restart. Rate
+limit counters are in memory. With --dynamodb, records and counters are in DynamoDB
+tables at that endpoint, for example DynamoDB Local; missing tables are created.
+Export jobs run in this process, and their files are in the data directory.
 
-The limits are the deployment's and are set the same way: LIMIT_RECORDS,
-LIMIT_IMPORTS and LIMIT_REQUESTS, each a second and 200 by default.
+The limits are those of a deployment, and the same variables set them: LIMIT_RECORDS,
+LIMIT_IMPORTS and LIMIT_REQUESTS, per second, 200 by default.
 
-API keys are off: whoever reaches the address can read and write. With
-AUTH_MODE=api-key they are required, as in a deployment; "sluice keys" creates
-them.`,
+API keys are off: anyone who can reach the address can read and write. With
+AUTH_MODE=api-key, clients need an API key, as in a deployment; "sluice keys" creates
+API keys.`,
 		Example: `  sluice serve
   ADDR=127.0.0.1:8080 DATA_DIR=/var/lib/sluice sluice serve
   sluice serve --dynamodb http://127.0.0.1:8000
@@ -40,7 +39,7 @@ them.`,
 	}
 	cmd.Flags().StringVar(&o.Addr, "addr", cmp.Or(getenv("ADDR"), "127.0.0.1:3000"), "address to listen on, as host:port (env ADDR)")
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", cmp.Or(getenv("DATA_DIR"), defaultDataDir), "directory for the records (env DATA_DIR)")
-	cmd.Flags().StringVar(&o.DynamoDB, "dynamodb", "", "URL of a DynamoDB endpoint to use in place of the embedded store")
+	cmd.Flags().StringVar(&o.DynamoDB, "dynamodb", "", "URL of a DynamoDB endpoint to use instead of the embedded store")
 	cmd.Flags().BoolVarP(&o.Verbose, "verbose", "v", false, "log every request")
 	return cmd
 }

@@ -107,8 +107,8 @@ func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server
 	})
 }
 
-// stop interrupts the server, as Ctrl-C does, waits until it has ended without an error,
-// and returns its output.
+// stop interrupts the server as Ctrl-C does, and returns the output of the server. The server
+// must end without an error.
 func (s *server) stop(t *testing.T) string {
 	t.Helper()
 	if err := s.Signal(syscall.SIGINT); err != nil {
@@ -176,7 +176,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close() //nolint:errcheck // the body has been read
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
 		if responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 			return
 		}
-		t.Log("the requests took longer than a window; once more")
+		t.Log("the requests took longer than a window; trying again")
 	}
 	t.Fatal("the requests never fit into one window; the machine is too slow for this test")
 }
@@ -282,7 +282,7 @@ func TestRecordsPerSecond(t *testing.T) {
 		"200 x 1 by id":                 {{"/entity/e0007", 200, 200}, {"/event?limit=1", 1, 429}},
 		"3 x 60, then 30, then 20":      {{"/entity?limit=60", 3, 200}, {"/entity?limit=30", 1, 429}, {"/entity?limit=20", 1, 200}, {"/entity?limit=1", 1, 429}},
 		"over /entity and /event":       {{"/entity?limit=100", 1, 200}, {"/event?limit=100", 1, 200}, {"/entity?limit=1", 1, 429}, {"/event?limit=1", 1, 429}},
-		"a failed request is no record": {{"/entity/none", 5, 404}, {"/entity?limit=0", 5, 400}, {"/entity?limit=200", 1, 200}, {"/entity?limit=1", 1, 429}},
+		"a 404 or 400 costs no records": {{"/entity/none", 5, 404}, {"/entity?limit=0", 5, 400}, {"/entity?limit=200", 1, 200}, {"/entity?limit=1", 1, 429}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oneWindow(t, s, func(c *client) (responses []response) {
@@ -455,7 +455,7 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("problem %+v", p)
 			}
 			if !strings.Contains(p.Detail, tt.says) {
-				t.Errorf("%q does not say %q", p.Detail, tt.says)
+				t.Errorf("the detail %q does not contain %q", p.Detail, tt.says)
 			}
 			if allow := r.header.Get("Allow"); (allow != "") != (tt.status == 405) {
 				t.Errorf("Allow: %q", allow)
@@ -494,7 +494,7 @@ func TestRecordsOutliveARestart(t *testing.T) {
 		t.Errorf("the list %s lacks %s", got.body, event.body)
 	}
 	if got := c.want(t, http.StatusOK, "POST", "/create_entity", `{"attributes":{"n":1.50},"id":"ada"}`); got.body != created.body {
-		t.Errorf("a repeat answers %s, created %s", got.body, created.body)
+		t.Errorf("the repeated create returned %s, the first one %s", got.body, created.body)
 	}
 	s.stop(t)
 }
@@ -559,8 +559,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A web page that has its host name resolve to 127.0.0.1 (DNS rebinding) cannot read from a
-// local server without API keys. With API keys the server accepts any host name.
+// Without API keys, a local server rejects other host names than those of the loopback
+// address, so that a web page cannot read from it by DNS rebinding. With API keys, it accepts
+// any host name.
 func TestServeTakesOnlyLoopbackNamesWithoutKeys(t *testing.T) {
 	for mode, status := range map[string]int{"none": 403, "api-key": 200} {
 		s := startIn(t, []string{"DATA_DIR=" + t.TempDir(), "AUTH_MODE=" + mode})
@@ -575,7 +576,7 @@ func TestServeTakesOnlyLoopbackNamesWithoutKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp.Body.Close() //nolint:errcheck // not read
+			resp.Body.Close() //nolint:errcheck // the body is not read
 			if resp.StatusCode != want {
 				t.Errorf("AUTH_MODE=%s, host %s: %d, want %d", mode, host, resp.StatusCode, want)
 			}

@@ -19,7 +19,7 @@ import (
 // local server, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
-	what      string // plural, for people: "API keys"
+	what      string // what the data is in messages, in the plural, such as "API keys"
 	variable  string // environment variable with the name of the table, such as KEYS_TABLE
 	logicalID string // logical id of the table in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
@@ -42,15 +42,15 @@ func (s *storage[S]) addFlags(cmd *cobra.Command) {
 func (s *storage[S]) help() string {
 	return fmt.Sprintf(`Where the %s are:
 
-  %-32s in the DynamoDB table of that name, found by the
+  %-32s in the DynamoDB table of that name, with the
                                    AWS configuration of this machine; the stack's
-                                   output %sName names a deployment's
-  with --dynamodb URL              in a table at that endpoint, as "sluice serve
-                                   --dynamodb URL" uses it
+                                   output %sName is the name in a deployment
+  with --dynamodb URL              in the table at that endpoint that "sluice
+                                   serve --dynamodb URL" uses
   otherwise                        in the data directory of "sluice serve", which
                                    may be running
 
-A change takes effect within 60 seconds everywhere.`, s.what, "with --table, or "+s.variable, s.logicalID)
+All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
 }
 
 // open returns the store and a description of its location for messages.
@@ -60,7 +60,7 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	table := s.table
 	switch {
 	case inDir && (s.dynamodb != "" || cmd.Flags().Changed("table")):
-		return store, "", usageError("the %s are in a data directory or in DynamoDB: give --data-dir, or --dynamodb and --table", s.what)
+		return store, "", usageError("the %s are in a data directory or in DynamoDB: use --data-dir, or --dynamodb and --table", s.what)
 	case s.dynamodb != "":
 		if client, table, err = localserver.OpenTable(ctx, s.getenv, s.dynamodb, s.logicalID, s.table); err != nil {
 			return store, "", err
@@ -91,20 +91,20 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 		return nil, "", fmt.Errorf("load AWS configuration: %w", err)
 	}
 	if sdk.Region == "" {
-		return nil, "", errors.New("no AWS region is set; set AWS_REGION to that of the table, or AWS_PROFILE to a profile that has one")
+		return nil, "", errors.New("no AWS region is set; set AWS_REGION to the region of the table, or AWS_PROFILE to a profile that has a region")
 	}
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory if where, which open returned, is that directory. If
-// neither a flag nor DATA_DIR selects the directory, it must already have been used by a
-// server: otherwise no server would find what the command stores there.
+// createDir creates the data directory if open returned it as where. If neither a flag nor
+// DATA_DIR selects the directory, a server must already have used it. Otherwise no server
+// would find what the command stores there.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil
 	}
 	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
-		return usageError("there is no data directory of a server in %s: name it with --data-dir, or a deployment's table with --table", where)
+		return usageError("no server has used the data directory %s: use --data-dir to select it, or --table for the table of a deployment", where)
 	}
 	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)

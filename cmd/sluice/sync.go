@@ -21,23 +21,24 @@ type syncOptions struct {
 	json bool
 }
 
-const syncHelp = `Keep a copy of all entities or events up to date in a file.
+const syncHelp = `Keep a file with a copy of all entities or events up to date.
 
-The first run copies everything; each further run reads only what has changed since
-the last one, and removes the entities that were deleted. FILE is NDJSON, with each
-record once, in order of id. It is replaced as a whole at the end of a run, which
-prints up to when the copy is complete: a few seconds before the run began. A record
-that changes while a run reads comes with the next one.
+The first run copies everything. Each later run reads only the changes since the last
+run and removes deleted entities from the copy. FILE is NDJSON with each record once,
+in order of id. At its end, a run replaces FILE and prints the time up to which the
+copy is complete, a few seconds before the run began. A change during a run is copied
+by the next run.
 
-A run that was stopped or killed continues when the same command is run again. For
-that it keeps files beside the copy whose names begin with FILE.sluice-sync;
-FILE.sluice-sync itself stays, and belongs to the copy. A FILE that sync did not write,
-or that was changed since, is replaced only with --force, which begins a new copy.
+If a run is stopped or killed, run the same command again to continue it. To make this
+possible, sync keeps files beside the copy whose names begin with FILE.sluice-sync. The
+file FILE.sluice-sync belongs to the copy and stays after the run. If sync did not
+write FILE, or if another program has changed it, sync replaces it only with --force,
+which starts a new copy.
 
-The service tells for 30 days what was deleted. If the last run is more than
-29 days ago, or FILE is gone, a run copies everything again. "sync events" also
-reads the changes of entities, to remove the events of entities that were erased.
-Every record and change that is read counts towards the limits.
+The service reports deletions for 30 days. If the last run was more than 29 days ago,
+or if FILE does not exist, a run copies everything again. "sync events" also reads the
+changes of entities, to remove the events of erased entities. Each record and change
+that sync reads counts towards the limits.
 
 The key needs the scope export.
 
@@ -47,7 +48,7 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	o := syncOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "sync {entities|events} FILE",
-		Short: "Keep a copy up to date in a file",
+		Short: "Keep a file with a copy of all records up to date",
 		Long:  syncHelp,
 		Example: `  sluice sync entities entities.ndjson
   sluice sync events events.ndjson --rate 100`,
@@ -62,20 +63,20 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 			}
 			o.Path = args[1]
 			if name := strings.ToLower(o.Path); name == "-" || strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".csv") {
-				return usageError("the copy is an NDJSON file, not %q", o.Path)
+				return usageError("the copy must be an NDJSON file, not %q", o.Path)
 			}
 			return syncCopy(cmd, &o)
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().BoolVar(&o.Force, "force", false, "begin a new copy, which replaces FILE whatever it is")
-	cmd.Flags().IntVar(&o.rate, "rate", 0, "maximum records a second (default as many as the limits allow)")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "start a new copy that replaces FILE, even if sync did not write FILE")
+	cmd.Flags().IntVar(&o.rate, "rate", 0, "maximum records per second (default: as many as the limits allow)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
 	return cmd
 }
 
-// pagesFor returns how many pages a second, and of which size, do not exceed rate records a
-// second. pages is 0, for no bound, if rate is 0.
+// pagesFor returns a number of pages per second and a page size that together do not exceed
+// rate records per second. If rate is 0, pages is 0, which means no limit.
 func pagesFor(rate int) (pages, size int) {
 	if rate == 0 {
 		return 0, changes.PageSize

@@ -28,9 +28,9 @@ import (
 // SYNC_DURATION overrides it, for example with 5m.
 const syncDuration = 8 * time.Second
 
-// TestCopiesFollowTheService runs writers and readers against several processes that share
-// one DynamoDB, and drops responses. After each completed walk the copy of a reader equals
-// what was stored as of synced_until. At the end it equals all records.
+// TestCopiesFollowTheService runs writers and readers against several servers that share one
+// DynamoDB, and drops responses. After each completed walk, the copy of a reader equals the
+// records stored as of synced_until. At the end, it equals all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -97,13 +97,13 @@ func newClient(t *testing.T, url string) *api.Client {
 	return c
 }
 
-// syncState is a state of an entity that was stamped between two times.
+// syncState is a state of an entity. Its change has a time between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
 }
 
-// written has what the writers stored.
+// written contains the records that the writers stored.
 type written struct {
 	mu     sync.Mutex
 	states map[string][]syncState // by id of the entity
@@ -289,9 +289,9 @@ func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
 	}
 }
 
-// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits.
-// The environment variables SYNC_ENTITIES and SYNC_CHANGES change how many entities
-// there are and how many of them have changed.
+// TestChangesAmongManyEntitiesAreReadInSeconds reads changes at the default limits. The
+// environment variables SYNC_ENTITIES and SYNC_CHANGES set the number of entities and how
+// many of them have changed.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
 	total, changed := 20_000, 300
@@ -323,8 +323,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores entities in the data file of a server that is not running. They are
-// dated an hour before at, except for the given number, which changed at that time.
+// fillEntities stores entities in the data file of a server that is not running. It creates
+// them as of an hour before at, and then changes the given number of them as of at.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})

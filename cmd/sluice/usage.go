@@ -25,13 +25,13 @@ func usageCommand(getenv func(string) string) *cobra.Command {
 	o := usageOptions{connection: connection{getenv: getenv}}
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Watch what an address uses of its limits",
-		Long: `Watch what an address uses of its limits: a bar for each of the last 60 seconds
-and each rule. A bar of full height is a window that was full. It asks once a
-second, which costs one request of the route usage; Ctrl-C ends it.
+		Short: "Watch how much of its limits an address uses",
+		Long: `Watch how much of its limits an address uses. For each rule there is one bar for each
+of the last 60 seconds. A bar has its full height if the limit was reached in that
+second. The command sends one request per second to the route usage. Ctrl-C ends it.
 
-Output that is not a terminal gets a line for each second, two seconds later, and
-with --json the service's responses, one a line.
+If the output is not a terminal, the command writes one line for each second, two
+seconds later. With --json it writes the responses of the service, one per line.
 
 The key needs the scope dashboard.
 
@@ -48,8 +48,8 @@ The key needs the scope dashboard.
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.address, "address", "", "address to watch (default this machine's, as the service sees it)")
-	cmd.Flags().BoolVar(&o.once, "once", false, "show it once and end")
+	cmd.Flags().StringVar(&o.address, "address", "", "address to watch (default: the address of this machine, as the service sees it)")
+	cmd.Flags().BoolVar(&o.once, "once", false, "show the usage once and exit")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the service's responses as JSON")
 	return cmd
 }
@@ -79,7 +79,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 			err = show(u)
 		}
 		if ctx.Err() != nil && !o.once {
-			return nil // a signal is the normal end
+			return nil // a signal is the usual way to end the command
 		}
 		if err != nil || o.once {
 			return err

@@ -54,7 +54,7 @@ func TestUsageOnce(t *testing.T) {
 // The command restores the terminal, however it ends.
 func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
-	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
+	need(t, "script", "install bsdutils, which contains script(1)")
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		url, asked := usageServer(t)
 		// The shell prints its process id and is then replaced by the command.
@@ -64,7 +64,7 @@ func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stdin, err := cmd.StdinPipe() // script ends with its input
+		stdin, err := cmd.StdinPipe() // script ends when its input ends
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +84,8 @@ func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stdin.Close() //nolint:errcheck // it has ended
-		cmd.Wait()    //nolint:errcheck // its exit code is looked at
+		stdin.Close() //nolint:errcheck // the command has ended
+		cmd.Wait()    //nolint:errcheck // the exit code is checked
 		shown := strings.TrimLeft(string(rest), "\r\n")
 		if cmd.ProcessState.ExitCode() != 0 || !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[H192.0.2.1") || !strings.HasSuffix(shown, "\x1b[J\x1b[?25h\x1b[?1049l") {
 			t.Errorf("%v: exit code %d, %q", signal, cmd.ProcessState.ExitCode(), shown)

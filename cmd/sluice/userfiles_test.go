@@ -64,7 +64,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// list returns the sorted names of the files, including the directory dir if has is true.
+// list returns names, preceded by dir if has is true.
 func list(has bool, dir string, names ...string) []string {
 	if has {
 		return append([]string{dir}, names...)
@@ -72,7 +72,7 @@ func list(has bool, dir string, names ...string) []string {
 	return names
 }
 
-// The import does not start if --rejects names the imported file in any way.
+// An import does not start if --rejects is any path or link to the imported file.
 func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,8 +99,8 @@ func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	}
 }
 
-// Rejected records that are corrected and piped into the next import are not lost, even
-// though that import has the same default reject file.
+// If a reject file is piped into the next import, which has the same default reject file,
+// that import does not overwrite it.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, nowhere, "import", "events", "-")
@@ -164,9 +164,9 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 		t.Errorf("a directory: exit code %d, %s", code, stderr)
 	}
 
-	// An empty file, such as one from mktemp(1), has nothing to lose.
+	// An empty file, such as one from mktemp(1), may be overwritten.
 	overwrite(t, rejects, "")
-	for range 2 { // the second time the reject file is the import's own
+	for range 2 { // in the second iteration, an import has written the reject file
 		if stderr, code := importAgain(); code != exitRejected {
 			t.Errorf("exit code %d, %s", code, stderr)
 		}
@@ -185,7 +185,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	wantFiles(t, dir, "notes", "x.ndjson", "x.ndjson.sluice-import")
 }
 
-// An import continues only if the reject file is as the last run left it.
+// An import continues only if its reject file has not changed since the last run.
 func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -228,8 +228,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// The import also owns what it wrote after the last saved position before a kill, even
-	// if that is incomplete.
+	// A killed import may have written rejects after its last saved position, the last of them
+	// incomplete. The next run replaces them.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)
@@ -253,7 +253,7 @@ func TestALinkToAnImportedFileIsTheSameFile(t *testing.T) {
 	}
 	for i, path := range []string{link, file, link} {
 		out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", path))
-		if code != exitRejected || !strings.HasPrefix(out, "11 events: 10 new, 0 there already, 1 rejected.") || strings.Contains(stderr, "Imported already") != (i > 0) {
+		if code != exitRejected || !strings.HasPrefix(out, "11 events: 10 new, 0 there already, 1 rejected.") || strings.Contains(stderr, "Already imported") != (i > 0) {
 			t.Errorf("import %d: exit code %d, %s%s", i, code, out, stderr)
 		}
 	}

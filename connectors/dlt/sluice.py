@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 def session(api_key: str) -> requests.Session:
-    """Returns a session that waits as long as a response with status 429 or 503 says."""
+    """Returns a session that retries requests and waits as long as Retry-After says."""
     client = requests.Client(request_max_attempts=20, raise_for_status=False)
     if api_key:
         client.session.headers["Authorization"] = "Bearer " + api_key
@@ -46,7 +46,7 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     http = session(api_key)
 
     def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
-        """Yields pages. The next run begins at the end of this walk."""
+        """Yields the pages of a list of changes. The next run begins where this walk ends."""
         state = dlt.current.resource_state()
         params |= {"limit": 200, bound: state.get("synced_until", BEGINNING), "cursor": None}
         while True:
@@ -73,7 +73,7 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     def entity() -> Iterator[list[Record]]:
         for page in walk("/entity", "updated_since", include_deleted="true"):
             for record in page:
-                if record.get("deleted"):  # a tombstone: its latest change is the deletion
+                if record.get("deleted"):  # a tombstone, whose latest change is the deletion
                     record["updated_at"] = record.pop("deleted_at")
             yield page
 
@@ -103,7 +103,7 @@ def sluice_destination(
     api_key: dlt.TSecretStrValue = "",
 ) -> None:
     """Writes the tables entity and event. Every row needs an id, so that a repeated load
-    stores it only once."""
+    does not store the row twice."""
     path, member = ROUTES[table["name"]]
     rows = [{name: value for name, value in row.items() if value is not None} for row in items]
     if not all("id" in row for row in rows):
@@ -112,7 +112,8 @@ def sluice_destination(
 
 
 def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
-    """Sends one batch. If it is too large, sends its halves. Raises if a row is rejected."""
+    """Sends one batch, or its halves if it is too large. Raises an exception if the service
+    rejects a row."""
     headers = {"Content-Type": "application/json"}
     response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
     if response.status_code == 413 and len(rows) > 1:

@@ -34,7 +34,7 @@ class SluiceStream(RESTStream[str]):
     is_sorted = True
     records_jsonpath = "$.data[*]"
     next_page_token_jsonpath = "$.next_cursor"
-    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.ROOT_ONLY  # attributes are passed on unchanged
+    TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.ROOT_ONLY  # do not change values in attributes
     since: str  # name of the parameter for the replication key
 
     @property
@@ -81,7 +81,7 @@ class EntityStream(SluiceStream):
         return super().get_url_params(context, next_page_token) | {"include_deleted": "true"}
 
     def post_process(self, row: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
-        if row.pop("deleted", False):  # a tombstone: its latest change is the deletion
+        if row.pop("deleted", False):  # a tombstone, whose latest change is the deletion
             row["updated_at"] = row["_sdc_deleted_at"] = row.pop("deleted_at")
         return row
 

@@ -1,4 +1,4 @@
-"""Runs the SQL of a page of the documentation and prints the rows of each query as JSON."""
+"""Runs the SQL blocks of a Markdown file and prints the rows of each block as JSON."""
 
 import json
 import re

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns the page of a list of changes at a position of the walk.
+// List returns a page of a list of changes. at has the cursor of the page.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 // Page is a page of a list of changes.
@@ -42,8 +42,9 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 }
 
 // Erasures returns the list of the tombstones of erased entities that the service still
-// keeps. limit is the maximum number of changes per page. The service returns all changes
-// of entities, and Erasures drops the others. A walk over events must read this list last.
+// keeps. The service returns all changes of entities, and Erasures drops those that are not
+// erasures. limit is the maximum number of changes per page that the service returns. A walk
+// over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since
@@ -55,7 +56,7 @@ func Erasures(c *client.Client, limit int) List {
 	}
 }
 
-// newPage returns a page with those changes of p for which keep returns true.
+// newPage returns a page with the changes of p for which keep returns true.
 func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err

@@ -1,5 +1,5 @@
-// Package changes writes all changes in a service since a given time to a file. After a
-// walk was stopped or killed, the next run continues it.
+// Package changes writes all changes in a service since a given time to a file. If a walk is
+// stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -26,7 +26,7 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 type Mark struct {
 	Since       record.Time  `json:"since"`        // start of the walk
 	SyncedUntil *record.Time `json:"synced_until"` // exclusive end of the walk; nil before the first page
-	List        int          `json:"list"`         // index of the current list; the number of lists after the last one
+	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
 	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file in bytes
@@ -34,9 +34,9 @@ type Mark struct {
 	Force bool `json:"force,omitempty"` // whether the run that began the walk passed force to Open
 }
 
-// Walk reads lists of changes one after the other and writes them to an NDJSON file in that
-// order. Its journal saves the progress after each page, and excludes other processes. A
-// Walk is not safe for concurrent use.
+// Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
+// that order. It saves its progress in a journal after each page. The journal also prevents
+// other processes from writing to the file. A Walk is not safe for concurrent use.
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
@@ -44,10 +44,10 @@ type Walk struct {
 	mark    Mark
 }
 
-// Open opens or creates the journal of a walk at path. command and task identify the walk,
-// and the errors are those of journal.Open. If force is set, Open also opens the journal of
-// another unfinished walk, which Begin then abandons. The path of the file is path with the
-// suffix ".part".
+// Open opens or creates the journal of a walk at path. command and task identify the walk. If
+// force is set, Open also opens the journal of another unfinished walk, and Begin then
+// abandons that walk. The path of the file is path with the suffix ".part". The errors are
+// those of journal.Open.
 func Open(path, command string, task any, force bool) (*Walk, error) {
 	w, open := &Walk{path: path + ".part", force: force}, journal.Open
 	if force {
@@ -61,7 +61,7 @@ func Open(path, command string, task any, force bool) (*Walk, error) {
 // Begun reports whether this run or an earlier one began the walk.
 func (w *Walk) Begun() bool { return w.journal.ID != "" }
 
-// Used reports whether an earlier run began a walk at this path, even another one.
+// Used reports whether an earlier run began this walk or another one at the same path.
 func (w *Walk) Used() bool { return w.journal.Used }
 
 // Mark returns the progress of the walk.
@@ -83,9 +83,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run if that walk began at since, read at least
-// one page, and its file is still complete. Otherwise Continue begins a new walk. It
-// reports whether it continues the earlier one.
+// Continue continues the walk of an earlier run if that walk began at since and read at least
+// one page, and if the file still contains all changes that were read. Otherwise Continue
+// begins a new walk. It reports whether it continues the earlier one.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -151,8 +151,9 @@ func (w *Walk) add(file *os.File, page Page) error {
 	return w.journal.Save(w.mark)
 }
 
-// Stop returns err, or the cancellation cause of ctx, with a hint how to continue the walk.
-// It removes the files of a walk that has read nothing.
+// Stop returns err with a hint how to continue the walk. If ctx is done, it uses the
+// cancellation cause of ctx instead of err. If the walk has not read a page, Stop removes its
+// files and adds no hint.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -167,7 +168,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
 }
 
-// Done returns the number of changes in the file, in words.
+// Done returns the number of changes in the file with a noun, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
 // Remove removes the file and the journal. The caller must still close the journal.

@@ -12,7 +12,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// After a permanent rejection, the hint says that the service must first accept the command.
+// If the service rejected the command permanently, the hint says that the command continues
+// once the service accepts it.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

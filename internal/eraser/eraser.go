@@ -13,9 +13,9 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// Run erases an entity and its events and waits until the job has ended. It writes its
-// progress to stderr. If ctx is done first, the job continues in the service, as the error
-// says.
+// Run erases an entity and its events and waits until the erasure job has ended. It writes
+// its progress to stderr. If ctx is done first, the job continues in the service, and the
+// error says so.
 func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {
@@ -35,7 +35,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
 			when = "once the service accepts it, the"
 		}
-		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure goes on in the service; %s same command extends it and waits for it", err, when)
+		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure continues in the service; %s same command also erases later events and waits for the job", err, when)
 	case j.Status == erasurejob.Failed:
 		reason := "it gave no reason"
 		return j, fmt.Errorf("the erasure of %s failed: %s", id, *cmp.Or(j.Error, &reason))

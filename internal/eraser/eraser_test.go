@@ -11,12 +11,13 @@ import (
 	"sluice/pkg/client"
 )
 
-// After a permanent rejection, the hint says that the service must first accept the command.
+// If the service rejected the command permanently, the hint says that the command continues
+// once the service accepts it.
 func TestTheHintAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
-		http.StatusUnauthorized:        "\nThe erasure goes on in the service; once the service accepts it, the same command extends it and waits for it",
-		http.StatusInternalServerError: "\nThe erasure goes on in the service; the same command extends it and waits for it",
+		http.StatusUnauthorized:        "\nThe erasure continues in the service; once the service accepts it, the same command also erases later events and waits for the job",
+		http.StatusInternalServerError: "\nThe erasure continues in the service; the same command also erases later events and waits for the job",
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {

@@ -31,7 +31,7 @@ const cancelTimeout = 5 * time.Second
 type Options struct {
 	URL    string              // URL of the service
 	Order  client.NewExportJob // what to export; Run sets its ID
-	Path   string              // path of the file, which appears when it is complete; "-" for Stdout
+	Path   string              // path of the file, which exists only when it is complete; "-" for Stdout
 	Force  bool                // replace an existing file at Path
 	Stdout io.Writer
 	Unpack bool // decompress the file
@@ -53,16 +53,16 @@ type exporter struct {
 	client  *client.Client
 	journal *journal.Journal // journal.ID is the id of the job
 	resumed bool             // an earlier run began the journal
-	created bool             // the service may have the job
+	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
 	stderr  io.Writer
 }
 
 // Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
-// o.Path only when it is complete and verified. Until then, a file beside it has the
-// partial download, and a journal has the id of the job, so after an error the same call
-// continues. An export to o.Stdout cannot continue, so Run cancels the job if ctx is done.
-// Run writes its progress to stderr.
+// o.Path only when it is complete and verified. Until then, Run keeps the partial download
+// and a journal with the id of the job in other files in the same directory. After an error,
+// the same call continues the export. An export to o.Stdout cannot continue, so Run cancels
+// the job if ctx is done. Run writes its progress to stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -99,8 +99,9 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal. The paths of the other working files begin with
-// this path. If the export is to o.Stdout, remove removes these files.
+// workPath returns the path of the journal, which is the prefix of the paths of the other
+// temporary files. If the export is to o.Stdout, remove removes all these files. Otherwise it
+// has no effect.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -131,7 +132,7 @@ func (ex *exporter) cancel(ctx context.Context) error {
 	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
 }
 
-// begin starts the export over and discards a partial download.
+// begin starts a new export and discards a partial download.
 func (ex *exporter) begin() error {
 	ex.resumed, ex.created = false, false
 	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +152,7 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 		return j, err
 	}
 	defer part.Close()                                      //nolint:errcheck // download has synced it
-	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // it ends what reads a large file
+	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // interrupts reading a large file
 	if err = ex.download(ctx, j, part); err == nil {
 		err = check(ctx, j, part)
 	}
@@ -165,8 +166,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job, or finds that of an earlier run, and waits until it has ended. If
-// the job of an earlier run ended without a file, await creates a new one.
+// await creates the job unless an earlier run created it, and waits until the job has ended.
+// If the job of an earlier run ended without a file, await creates a new job.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -252,7 +253,7 @@ func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
 	if err != nil && ctx.Err() == nil { // the next run downloads the whole file again
-		err = errors.Join(fmt.Errorf("the file is not what the job wrote: %w", err), part.Truncate(0))
+		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
 	}
 	return err
 }
@@ -293,8 +294,8 @@ func decompress(w io.Writer, file io.Reader) error {
 	return err
 }
 
-// deliver moves part to the path of the export, or writes it to o.Stdout. convert, unless
-// nil, converts the content of part.
+// deliver moves part to the path of the export, or writes it to o.Stdout. If convert is not
+// nil, it converts the content of part.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
@@ -315,7 +316,7 @@ func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Rea
 	if err != nil {
 		return err
 	}
-	defer os.Remove(converted.Name()) //nolint:errcheck // it was renamed, or is not complete
+	defer os.Remove(converted.Name()) //nolint:errcheck // the file was moved, or is incomplete
 	if err = convert(converted, part); err == nil {
 		err = converted.Sync()
 	}
@@ -350,8 +351,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// The file system may not support links. os.Rename replaces an existing file, so
-	// create an empty file first to reserve the name. A kill in between leaves that file.
+	// The file system may not support links. os.Rename would replace an existing file, so
+	// first create an empty file, which fails if a file exists. A kill before the rename
+	// leaves the empty file.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

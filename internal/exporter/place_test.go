@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// moveNew creates the file under its name at once, so a kill leaves either no file or the
-// complete one. If the file system has no links, it still does not replace a file.
+// moveNew moves the file in one step, so a kill leaves either no file at the path or the
+// complete file. On a file system without links, it still does not replace a file.
 func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -55,7 +55,8 @@ func TestMoveNew(t *testing.T) {
 	}
 }
 
-// An export does not replace a file that appeared, or a symbolic link, without Force.
+// Without Force, an export does not replace a file that was created during the export, or a
+// symbolic link.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,11 +20,11 @@ type Changes struct {
 	SyncedUntil record.Time // start of the next export
 }
 
-// RunSince exports the changes since a time to a file, or to o.Stdout, as NDJSON in the
-// order of the changes. For entities, it includes tombstones if includeDeleted is set. For
-// events, it exports those that arrived since then. It selects records by the Type or
-// EntityID in o.Order.Filters. As with Run, the file appears when it is complete, and after
-// an error the same call continues.
+// RunSince exports the changes since a time to a file, or to o.Stdout, as NDJSON in the order
+// of the changes. For entities, it includes tombstones if includeDeleted is set. For events,
+// a change is the arrival of an event. The Type or the EntityID in o.Order.Filters selects
+// records. As with Run, the file appears when it is complete, and after an error the same
+// call continues the export.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -66,7 +66,7 @@ func (o Options) deliverChanges(path string) error {
 	if err != nil {
 		return err
 	}
-	defer part.Close() //nolint:errcheck // only read
+	defer part.Close() //nolint:errcheck // the file is only read
 	ex := exporter{Options: o}
 	if o.Unpack {
 		return ex.deliver(part, nil)

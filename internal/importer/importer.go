@@ -38,10 +38,10 @@ type Options struct {
 	CreateOnly bool   // create each entity with a separate call, instead of merging it into an existing entity
 	Workers    int    // number of concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
-	Rejects    string // path of the file for rejected records; it must not exist, be empty, or be the reject file of an earlier import
+	Rejects    string // path of the file for rejected records; an existing file must be empty or of an earlier import
 	Again      bool   // import the file even if it was already imported
 
-	Waiting func() string // returns a text that says what the client waits for, or "" if the service responds
+	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
 }
 
 // Result is the result of an import.
@@ -84,7 +84,7 @@ type task struct {
 
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64   `json:"line"`   // line of the last record with a result; all records before it have one too
+	Line    int64   `json:"line"`   // line of the last record up to which all records have a result
 	Offset  int64   `json:"offset"` // byte offset of the end of that record
 	Rejects written `json:"rejects"`
 	Counts  Counts  `json:"counts"`
@@ -97,19 +97,19 @@ type importer struct {
 	calls, refused atomic.Int64
 	stored         atomic.Bool      // whether the service may have stored a record in this run
 	journal        *journal.Journal // nil for standard input
-	seed           string           // from which the ids of records without an id are derived
+	seed           string           // the ids of records without an id depend on it
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, which run sets and state reads
+	mu   sync.Mutex // guards mark, which commit sets and state reads
 	mark mark
 }
 
 // Run imports a file. If an earlier run was stopped, Run imports the rest of the file. If
 // an earlier run has finished, Run imports nothing unless o.Again is set. It shows its
-// progress on stderr. connect returns the client of the service. Run stops at the first
-// error other than a rejected record. Except for standard input, another call with the
-// same options then continues the import.
+// progress on stderr. connect returns the client of the service. Run does not stop at a
+// rejected record, but at any other error. Another call with the same options then
+// continues the import, unless the records are from standard input.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error
@@ -152,7 +152,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file is only read
 	hash := sha256.New()
 	size, err := io.Copy(hash, file)
 	if err == nil {
@@ -174,7 +174,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 			err = im.journal.Begin()
 		}
 	case finished != nil:
-		fmt.Fprintf(stderr, "Imported already, finished at %s; --again imports it again.\n", finished.Format(time.RFC3339))
+		fmt.Fprintf(stderr, "Already imported: finished at %s; --again imports the file again.\n", finished.Format(time.RFC3339))
 		return nil
 	default:
 		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
@@ -247,8 +247,8 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 	return list, nil
 }
 
-// commit saves the results of the records before the first record without a result. It
-// writes the rejected records to the reject file, and then a mark to the journal.
+// commit saves the results of the records up to the first record without a result. It writes
+// the rejected records to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []record) error {
 	done := im.mark
 	var rejects []reject

@@ -165,7 +165,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 func TestGzipIsDetectedByItsFirstBytes(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
-	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // a file may consist of several gzip members
+	for _, text := range []string{"{\"id\":\"a\",\"name\":\"n\"}\n", "{\"id\":\"b\",\"name\":\"n\"}\n"} { // each line is a separate gzip member
 		w := gzip.NewWriter(&packed)
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)

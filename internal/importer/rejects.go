@@ -23,8 +23,8 @@ type reject struct {
 	Input  string `json:"input"` // the record as in the file
 }
 
-// rejectFile is the file of the rejected records. It is removed or truncated only if,
-// according to the journal, an import wrote the content that is lost.
+// rejectFile is the file of the rejected records. An import removes or truncates the file
+// only if the journal shows that an import wrote the removed content.
 type rejectFile struct {
 	path string
 	sum  hash.Hash // hash of the bytes that the import has written
@@ -57,11 +57,11 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
 }
 
-// resumeRejects returns the reject file of an import that continues after the line
-// done. The file must begin with the content that the journal describes. It may continue
-// with rejects of later lines, which a killed import wrote before it could save a mark.
-// resumeRejects removes these, because their records are sent again. It returns an error
-// for any other file.
+// resumeRejects returns the reject file of an import that continues after the line done.
+// The file must begin with the content that the journal describes. After that it may have
+// rejects of later lines, which a killed import wrote before it could save a mark.
+// resumeRejects removes these rejects, because the import sends their records again. It
+// returns an error for any other file.
 func resumeRejects(path string, before written, done int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -76,7 +76,7 @@ func resumeRejects(path string, before written, done int64) (*rejectFile, error)
 		}
 		err = fmt.Errorf("%s was changed", path)
 	}
-	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to begin again with new ids", err)
+	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over with new ids", err)
 }
 
 // onlyRejects reports whether the rest of file contains only rejects of lines after done.

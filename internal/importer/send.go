@@ -21,9 +21,9 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size returns an upper bound of the size of a record in a batch, in bytes. It includes
-// the names of the members, and six bytes for each byte of the name or the type, because
-// JSON may escape it.
+// size returns an upper bound of the size of a record in a batch, in bytes. It includes the
+// names of the members. It counts six bytes for each byte of the name or the type, because
+// JSON may need an escape sequence for it.
 func (rec *record) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
@@ -31,8 +31,8 @@ func (rec *record) size() int {
 	return len(rec.event.Attributes) + 6*len(rec.event.Name) + len(rec.event.ID) + len(rec.event.EntityID) + 128
 }
 
-// sendAll sends records with concurrent calls. After the first error it starts no further
-// call, and waits for those that are in progress.
+// sendAll sends records with concurrent calls. After the first error, it starts no further
+// call and waits for the calls in progress.
 func (im *importer) sendAll(ctx context.Context, records []record) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(im.Workers)
@@ -85,8 +85,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	return rec.note(isNew, Counts{Existing: 1}, err)
 }
 
-// sendBatch sends records with one call, in the form that member returns. existing is
-// what to count for a record that already existed.
+// sendBatch sends records with one call. member returns the form in which a record is sent.
+// existing is the count for a record that already existed.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -104,8 +104,8 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 	return nil
 }
 
-// note sets the result of a record: it was created, it existed, or err rejects it. If err
-// has another reason than the record, note returns it.
+// note sets the result of a record: created, existing, or rejected. If err is not a rejection
+// of the record itself, note returns err and sets no result.
 func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {

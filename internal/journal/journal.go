@@ -1,11 +1,10 @@
-// Package journal reads and writes the journal files with which commands continue
-// after they were stopped or killed.
+// Package journal reads and writes journal files. A command that was stopped or killed
+// continues from its journal.
 //
 // A journal has one JSON object per line. Each line is synced to disk before the task
 // continues. The first line describes the task. Each further line is a mark, which is
-// the progress of the task. Marks only save work: a task that continues from an earlier
-// mark repeats steps that are already done, which has no effect. An incomplete last
-// line, which a killed process may leave, is ignored.
+// the progress of the task. Marks only save work, because repeating a step has no effect.
+// An incomplete last line, which a killed process may leave, is ignored.
 package journal
 
 import (
@@ -27,7 +26,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether the file had a task, this one or another, when it was opened
+	Used       bool       // whether the file had this task or another one when it was opened
 
 	command string
 	task    json.RawMessage
@@ -54,8 +53,8 @@ const (
 // Open opens the journal at path, and creates it if necessary. command and the JSON of
 // task identify the task. If the journal belongs to the same task, its ID is set and the
 // caller continues the task. Otherwise the ID is empty and the caller must call Begin.
-// Open stores the latest mark in the value that mark points to, even if it is the mark of
-// a finished other task.
+// Open stores the latest mark in the value that mark points to. If the journal belongs to
+// another task, which is finished, it is the mark of that task.
 //
 // Open returns an error, and does not change the file, if another process has the
 // journal open, if the journal belongs to another task that is not finished, or if the
@@ -143,7 +142,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 	}
 }
 
-// Begin begins the task from the start: it sets a new ID and removes all marks.
+// Begin begins the task from the start. It sets a new ID and removes all marks.
 func (j *Journal) Begin() error {
 	id, err := uuid.NewV7()
 	if err == nil {
@@ -190,6 +189,6 @@ func (j *Journal) append(l line) error {
 // Remove removes the file of the journal. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close closes the journal, so that another process can open it. This is possible even
-// while this process starts another one, which briefly shares its open files.
+// Close closes the journal. Other processes can then open it, even if this process is
+// starting a child process, which briefly inherits the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }

@@ -53,7 +53,8 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	closed(t, second)
 }
 
-// A new process briefly has the files of its parent open.
+// After Close, another process can open the journal, even if this process is starting a child
+// process, which briefly inherits the open files.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	ended, others := make(chan struct{}), sync.WaitGroup{}

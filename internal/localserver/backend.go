@@ -49,7 +49,7 @@ type backend struct {
 	stores     httpapi.Stores
 	jobs       jobStore // export jobs
 	erasures   erasureStore
-	settle     time.Duration // time after its creation when an event is in all indexes
+	settle     time.Duration // time from the creation of a record until all indexes contain it
 	keys       access.Store
 	limits     override.Store
 	records    string // location of the records, for the output of the server
@@ -69,7 +69,7 @@ func openBackend(ctx context.Context, getenv func(string) string, o Options) (*b
 // openEmbedded returns a backend with records in a file in dir and counters in memory. It
 // creates dir if necessary.
 func openEmbedded(dir string) (*backend, error) {
-	dir, err := filepath.Abs(dir) // for commands that run in another directory
+	dir, err := filepath.Abs(dir) // so that printed commands work in other directories
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	b.settle = record.WriteTimeout // this process has one clock, and its indexes have no delay
+	b.settle = record.WriteTimeout // one process has one clock, and its indexes have no delay
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
@@ -192,11 +192,11 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns tables of the template at a DynamoDB endpoint, and creates those that
-// do not exist. selected maps the logical ids of the tables to their names. If it is nil,
-// openTables returns all tables of the template. The default name of a table is the value
-// of its environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and
-// its logical id.
+// openTables returns tables of the template at a DynamoDB endpoint, and creates the missing
+// ones. selected maps the logical ids of the tables to their names. If it is nil, openTables
+// returns all tables of the template. The default name of a table is the value of its
+// environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and its
+// logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := DynamoDB(ctx, getenv, endpoint)
 	if err != nil {

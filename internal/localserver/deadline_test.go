@@ -35,7 +35,7 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 			closing <- struct{}{}
 		}
 	}
-	go server.Serve(listener)            //nolint:errcheck // it fails when the server is closed
+	go server.Serve(listener)            //nolint:errcheck // fails when the server is closed
 	t.Cleanup(func() { server.Close() }) //nolint:errcheck // the test is over
 	return listener.Addr().String(), closing
 }
@@ -43,7 +43,7 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 // liveHeap returns the size of the heap after a garbage collection, in bytes.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // the first collection only moves pools to their victim caches
+	runtime.GC() // frees pooled objects, which the first collection only marks for removal
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -88,7 +88,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// The responses have 2 MB each. The system's buffers may hold one or two of them.
+		// Each response has 2 MB, so the buffers of the system hold at most two responses.
 		if _, err := io.WriteString(conn, strings.Repeat("GET /entity?limit=10 HTTP/1.1\r\nHost: localhost\r\n\r\n", 8)); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestADownloadMayTakeLongerThanAResponse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is read below
+	defer resp.Body.Close() //nolint:errcheck // the body is only read
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || string(body) != strings.Join(parts, "") {
 		t.Errorf("%q, %v", body, err)

@@ -32,7 +32,8 @@ func openErasures(b *backend, logger *slog.Logger) (*erasures, error) {
 	return &erasures{runner: runner, worker: w, store: b.erasures}, nil
 }
 
-// start runs erasure jobs, including those of an earlier process, until ctx is done.
+// start starts goroutines that run erasure jobs, including the unfinished jobs of an earlier
+// process, until ctx is done.
 func (e *erasures) start(ctx context.Context) error {
 	return e.runner.Start(ctx, e.worker, e.store)
 }

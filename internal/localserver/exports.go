@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/exportjob/worker"
 )
 
-// exportsAtOnce is the number of large export jobs that run at the same time. The first
-// run of a new job does not count.
+// exportsAtOnce is the maximum number of large export jobs that run at the same time. The
+// first run of a job does not count towards it.
 const exportsAtOnce = 2
 
 // exports runs export jobs in this process and serves their files.
@@ -83,8 +83,8 @@ func (e *exports) start(ctx context.Context) error {
 	return nil
 }
 
-// beside returns a handler that serves the files at their links and calls next for all
-// other requests.
+// beside returns a handler that serves the export files at their download links and calls
+// next for all other requests.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {

@@ -27,13 +27,14 @@ import (
 const drainTimeout = 10 * time.Second
 
 // gcPercent is the target percentage of the garbage collector unless the environment
-// variable GOGC is set. The live heap is small. With the default of 100, the collector
-// would run many times per second under load, to save only about 10 MB.
+// variable GOGC is set. The live heap is small, so the default of 100 would save only about
+// 10 MB, and the collector would run many times per second under load.
 const gcPercent = 400
 
 // The timeouts of a connection. The server disconnects a client that sends a request or
 // reads a response too slowly. writeTimeout starts after the request header. It must be
-// longer than readTimeout, so that a request whose body stalls still gets status 408.
+// longer than readTimeout, so that the server can still send status 408 if a request body
+// stalls.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -99,7 +100,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig calls httpapi.LoadConfig with another default for AUTH_MODE: unlike a
+// loadConfig is like httpapi.LoadConfig, but has another default for AUTH_MODE. Unlike a
 // deployment, a local server does not require API keys by default.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
@@ -132,8 +133,8 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // newHandler returns the handlers of all routes over the stores of b.
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
-// Otherwise a web page could read all records by DNS rebinding: its own host name would
-// resolve to the loopback address.
+// Otherwise a web page could read all records by DNS rebinding, in which the host name of the
+// page resolves to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
 	rows, err := override.NewCache(b.limits, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
@@ -174,7 +175,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 // greet prints the address of the service, its settings and some commands to try.
 func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	url := "http://" + addr.String()
-	keys, header := "off: whoever reaches this address can read and write", ""
+	keys, header := "off: anyone who can reach this address can read and write", ""
 	if !cfg.AccessOff {
 		keys, header = "on", ` -H "Authorization: Bearer $KEY"`
 	}
@@ -186,7 +187,7 @@ func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 `, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
 	if !cfg.AccessOff {
 		fmt.Fprintf(w, `
-Create a key ("go run ./cmd/sluice" in place of "sluice" in a checkout):
+Create a key (in a clone of the repository, write "go run ./cmd/sluice" for "sluice"):
   KEY=$(sluice keys create %s --scope import --scope export)
 `, b.keyFlags)
 	}

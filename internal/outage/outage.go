@@ -29,9 +29,9 @@ type Report struct {
 }
 
 // New returns a Report about the service at url that writes to out. showsProgress says
-// whether the caller shows its progress on out, together with Waiting. If so, and if out
-// is a terminal, the Report writes a line only when an outage begins. Otherwise it writes
-// a line for every try without a response.
+// whether the caller shows its progress and the result of Waiting on out. If it does, and
+// out is a terminal, the Report writes a line only when an outage begins. Otherwise it
+// writes a line for every try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
@@ -54,7 +54,7 @@ func (r *Report) Note(t client.Try) {
 	}
 }
 
-// Waiting returns a text that says when the next try is, or "" if the service responds.
+// Waiting returns a text with the time until the next try, or "" if the service responds.
 func (r *Report) Waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

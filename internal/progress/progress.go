@@ -35,9 +35,9 @@ func (n Noun) Count(count int64) string {
 // State is the progress of a command.
 type State struct {
 	Done    int64   // number of things that are done, such as records
-	Part    float64 // done part of the whole, 0 to 1; negative if the whole is not known
+	Part    float64 // fraction of the work that is done, 0 to 1; negative if unknown
 	Details string  // further text, such as the number of rejected records
-	Waiting string  // what the command waits for, which is shown instead of its rate; empty if it does not wait
+	Waiting string  // what the command is waiting for, shown instead of its rate; "" if it is not waiting
 }
 
 // IsTerminal reports whether w is a terminal.
@@ -69,7 +69,7 @@ func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 		}
 	}()
 	return func() {
-		stopped <- struct{}{} // the goroutine receives it only when it does not write
+		stopped <- struct{}{} // after this, the goroutine no longer writes
 		if d.terminal {
 			fmt.Fprint(d.out, clearLine)
 		}

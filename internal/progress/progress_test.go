@@ -57,8 +57,8 @@ func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	}
 }
 
-// The rate and the time left are computed from the first state with a known Part, for
-// example when another run began an export job.
+// The rate and the time left are computed from the first state with a known Part. For
+// example, the Part of an export job that another run began is first unknown.
 func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

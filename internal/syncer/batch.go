@@ -20,8 +20,8 @@ type batch struct {
 	erased map[string]record.Time // by id of the entity; its events created at or before the time are removed
 }
 
-// readBatch returns the next changes in the file of a walk, up to about size bytes. The
-// error is io.EOF with the last changes.
+// readBatch returns the next changes in the file of a walk, up to about size bytes. With the
+// last changes it returns io.EOF.
 func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {
@@ -94,7 +94,7 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 			}
 		}
 		if len(changed) > 0 && changed[0] == id {
-			continue // the next iteration writes its new version
+			continue // a later iteration writes the new version of the record
 		}
 		if err := write(line); err != nil {
 			return records, err
@@ -127,7 +127,7 @@ func (b batch) removes(line []byte) (bool, error) {
 // idOf returns the id of the record in a line of a copy.
 func idOf(line []byte) (string, error) {
 	rest, ok := bytes.CutPrefix(line, []byte(`{"id":"`))
-	id, _, closed := bytes.Cut(rest, []byte(`"`)) // ids need no escapes
+	id, _, closed := bytes.Cut(rest, []byte(`"`)) // ids contain no characters that JSON escapes
 	if !ok || !closed {
 		return "", fmt.Errorf("not a line of a copy: %.40q", line)
 	}

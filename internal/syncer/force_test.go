@@ -24,8 +24,8 @@ func (s *service) interrupted(t *testing.T, path string, n int64, change ...func
 	return stderr
 }
 
-// After an interrupted run with Force, the same run continues, even if it is interrupted
-// again while it reads what has changed in the meantime.
+// If a run with Force is interrupted, the next run with Force continues it, even if that run
+// is interrupted too while it reads the changes since the first run.
 func TestAForcedRunContinues(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -55,7 +55,7 @@ func TestAForcedRunContinues(t *testing.T) {
 			if _, stderr := s.wantCopy(t, exportjob.Entity, path, force); !strings.HasPrefix(stderr, "Continuing after ") {
 				t.Errorf("the third run: %s", stderr)
 			}
-			// The command has ended, so the next one starts over.
+			// The third run has completed the copy, so the next run with Force starts over.
 			if r, stderr := s.wantCopy(t, exportjob.Entity, path, force); stderr != "" || r.Changes < r.Records {
 				t.Errorf("the next command: %+v, %s", r, stderr)
 			}
@@ -63,8 +63,8 @@ func TestAForcedRunContinues(t *testing.T) {
 	}
 }
 
-// A run with Force starts over after an interrupted run without Force, or if another file
-// is now at the path.
+// A run with Force starts over if the interrupted run had no Force, or if the file at the
+// path or the state file has changed.
 func TestForceStartsOver(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -94,8 +94,8 @@ func TestForceStartsOver(t *testing.T) {
 	}
 }
 
-// A run with Force abandons the unfinished walk of another copy. If it refuses, that walk
-// can still continue.
+// A run with Force abandons the unfinished walk of another service or resource. If the run is
+// refused, that walk can still continue.
 func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]func(o *Options){

@@ -18,7 +18,7 @@ const (
 
 // copyFile is a new copy in a temporary file.
 type copyFile struct {
-	path    string // "" if nothing has changed, so the old copy stays
+	path    string // "" if nothing has changed and the old copy stays
 	records int64
 	digest  digest
 	old     fs.FileInfo // the file that it may replace; nil if no file existed
@@ -32,7 +32,7 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	if err != nil {
 		return copyFile{}, err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file is only read
 	in := bufio.NewReaderSize(file, bufferBytes)
 	for last := false; !last; base = merged.path {
 		b, err := readBatch(in, s.Resource, s.batchBytes)
@@ -54,14 +54,15 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 		if err != nil {
 			return copyFile{}, err
 		}
-		defer file.Close() //nolint:errcheck // only read
+		defer file.Close() //nolint:errcheck // the file is only read
 		from = file
 	}
 	file, err := os.OpenFile(s.statePath+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, s.mode)
 	if err != nil {
 		return copyFile{}, err
 	}
-	// The umask limits the mode of a new file, and an earlier run may have left a file.
+	// The umask restricts the mode of a new file, and a file of an earlier run may have
+	// another mode.
 	if err := file.Chmod(s.mode); err != nil {
 		return copyFile{}, errors.Join(err, file.Close())
 	}
@@ -71,6 +72,6 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // path may be the same path as base
+	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // the file at this path may be base
 	return merged, os.Rename(file.Name(), merged.path)
 }

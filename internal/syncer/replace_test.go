@@ -15,7 +15,7 @@ import (
 func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		copied bool // whether an earlier run made a copy
+		copied bool // whether an earlier run created a copy
 		change func(path string) error
 	}{
 		"appeared": {false, func(path string) error { return os.WriteFile(path, []byte("mine\n"), 0o600) }},
@@ -60,7 +60,7 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 				t.Errorf("the file is now %.100q, %v", got, err)
 			}
 			if _, err := os.Stat(merged.path); err == nil {
-				t.Error("the new copy is left")
+				t.Error("the new copy still exists")
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func appendTo(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// overwrite changes a file in place. Its size stays.
+// overwrite changes the content of a file, but not its size.
 func overwrite(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func overwrite(path string) error {
 	return os.WriteFile(path, []byte(strings.ToUpper(string(text))), 0o600)
 }
 
-// replaceByAnother replaces a file by another one of the same size and time.
+// replaceByAnother replaces a file with another file of the same size and modification time.
 func replaceByAnother(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestADanglingLinkIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A file of a killed run does not determine the permissions of a new copy.
+// If a killed run left a temporary file, its permissions do not affect those of the new copy.
 func TestALeftoverFileDoesNotSetTheMode(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

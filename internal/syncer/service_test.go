@@ -31,8 +31,8 @@ import (
 
 const workspace = "default"
 
-// service serves the lists of records from stores that a test changes. The test sets its
-// clock.
+// service serves the lists of records from stores that a test changes. The test also sets the
+// clock of the service.
 type service struct {
 	url      string
 	now      time.Time
@@ -40,7 +40,7 @@ type service struct {
 	entities *erasures
 	events   event.Store
 	requests atomic.Int64
-	onGet    func(request int64) (ok bool) // called before each request; the request fails unless ok
+	onGet    func(request int64) (ok bool) // called before each request; if ok is false, the request fails
 }
 
 // erasures is an entity store that can mark tombstones as erased.
@@ -65,7 +65,7 @@ func newService(t *testing.T) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // its directory is removed
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
 	db.MaxBatchDelay = 0
 	entities, err := entitybolt.New(db)
 	if err != nil {
@@ -105,7 +105,8 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// change changes n random records and advances the clock until a walk includes the changes.
+// change changes n random records and advances the clock so far that a walk includes the
+// changes.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -128,7 +129,7 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase deletes an entity as an erasure does. The service still has its events.
+// erase deletes an entity as an erasure does. The events of the entity stay in the service.
 func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	t.Helper()
 	s.entities.ids[id] = true
@@ -140,8 +141,8 @@ func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	return at
 }
 
-// copyOf returns the lines that a copy must have. A copy of events has only those for which
-// has returns true.
+// copyOf returns the lines that a copy must have. A copy of events must have only the events
+// for which has returns true.
 func (s *service) copyOf(t *testing.T, resource exportjob.Resource, has func(event.Event) bool) string {
 	t.Helper()
 	var b []byte

@@ -24,12 +24,12 @@ type state struct {
 	Resource    exportjob.Resource `json:"resource"`
 	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
 	Records     int64              `json:"records"`      // number of records in the copy
-	Files       []digest           `json:"files"`        // files that a run may replace: the copy and, during its replacement, the new copy
+	Files       []digest           `json:"files"`        // files that a run may replace: the copy and, after a merge, the new copy
 }
 
 const stateVersion = 1
 
-// RefusedError is the error of Run if a file is in the way. Run has then left that file as it was.
+// RefusedError means that Run must not replace a file. Run has not changed that file.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -96,8 +96,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether a and b, results of fileAt for the same path, show no change of
-// the file.
+// sameFile reports whether two results of fileAt for the same path show that the file has not
+// changed.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -137,7 +137,7 @@ func digestOf(path string) (digest, error) {
 	if err != nil {
 		return digest{}, err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file is only read
 	d := newDigester()
 	_, err = io.Copy(d, file)
 	return d.digest(), err

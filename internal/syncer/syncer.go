@@ -1,11 +1,11 @@
 // Package syncer keeps a local copy of a service's entities or events up to date. The copy
 // is an NDJSON file that has each record once, in order of id.
 //
-// A run reads the changes since the last run, merges them into a new file, and renames it
-// to replace the copy. A state file beside the copy records up to which time the copy is
-// complete, and which files a run may replace. If a run fails or is killed, either the old
-// copy or the new one is in place. The next run continues the walk, or merges its changes
-// again, with the same result.
+// A run reads the changes since the last run, merges them with the copy into a new file, and
+// replaces the copy with that file by a rename. A state file beside the copy records up to
+// which time the copy is complete, and which files a run may replace. If a run fails or is
+// killed, either the old copy or the new one exists. The next run continues the walk or
+// repeats the merge, with the same result.
 package syncer
 
 import (
@@ -31,7 +31,7 @@ type Options struct {
 	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
 	Path     string             // path of the copy
-	Force    bool               // start a new copy that replaces any file at Path, or continue that of an earlier run with Force
+	Force    bool               // replace any file at Path with a new copy; an earlier run with Force may have begun it
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
@@ -58,17 +58,17 @@ type syncer struct {
 	Options
 	client     *client.Client
 	stderr     io.Writer
-	statePath  string // beside Path
+	statePath  string // path of the state file
 	state      *state
 	walk       *changes.Walk
 	mode       fs.FileMode // permissions of the copy
 	batchBytes int
 }
 
-// maxAge is the maximum time since the last run for which a run updates the copy. It is a
-// day less than entity.TombstoneAge, because a run needs the tombstones since the last run
-// until it has read them: a tombstone that expires before that would leave its entity in
-// the copy.
+// maxAge is the maximum time since the last run. After a longer time, a run starts a new copy
+// instead of updating the old one. maxAge is a day less than entity.TombstoneAge, so that no
+// tombstone since the last run expires before this run has read it. Without its tombstone, a
+// deleted entity would stay in the copy.
 const maxAge = entity.TombstoneAge - 24*time.Hour
 
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 	return r, errors.Join(err, s.walk.Close())
 }
 
-// open returns a run. It excludes other runs of the same copy.
+// open returns a run. Until the run ends, open returns an error for the same copy.
 func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.PageSize == 0 {
 		o.PageSize = changes.PageSize
@@ -105,8 +105,8 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	return s, err
 }
 
-// run updates the copy. A walk of an earlier run ends at the time that the earlier run set,
-// so another walk follows it.
+// run updates the copy. If it continues a walk of an earlier run, that walk ends before this
+// run began, so run reads another walk after it.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -149,8 +149,8 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// replaceCopy moves the new copy to the path. It refuses if the file at the path is not the
-// one that mergeChanges checked.
+// replaceCopy moves the new copy to the path. It returns a *RefusedError if the file at the
+// path has changed since mergeChanges checked it.
 func (s *syncer) replaceCopy(merged copyFile) error {
 	now, err := fileAt(s.Path)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at the path, and begins a walk or continues that
-// of an earlier run. It reports whether it continues.
+// prepare loads the state, checks the file at the path, and begins a walk or continues the
+// walk of an earlier run. It reports whether it continues a walk.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -201,10 +201,10 @@ func (s *syncer) prepare() (continues bool, err error) {
 	case exists && !s.state.knowsSize(info.Size()):
 		return false, s.refuseChanged()
 	case !exists && s.state.SyncedUntil != nil:
-		fmt.Fprintf(s.stderr, "%s is gone. Making a new copy.\n", s.Path)
+		fmt.Fprintf(s.stderr, "%s no longer exists. Starting a new copy.\n", s.Path)
 		return false, s.startOver(nil)
 	case s.outdated():
-		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may not tell all that was deleted since. Making a new copy.\n", maxAge/(24*time.Hour))
+		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may no longer report all deletions since then. Starting a new copy.\n", maxAge/(24*time.Hour))
 		return false, s.startOver(s.state.Files)
 	}
 	continues, err = s.walk.Continue(s.since())
@@ -232,7 +232,8 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 }
 
 // continuesForce reports whether an earlier run with Force began this copy and was
-// interrupted, and may replace files, which are those of existing.
+// interrupted. files is the result of existing. If a file exists, the earlier run must have
+// been allowed to replace it.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false
@@ -244,7 +245,7 @@ func (s *syncer) continuesForce(files []digest) bool {
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
-// startOver starts a new copy that may replace one of files.
+// startOver starts a new copy, which may replace a file only if its digest is in files.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -264,8 +265,8 @@ func (s *syncer) since() record.Time {
 }
 
 // outdated reports whether tombstones that the copy needs may expire before this run has
-// read them. The copy needs the tombstones after its SyncedUntil or, for a new copy, after
-// that of its interrupted walk.
+// read them. These are the tombstones since SyncedUntil of the copy. If the first copy is not
+// complete, they are the tombstones since SyncedUntil of its interrupted walk.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -285,9 +286,8 @@ func (s *syncer) lists() []changes.List {
 	}
 }
 
-// mergeChanges writes the new copy beside the old one. It checks that the old copy is
-// unchanged since the last run. Then it saves in the state that either copy may be at the
-// path.
+// mergeChanges checks that the old copy is unchanged since the last run, and writes the new
+// copy to a file beside it. Then it saves in the state that a run may replace either copy.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {

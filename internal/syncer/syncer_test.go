@@ -36,8 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies path and the files beside it, as a kill would leave them, to a new
-// directory.
+// clone copies the directory of path, as a kill would leave it now, and returns the path of
+// the copy in it.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 	}
 }
 
-// If a run is killed or fails at any point, the copy is the old one or the new one. After
-// the next run it is the new one.
+// If a run is killed or fails at any point, the file is the old copy or the new copy. After
+// the next run, it is the new copy.
 func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, resource := range resources {
@@ -145,7 +145,8 @@ func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	}
 }
 
-// A failed run keeps what it has read, unless it has read nothing.
+// After a failed run, the next run continues after the changes that were read. If the failed
+// run has read nothing, it leaves no files.
 func TestAFailedRunContinues(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -178,7 +179,7 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.change(t, 100)
 	s.erase(t, "e2")
 	s.wantErased(t, path, "e1", "e2")
-	s.change(t, 300) // some of them belong to e1 and e2 again
+	s.change(t, 300) // some of the new events belong to e1 and e2
 	s.wantErased(t, path, "e1", "e2")
 }
 
@@ -216,7 +217,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run replaces only files that a run wrote. If it refuses, it leaves no new file behind.
+// A run replaces only files that a run wrote. A refused run creates no file.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -226,13 +227,13 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 		as    func(*Options)
 		says  string
 	}{
-		"no state":         {func(path string) { os.Remove(path + ".sluice-sync") }, nil, "exists, and no sync has written it"}, //nolint:errcheck // checked below
+		"no state file":    {func(path string) { os.Remove(path + ".sluice-sync") }, nil, "exists, and no sync has written it"}, //nolint:errcheck // checked below
 		"longer":           {func(path string) { write(t, path, read(t, path)+"{}\n") }, nil, "has changed since a sync wrote it"},
 		"empty":            {func(path string) { write(t, path, "") }, nil, "has changed since a sync wrote it"},
 		"same size":        {func(path string) { write(t, path, strings.ToUpper(read(t, path))) }, nil, "has changed since a sync wrote it"},
 		"another resource": {func(string) {}, func(o *Options) { o.Resource = exportjob.Event }, "is a copy of the resource entity of http"},
 		"another service":  {func(string) {}, func(o *Options) { o.URL = "http://other" }, "is a copy of the resource entity of http"},
-		"no state file":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state of a copy"},
+		"invalid state":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state of a copy"},
 		"a directory":      {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, nil, "is not a regular file"}, //nolint:errcheck // checked below
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,17 +255,17 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			if name == "a directory" {
 				return
 			}
-			if name == "same size" { // detected only after the changes were read
+			if name == "same size" { // the run detects this change only after it has read the changes
 				write(t, path, read(t, path)+"\n")
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
-				t.Error("a journal is left")
+				t.Error("a journal still exists")
 			}
 			s.wantCopy(t, exportjob.Entity, path, func(o *Options) { o.Force = true })
 		})
 	}
 }
 
-// After an interrupted run with Force, the next run needs no Force.
+// If a run with Force is interrupted, the next run without Force may replace the file too.
 func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -277,8 +278,8 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, exportjob.Entity, path)
 }
 
-// A run starts over if the existing copy, or the incomplete new copy, is so old that the
-// tombstones since then expire within a day.
+// A run starts over if the last run, complete or interrupted, was so long ago that tombstones
+// since then may expire within a day.
 func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	t.Parallel()
 	const (
@@ -313,13 +314,13 @@ func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, path+" is gone. Making a new copy.\n") {
+	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, path+" no longer exists. Starting a new copy.\n") {
 		t.Errorf("%s", stderr)
 	}
 }
 
-// A copy keeps its permissions, even those that the umask excludes from new files. Its path
-// may be a symbolic link.
+// A run keeps the permissions of a copy, even if the umask would exclude them. If the path is
+// a symbolic link, the run replaces the target of the link.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

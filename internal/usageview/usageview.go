@@ -1,5 +1,5 @@
-// Package usageview shows how much of its limits an address uses: as bars, once or
-// continuously on a terminal, or as one line per second.
+// Package usageview shows how much of its limits an address uses. It shows bars, once or
+// continuously on a terminal, or writes one line per second.
 package usageview
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// Escape sequences of a terminal (ECMA-48 and xterm) that switch to the alternate screen
-// without a cursor, and back.
+// Escape sequences of a terminal (ECMA-48 and xterm). They switch to the alternate screen and
+// hide the cursor, and back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -101,9 +101,9 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // in columns, for the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns of the long form, for the default limits
 	thinNumbers = len(" 200 of 200")
-	enoughBars  = 40 // with fewer columns, bars take precedence over the wide numbers
+	enoughBars  = 40 // the long form is used only if at least this many columns are left for bars
 	minBars     = 5
 )
 
@@ -153,11 +153,11 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// settled is the number of most recent seconds whose counts may still change.
+// settled is the number of seconds at the end of the usage whose counts may still change.
 const settled = 2
 
-// Lines returns a function that writes to w one line for each second that is final and was
-// not written before. The first call writes only the latest such second.
+// Lines returns a function that writes one line to w for each second whose counts are final,
+// unless an earlier call has written it. The first call writes only the latest such second.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {

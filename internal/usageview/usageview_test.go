@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// used returns the usage of 60 seconds. The last of them have the given numbers of records.
+// used returns the usage of 60 seconds. The last seconds have the given numbers of records.
 func used(records ...int64) client.Usage {
 	u := client.Usage{Address: "192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
@@ -52,7 +52,7 @@ func TestBarsShowWhatWasUsed(t *testing.T) {
 	}
 }
 
-// A terminal never breaks a line, even if names and numbers are long.
+// No line is wider than the terminal, even if names and numbers are long.
 func TestBarsFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	u := used(1_000_000)
@@ -78,7 +78,7 @@ func TestBarsShowAnotherActionThanLimit(t *testing.T) {
 	}
 }
 
-// Test both ends of the range of every height.
+// The test checks the smallest and the largest value of each height.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[int64]rune{-1: ' ', 0: ' ', 1: '▁', 28: '▁', 29: '▂', 171: '▆', 172: '▇', 199: '▇', 200: '█', 201: '█'} {
@@ -88,7 +88,7 @@ func TestTheHeightOfABar(t *testing.T) {
 	}
 }
 
-// Without a terminal, each second is written once, after it has ended.
+// Lines writes each second once, after its counts are final.
 func TestLinesShowEachSecondOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

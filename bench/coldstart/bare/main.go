@@ -1,6 +1,6 @@
-// Command bare is the smallest function with a DynamoDB client that LoadDefaultConfig
-// configures. With the environment variable CALLS=n it scans a table during init and
-// then makes n concurrent calls, as Sluice's functions do to read the limits and to
+// Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig
+// configures. If the environment variable CALLS is a number n, it scans a table during init
+// and then makes n concurrent calls. Sluice's functions do this to read the limits and to
 // open connections.
 package main
 
@@ -32,7 +32,7 @@ func main() {
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {
-			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // its condition fails
+			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the condition fails
 				TableName:           aws.String("counters"),
 				Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect"}},
 				UpdateExpression:    aws.String("REMOVE expires_at"),

@@ -42,7 +42,7 @@ func adapt(routes, malformed http.Handler, logger *slog.Logger) *function {
 // Invoke responds to an event. It is the handler for lambda.Start. The error is
 // always nil, because every failure is an HTTP response.
 func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
-	// API Gateway decodes the path, but the adapter parses it as a part of a URL.
+	// API Gateway decodes the path, but the adapter expects it encoded, as in a URL.
 	ev.RawPath = (&url.URL{Path: ev.RawPath}).EscapedPath()
 	resp, err := f.routes.ProxyWithContext(ctx, ev)
 	if err != nil {
@@ -55,8 +55,8 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	return resp, err
 }
 
-// tooLargeProblem returns the 500 that replaces a response that is too large. It
-// keeps the rate limit headers, because the request was charged.
+// tooLargeProblem returns a response with status 500 to replace resp, which is too large.
+// The new response keeps the rate limit headers, because the request was charged.
 func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) events.APIGatewayV2HTTPResponse {
 	body, err := json.Marshal(api.Problem{
 		Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
@@ -72,8 +72,8 @@ func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) eve
 	return resp
 }
 
-// readable returns an event that can always be converted to an HTTP request. It keeps
-// only the headers and the sender of ev.
+// readable returns an event that can always be converted to an HTTP request. The new event
+// keeps only the headers and the request context of ev.
 func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest {
 	out := events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	out.RequestContext.DomainName = ""
@@ -81,19 +81,18 @@ func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest 
 	return out
 }
 
-// tooLarge reports whether Lambda would reject a response. Encoding a body as JSON at
-// most doubles its size, so the size of short bodies need not be computed.
+// tooLarge reports whether Lambda would reject a response. To save time, it accepts small
+// bodies without encoding them as JSON, which multiplies their size by at most 6.
 func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
-	if len(resp.Body) < 1<<20 {
+	if len(resp.Body) < maxResponse/8 {
 		return false
 	}
 	text, err := json.Marshal(resp)
 	return err != nil || len(text) > maxResponse
 }
 
-// fromGateway returns a handler that passes requests to next in the form in which
-// net/http's server would have read them. r.RequestURI keeps the stage, which links
-// need.
+// fromGateway returns a handler that changes requests to the form that net/http's server
+// gives them, and passes them to next. r.RequestURI keeps the stage, because links need it.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
@@ -122,7 +121,7 @@ func trimStage(path, stage string) string {
 	return cmp.Or(rest, "/")
 }
 
-// requestID returns the id that API Gateway has given a request.
+// requestID returns the id that API Gateway assigned to a request.
 func requestID(r *http.Request) string {
 	event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
 	return event.RequestID

@@ -98,7 +98,7 @@ func sample(t *testing.T, name string) (ev events.APIGatewayV2HTTPRequest) {
 	return ev
 }
 
-// Every sample event reaches the action of its route.
+// Every sample event reaches the handler of its route.
 func TestSampleEventsReachTheirRoutes(t *testing.T) {
 	want := map[string]int{
 		"create-entity": 201, "list-entity": 200, "get-entity": 200, "update-entity": 200, "upsert-entities": 207, "delete-entity": 200, "get-erasure-job": 404,
@@ -244,8 +244,8 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 	}
 }
 
-// If API Gateway has not matched a request, the default route must not suggest
-// repeating it.
+// API Gateway sends these requests to the default route, although their normalized form
+// matches a route. The response must be a 404, not a 405 that suggests the same method.
 func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
 	s := newService(t)
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity
@@ -289,7 +289,7 @@ func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["X-RateLimit-Limit"] = []string{"200"}
 			w.Header().Set("Content-Length", strconv.Itoa(size))
-			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // a buffer
+			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // the writer is a buffer
 		})
 		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
 		if err != nil || resp.StatusCode != status || resp.Headers["X-RateLimit-Limit"] != "200" {

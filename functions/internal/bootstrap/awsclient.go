@@ -15,9 +15,9 @@ import (
 
 const (
 	// maxIdleConns is the number of idle connections that the HTTP client keeps per
-	// host. A list of events makes this many concurrent calls. The SDK's default is
-	// ten: it would close the other connections after each list and open them again
-	// for the next.
+	// host. A list of events makes this many concurrent calls. With the SDK's default,
+	// 10, the client would close the other connections after each list and open new
+	// ones for the next list.
 	maxIdleConns = 16
 
 	// idleConnTimeout is shorter than any server's timeout. net/http compares it with
@@ -37,8 +37,8 @@ func LoadAWS(ctx context.Context) (aws.Config, error) {
 
 func httpClient() *awshttp.BuildableClient {
 	return awshttp.NewBuildableClient().
-		// The SDK's read timeout would wrap connections so that closedByPeer cannot
-		// see the TCP connection. Every call has a deadline in its context.
+		// With a read timeout, the SDK would wrap connections, and closedByPeer could not
+		// access the TCP connection. Every call has a deadline in its context instead.
 		WithReadTimeout(0).
 		WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = maxIdleConns
@@ -50,11 +50,11 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("RepeatUnsent", repeatUnsent), middleware.After)
 }
 
-// repeatUnsent sends a request on another connection if the server has closed the
-// idle connection that was chosen for it. It closes that connection before anything
-// is written to it, so the server cannot have received the request. Therefore this is
-// safe even for requests that must not be applied twice. Each repetition removes one
-// connection from the pool, so the last one opens a new connection.
+// repeatUnsent sends a request on another connection if the server has closed the idle
+// connection that net/http chose for the request. It closes that connection before
+// anything is written to it. The server cannot have received the request, so repeating it
+// is safe even if it must not be applied twice. Each repetition removes one idle
+// connection from the pool. When none is left, net/http opens a new one.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false

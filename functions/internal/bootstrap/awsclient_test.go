@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A server that reads a request and then closes the connection may have applied the
-// request.
+// If a server reads a request and then closes the connection, the client must not repeat the
+// request, because the server may have applied it.
 func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)
@@ -83,17 +83,17 @@ func TestClosedByPeer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer listener.Close() //nolint:errcheck // a test of its state
+			defer listener.Close() //nolint:errcheck // the test is over
 			client, err := net.Dial("tcp", listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer client.Close() //nolint:errcheck // a test of its state
+			defer client.Close() //nolint:errcheck // it may be closed already
 			server, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer server.Close() //nolint:errcheck // a test of its state
+			defer server.Close() //nolint:errcheck // it may be closed already
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}

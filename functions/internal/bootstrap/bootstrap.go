@@ -89,7 +89,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// These calls are sequential because connect reuses the connection of Refresh.
+	// These calls are sequential so that connect reuses the connection of Refresh.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -107,7 +107,7 @@ var connections = map[string]int{
 	"usage":           dynamostore.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, but at least one, so that the first
+// connect opens count connections to DynamoDB, or one if count is 0, so that the first
 // request can use them.
 func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)

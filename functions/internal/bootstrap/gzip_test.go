@@ -26,7 +26,7 @@ func compressed(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// In API Gateway events, bodies that are not text are base64.
+// In API Gateway events, bodies that are not text are encoded as base64.
 func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	s := newService(t)
 	for i := range 10 {
@@ -56,13 +56,13 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	}
 }
 
-// Lambda's maximum size applies to the base64.
+// Lambda's maximum size applies to the base64 text of a body.
 func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
 	const most = maxResponse / 4 * 3
 	for size, status := range map[int]int{most - 1000: 200, most: 500} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // a buffer
+			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // the writer is a buffer
 		})
 		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
 		if err != nil || resp.StatusCode != status || (resp.Headers["Content-Encoding"] == "gzip") != (status == 200) || resp.IsBase64Encoded != (status == 200) {

@@ -4,6 +4,6 @@ package bootstrap
 
 import "net"
 
-// closedByPeer always returns false on systems where a socket cannot be peeked at.
+// closedByPeer always returns false, because it cannot peek at a socket on this system.
 // Lambda runs Linux.
 func closedByPeer(net.Conn) bool { return false }

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It
-// peeks at the data that the kernel has received. An open idle connection has none; a
-// closed one has an end of file, a reset or, with TLS, an alert. The transport's own
-// reader may not have read it yet.
+// closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It peeks
+// at the data that the kernel has received for the connection. If the connection is open,
+// there is no data. If it is closed, there is an end of file, a reset or, with TLS, an alert,
+// which net/http may not have read yet.
 func closedByPeer(conn net.Conn) bool {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()

@@ -18,10 +18,11 @@ import (
 	eventdynamo "sluice/pkg/event/dynamostore"
 )
 
-// MaxRate is the maximum number of events that a run erases per second. All concurrent runs
-// together (ParallelizationFactor in template.yaml) leave half of the write capacity of an
-// index partition to new events: all events of an entity share one partition of by_entity,
-// and with one shard, all events of a workspace share one partition of the other indexes.
+// MaxRate is the maximum number of events that a run erases per second. ParallelizationFactor
+// in template.yaml is the number of concurrent runs. Together, these runs use at most half of
+// the write capacity of a partition of an index and leave the rest for new events. All events
+// of an entity are in one partition of by_entity. With one shard, all events of a workspace
+// are in one partition of each other index.
 const MaxRate = 250
 
 // Start runs the function with the configuration in the environment variables. It never

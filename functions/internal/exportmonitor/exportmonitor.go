@@ -1,5 +1,5 @@
-// Package exportmonitor measures how long export jobs wait. It reads the table of
-// jobs, so it works even if the table's stream or the worker does not.
+// Package exportmonitor measures how long export jobs wait. It reads the table of jobs, so
+// it works even if the stream of the table or the worker does not.
 package exportmonitor
 
 import (
@@ -47,10 +47,10 @@ func New(ctx context.Context, getenv func(string) string, w io.Writer) (*Monitor
 	return &Monitor{Jobs: jobs, Service: getenv("SERVICE_NAME"), Now: time.Now, Logger: slog.New(slog.NewJSONHandler(w, nil))}, nil
 }
 
-// Handle logs the metric OldestQueuedSeconds: the age of the oldest queued job in
-// seconds, or 0 if no job is queued. The log line is in the CloudWatch embedded
-// metric format, with the namespace Sluice and the dimension Service. If the table
-// cannot be read, Handle logs no metric and returns the error.
+// Handle logs the metric OldestQueuedSeconds, which is the age of the oldest queued job in
+// seconds, or 0 if no job is queued. The log line is in the CloudWatch embedded metric format,
+// with the namespace Sluice and the dimension Service. If the table cannot be read, Handle
+// logs no metric and returns the error.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 func (m *Monitor) Handle(ctx context.Context) error {

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// attempts is the maximum number of tries of an AWS call. It is high because a
-	// failed run must repeat much work.
+	// attempts is the maximum number of tries of an AWS call. It is high because the retry
+	// of a failed run repeats much work.
 	attempts = 8
 
-	// settle is the age of a job at which its records are read. By then the indexes,
-	// which lag by a fraction of a second, contain the records that were created
-	// before the job.
+	// settle is the minimum age of a job when a run reads its records. At that age, the
+	// indexes contain the records that were created before the job. An index lags by a
+	// fraction of a second.
 	settle = 2 * time.Second
 )
 

@@ -23,9 +23,9 @@ type look struct {
 	scheme   string // color scheme
 }
 
-// looks returns the looks that Audit checks. If Audit takes screenshots, these are all
-// viewports in both color schemes. Otherwise they are the smallest and the largest
-// viewport, each in one color scheme.
+// looks returns the looks that Audit checks. If Audit takes screenshots (drawn is true),
+// these are all viewports in both color schemes. Otherwise they are the smallest and the
+// largest viewport, each in one color scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}
@@ -88,8 +88,8 @@ func (tab *Tab) draw(path string) {
 	}
 }
 
-// reduce returns the picture with only its 256 most frequent colors. This reduces the file
-// to less than half the size. A page has few other colors, at the edges of letters.
+// reduce returns the picture with only its 256 most frequent colors, so the file has less than
+// half the size. The other colors are few and occur at the edges of letters.
 func reduce(picture image.Image) image.Image {
 	bounds := picture.Bounds()
 	pixels := make(map[color.Color]int)

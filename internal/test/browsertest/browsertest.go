@@ -1,9 +1,9 @@
 // Package browsertest controls a headless Chromium: it opens pages, checks their
 // accessibility with axe-core, and takes screenshots.
 //
-// The page runs with its normal security settings. axe-core and the scripts of tests are
-// injected by the DevTools protocol, so the page's Content-Security-Policy stays in effect.
-// A violation of that policy or an exception in a script of the page fails the test.
+// The page runs with its normal security settings. Tests inject axe-core and their own scripts
+// through the DevTools protocol, so the page's Content-Security-Policy stays in effect. A
+// violation of that policy or an exception in a script of the page fails the test.
 package browsertest
 
 import (
@@ -115,7 +115,7 @@ func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 			t.Error(f)
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context with which it is opened
+	if err := chromedp.Do(ctx); err != nil { // the tab is open until ctx is canceled
 		t.Fatal(err)
 	}
 	if err := chromedp.Listen(ctx, tab.listen); err != nil {
@@ -134,7 +134,7 @@ func (tab *Tab) Resize(v Viewport) {
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol and waits at most for patience.
+// call runs a command of the DevTools protocol. It waits for the result for at most patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -146,7 +146,8 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records faults of the page. A response with an error status is not a fault.
+// listen records script exceptions and policy violations of the page, and passes requests to
+// answer. A response with an error status is not a fault.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -177,7 +178,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions of chromedp and waits at most for patience for each.
+// Do runs actions of chromedp. It waits for each action for at most patience.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -287,7 +288,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	// A listener must not wait for the browser, because the browser waits for the listener.
 	a, ok := tab.answers[named]
 	if !ok {
-		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the page may have gone on
+		go chromedp.Call(tab.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID}) //nolint:errcheck // the tab may have opened another page
 		return
 	}
 	body, err := json.Marshal(a.Body)
@@ -298,7 +299,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 	for name, value := range a.Header {
 		headers = append(headers, &fetch.HeaderEntry{Name: name, Value: value})
 	}
-	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the page may have gone on
+	go chromedp.Call(tab.ctx, fetch.FulfillRequest, fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: a.Status, ResponseHeaders: headers, Body: body}) //nolint:errcheck // the tab may have opened another page
 }
 
 // DownloadInto lets the tab download files into a directory. It returns a function that

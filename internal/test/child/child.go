@@ -25,14 +25,14 @@ type Process struct {
 	kill   func()
 	log    lockedBuffer
 	exited chan struct{} // closed when the program has exited
-	err    error         // result of cmd.Wait; valid once exited is closed
+	err    error         // result of cmd.Wait; valid after exited is closed
 }
 
 // Start starts cmd and collects its output. If cmd.Stdout is set, it also receives
 // the output, including standard error.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
-	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // it may have exited
+	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.log
 	} else {
@@ -49,9 +49,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied is a shell script that runs the program in its arguments until standard input
-// is closed. Only the test process holds the other end of that pipe, so the program
-// ends with the test process, even if that is killed.
+// tied is a shell script that runs the program in its arguments until standard input is
+// closed. Standard input is a pipe, and only the test process has its other end. So the
+// program ends with the test process, even if the test process is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -73,7 +73,7 @@ func StartTied(program string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.kill = func() { stdin.Close() } //nolint:errcheck // it may have been closed
+	p.kill = func() { stdin.Close() } //nolint:errcheck // stdin may have been closed
 	return p, nil
 }
 
@@ -109,7 +109,7 @@ func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch strin
 	err = p.Ready(ctx, printTimeout, func(context.Context) error {
 		match := expression.FindStringSubmatch(p.Log())
 		if match == nil {
-			return fmt.Errorf("it has not printed %s", pattern)
+			return fmt.Errorf("the program has not printed %s", pattern)
 		}
 		submatch = match[1]
 		return nil

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Require does nothing if err is nil. Otherwise a required program is missing:
-// Require fails the test if the environment variable CI is set, and skips it if not.
-// help says how to install the program.
+// Require does nothing if err is nil. Otherwise a required program is missing. Require then
+// fails the test if the environment variable CI is set, and skips it if not. help says how to
+// install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -31,8 +31,8 @@ func Cached(t testing.TB, path string) string {
 	return filepath.Join(ModuleRoot(t), ".cache", path)
 }
 
-// ModuleRoot returns the directory of go.mod. (Tests run in the directory of their
-// package.)
+// ModuleRoot returns the directory of go.mod. Tests need it because they run in the directory
+// of their package.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -51,10 +51,9 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls start with a free port. If start returns ErrExited, another
-// program may have taken the port, and OnFreePort tries another one, up to five
-// times. Until the reservation is closed, other test processes do not choose the
-// port.
+// OnFreePort calls start with a free port. If start returns ErrExited, another program may
+// have taken the port, so OnFreePort tries again with another port, up to five times. Other
+// test processes do not choose the port until the reservation is closed.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {
@@ -66,7 +65,7 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 		if err == nil {
 			return reservation, nil
 		}
-		reservation.Close() //nolint:errcheck // it carries no data
+		reservation.Close() //nolint:errcheck // nothing was written to the listener
 		if errs = append(errs, err); !errors.Is(err, ErrExited) {
 			break
 		}
@@ -74,11 +73,10 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	return nil, errors.Join(errs...)
 }
 
-// freePort returns a free port below the range from which operating systems choose
-// ports for outgoing connections. Otherwise such a connection could take the port
-// while the program is not listening. freePort also listens on the next higher port,
-// as the reservation: another test process that tries the same pair of ports fails
-// and tries again.
+// freePort returns a free port below the range from which operating systems choose ports for
+// outgoing connections. In that range, a connection could take the port while the program is
+// not listening. The reservation is a listener on the next higher port. Another test process
+// that tries the same pair of ports cannot listen there and tries another pair.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error
@@ -89,7 +87,7 @@ func freePort() (port int, reservation io.Closer, err error) {
 			last = err
 			continue
 		}
-		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // on all addresses, because some programs listen on all
+		probe, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) // some programs listen on all addresses
 		if err != nil {
 			last = err
 			_ = reservation.Close()

@@ -17,9 +17,9 @@ const (
 	mostEvaluation = 24 * time.Hour
 )
 
-// extraPoints is the number of periods beyond the evaluation range that CloudWatch
-// reads in case some have no data. The User Guide shows 5 periods for 3 in its
-// examples, but gives no rule.
+// extraPoints is the number of additional periods that CloudWatch reads, in case some
+// periods have no data. The User Guide gives no rule. In its examples, CloudWatch reads 5
+// periods to evaluate 3.
 const extraPoints = 2
 
 // Alarm is a metric alarm.
@@ -33,7 +33,7 @@ type Alarm struct {
 	toAlarm    int    // DatapointsToAlarm
 	missing    string // TreatMissingData
 
-	// Reports tells for which states the alarm has actions.
+	// Reports contains the states for which the alarm has actions.
 	Reports map[State]bool
 }
 
@@ -44,10 +44,9 @@ type input struct {
 	stat   string
 }
 
-// ParseAlarm parses the properties of an AWS::CloudWatch::Alarm. Parameters and
-// conditions must be resolved. A reference to another resource stands for its value:
-// CountersTable for {"Ref": "CountersTable"}, Queue.Name for {"Fn::GetAtt": ["Queue",
-// "Name"]}.
+// ParseAlarm parses the properties of an AWS::CloudWatch::Alarm. Parameters and conditions
+// must be resolved. A reference to another resource becomes text: {"Ref": "CountersTable"}
+// becomes CountersTable, and {"Fn::GetAtt": ["Queue", "Name"]} becomes Queue.Name.
 func ParseAlarm(properties map[string]any) (*Alarm, error) {
 	p := reader{properties: properties}
 	a := &Alarm{
@@ -118,7 +117,7 @@ func (a *Alarm) check(p *reader) {
 		p.fail("the alarm has %d metrics, want 1 to %d", len(a.metrics), mostMetrics)
 	}
 	if a.period < time.Minute || a.period%time.Minute != 0 {
-		p.fail("the period %v is not of whole minutes", a.period)
+		p.fail("the period %v is not a number of whole minutes", a.period)
 	}
 	if a.evaluated < 1 || a.toAlarm < 1 || a.toAlarm > a.evaluated || time.Duration(a.evaluated)*a.period > mostEvaluation {
 		p.fail("%d of %d periods of %v cannot be evaluated", a.toAlarm, a.evaluated, a.period)

@@ -56,7 +56,7 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The same minute without data in the earlier periods.
+			// The state is the same without data in the earlier minutes.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})
@@ -95,7 +95,8 @@ func TestParseAlarmRefuses(t *testing.T) {
 	}
 }
 
-// A value counts in the period of its timestamp, as soon as it has arrived.
+// A value belongs to the period of its timestamp, and the alarm uses it as soon as it has
+// arrived.
 func TestRunSeesWhatHasArrived(t *testing.T) {
 	t.Parallel()
 	a, err := cloudwatch.ParseAlarm(map[string]any{

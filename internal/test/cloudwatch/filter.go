@@ -38,7 +38,7 @@ func ParseFilter(properties map[string]any) (Filter, error) {
 	if f.pattern, err = parsePattern(p.text("FilterPattern")); err != nil {
 		return Filter{}, err
 	}
-	_, err = match(f.pattern, nil) // to check that the pattern is supported
+	_, err = match(f.pattern, nil) // fails if the pattern is not supported
 	return f, err
 }
 
@@ -47,9 +47,9 @@ var (
 	equals   = regexp.MustCompile(`([^<>!=])=([^=])`)
 )
 
-// parsePattern parses a filter pattern for JSON events, such as { $.a = "b" && $.c.d
-// >= 1 }. It converts the pattern to a Go expression, here event["a"] == "b" &&
-// event["c.d"] >= 1.
+// parsePattern parses a filter pattern for JSON events. It converts the pattern to a Go
+// expression. For example, { $.a = "b" && $.c.d >= 1 } becomes
+// event["a"] == "b" && event["c.d"] >= 1.
 func parsePattern(text string) (ast.Expr, error) {
 	body, open := strings.CutPrefix(strings.TrimSpace(text), "{")
 	body, closed := strings.CutSuffix(body, "}")
@@ -96,8 +96,8 @@ func match(e ast.Expr, event map[string]any) (bool, error) {
 	return false, fmt.Errorf("a pattern with %T is not supported", e)
 }
 
-// compare reports whether a comparison is true for an event. A number is compared
-// only with a number, text only with text.
+// compare reports whether a comparison is true for an event. A comparison of a number with
+// text is false.
 func compare(e *ast.BinaryExpr, event map[string]any) (bool, error) {
 	got := property(e.X, event)
 	literal, ok := e.Y.(*ast.BasicLit)

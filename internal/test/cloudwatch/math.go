@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// value is the value of an expression in one period: a scalar, or the point of a time
-// series, which may be missing.
+// value is the value of an expression in one period. It is a scalar or a point of a time
+// series. A point may be missing.
 type value struct {
 	n       float64
 	series  bool
@@ -75,8 +75,8 @@ func evalMath(e ast.Expr, points map[string]value) (value, error) {
 	return value{}, fmt.Errorf("metric math with %T is not supported", e)
 }
 
-// binary applies an operator to two values. If one of two series has no point, its
-// value is 0. A division by zero has no result.
+// binary applies an operator to two values. If only one of two series has a point, the other
+// counts as 0. The result of a division by zero is a missing point.
 func binary(x value, op token.Token, y value) (value, error) {
 	v := value{series: x.series || y.series}
 	switch {
@@ -109,7 +109,7 @@ func binary(x value, op token.Token, y value) (value, error) {
 		return value{}, fmt.Errorf("the operator %v is not supported", op)
 	}
 	if v.missing {
-		v.n = 0 // arithmetic with another series treats a missing point as 0
+		v.n = 0 // a missing point counts as 0 in an operation with another series
 	}
 	return v, nil
 }
@@ -121,8 +121,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// choose implements IF with a series as the condition. If the condition has no point,
-// the result has none. A missing point of then is 0.
+// choose implements IF with a series as the condition. If the point of the condition is
+// missing, the result is missing. A missing point of then counts as 0.
 func choose(condition, then, otherwise value) value {
 	switch {
 	case condition.missing:

@@ -32,9 +32,8 @@ const (
 // evaluation range, newest first. evaluated is EvaluationPeriods and toAlarm is
 // DatapointsToAlarm.
 //
-// The newest points, as many as evaluated, determine the state. A missing point is
-// skipped as long as an older one can replace it. TreatMissingData applies only if
-// points are still missing after that.
+// The newest points determine the state, and evaluated is their number. An older point
+// replaces a missing one. TreatMissingData applies only if too few points exist.
 //
 // Source: CloudWatch User Guide, "How alarm state is evaluated when data is missing"
 // and "Avoiding premature transitions to alarm state".

@@ -42,7 +42,8 @@ func TestNextFollowsTheUserGuide(t *testing.T) {
 			}
 		}
 	}
-	// "Avoiding premature transitions": the next point may be within the threshold.
+	// "Avoiding premature transitions" requires OK, because the next point may be within the
+	// threshold.
 	if got := cloudwatch.Next([]cloudwatch.Point("X----"), evaluated, 3, "missing", ok); got != ok {
 		t.Errorf("- - - - X: %s, want %s", got, ok)
 	}

@@ -1,10 +1,10 @@
-// Package dynamolocal runs DynamoDB Local for tests, in memory, as a child process
-// that ends with the test process.
+// Package dynamolocal runs the DynamoDB Local engine for tests, as a child process that
+// ends with the test process.
 //
-// "make dynamodb-local" fetches it; it needs Java 17. If either is missing, tests
-// that need the engine are skipped, or fail if the environment variable CI is set.
-// The variable DYNAMODB_LOCAL overrides the directory of the engine's jars and native
-// libraries, .cache/dynamodb-local.
+// "make dynamodb-local" fetches the engine, which needs Java 17. If one of them is missing,
+// tests that need the engine are skipped, or fail if the environment variable CI is set.
+// The jars and native libraries of the engine are in .cache/dynamodb-local, unless the
+// environment variable DYNAMODB_LOCAL names another directory.
 package dynamolocal
 
 import (
@@ -129,7 +129,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 		t.Fatalf("the template has no table %q", logicalID)
 	}
 	client, name := e.Client(), logicalID+"-"+rand.Text()
-	tables[i].TTL.Enabled = false // the clocks of most tests are in the past, and the engine would remove their items
+	tables[i].TTL.Enabled = false // most tests use clocks in the past, so the engine would remove their items
 	if err := dynamotable.Create(t.Context(), client, tables[i], name); err != nil {
 		t.Fatalf("%v\n%s", err, e.Log())
 	}

@@ -72,8 +72,8 @@ func TestEngineIsShared(t *testing.T) {
 	}
 }
 
-// The rate limiter depends on two properties of the engine: it evaluates conditions
-// on one item one at a time, and it returns the item if a condition fails.
+// The rate limiter depends on two properties of the engine. The engine applies conditional
+// updates of an item one after the other, and it returns the item if a condition fails.
 func TestConditionsAreAtomicAndReturnTheItem(t *testing.T) {
 	t.Parallel()
 	client, name := dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable")
@@ -154,14 +154,14 @@ func TestStopAndRestart(t *testing.T) {
 	}
 }
 
-// childVariable tells the test below that it runs in the child process that is
-// killed.
+// childVariable is an environment variable that is set in the child process of the test
+// below, which the test kills.
 const childVariable = "DYNAMOLOCAL_TEST_CHILD"
 
 func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		fmt.Printf("endpoint %s\n", dynamolocal.Start(t).Endpoint)
-		select {} // until killed
+		select {} // waits until the process is killed
 	}
 	t.Parallel()
 	dynamolocal.Endpoint(t) // skips the test if the engine is missing
@@ -181,10 +181,10 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // it was only read
+	defer conn.Close() //nolint:errcheck // the connection is only read
 
 	process.Kill()
-	// The engine does not send first, so the read ends only when the engine does.
+	// The engine sends nothing before a request, so the read ends only when the engine ends.
 	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestMissingEngineSkipsButFailsInCI(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestEngineIsShared$", "-test.v")
 			cmd.Env = append(os.Environ(), "CI="+c.ci, "DYNAMODB_LOCAL="+t.TempDir())
-			out, _ := cmd.CombinedOutput() // the output already shows whether it failed
+			out, _ := cmd.CombinedOutput() // the output shows whether the test failed
 			if !strings.Contains(string(out), c.want) || !strings.Contains(string(out), "make dynamodb-local") {
 				t.Errorf("got %s\nwant %s and the command that helps", out, c.want)
 			}

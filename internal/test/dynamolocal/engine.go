@@ -21,7 +21,7 @@ const startTimeout = 60 * time.Second
 
 // Engine is one process of DynamoDB Local. It is safe for concurrent use.
 type Engine struct {
-	Endpoint string // URL, http://127.0.0.1:PORT, which does not change while the engine is stopped
+	Endpoint string // URL, http://127.0.0.1:PORT; a restart does not change it
 
 	install     installation
 	dir         string // directory of the tables; "" for memory
@@ -99,7 +99,7 @@ func (e *Engine) Stop() {
 // close stops the engine and releases its port.
 func (e *Engine) close() {
 	e.Stop()
-	e.reservation.Close() //nolint:errcheck // it carries no data
+	e.reservation.Close() //nolint:errcheck // nothing was written to the listener
 }
 
 func (e *Engine) running() bool {

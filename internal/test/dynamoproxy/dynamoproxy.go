@@ -1,5 +1,5 @@
-// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It
-// counts calls and injects faults of networks and engines.
+// Package dynamoproxy implements a proxy between a function and a DynamoDB engine. It counts
+// calls and simulates faults of the network and the engine.
 package dynamoproxy
 
 import (
@@ -38,7 +38,7 @@ type Usage struct {
 
 // Proxy is a counting proxy. It is safe for concurrent use.
 type Proxy struct {
-	URL string // does not change while the proxy refuses connections
+	URL string // Refuse and Accept do not change it
 
 	t       testing.TB
 	address string
@@ -97,8 +97,8 @@ func start(t testing.TB, endpoint string, config *tls.Config) *Proxy {
 		ModifyResponse: p.meter,
 		Transport:      &http.Transport{MaxIdleConnsPerHost: 100},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// The engine is unreachable or the client has disconnected. In both cases
-			// a client would get no response.
+			// The engine is unreachable or the client has disconnected. In both cases, the
+			// client must get no response.
 			hangUp(w)
 		},
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -113,7 +113,7 @@ func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server != nil {
-		p.server.Close() //nolint:errcheck // there is nothing to save
+		p.server.Close() //nolint:errcheck // an error has no consequences
 		p.server = nil
 	}
 }
@@ -138,7 +138,7 @@ func (p *Proxy) Accept() {
 		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
-	go p.server.Serve(listener) //nolint:errcheck // it ends when Refuse is called
+	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
 }
 
 // Opened returns the number of connections that have been opened so far.
@@ -175,9 +175,9 @@ func callOf(r *http.Request, body map[string]any) Call {
 	return Call{Operation: operation, Table: table}
 }
 
-// count counts a call. It changes the request so that the engine reports the consumed
-// capacity; DynamoDB Local does not verify the signature. count also returns the
-// primary key in the call, if the call has one.
+// count counts a call and returns it with its primary key, if it has one. It changes the
+// request so that the engine reports the consumed capacity. This invalidates the signature,
+// which DynamoDB Local does not verify.
 func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {

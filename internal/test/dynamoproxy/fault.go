@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Fault is what the proxy does to a call.
+// Fault describes how the proxy handles a call. The proxy forwards a call with the zero
+// Fault without changes.
 type Fault struct {
-	Delay time.Duration // before the call is forwarded
+	Delay time.Duration // time before the call is forwarded
 	Skip  bool          // the call is not forwarded
 	Drop  bool          // the connection is closed instead of sending the response
 	Error string        // the response is this DynamoDB exception
@@ -60,7 +61,7 @@ func (f Fault) answer(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(status)
-	io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#`+f.Error+`","message":"because the test says so"}`) //nolint:errcheck // the client may have disconnected
+	io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#`+f.Error+`","message":"injected by a test"}`) //nolint:errcheck // the client may have disconnected
 }
 
 // hangUp closes the connection without a response.
@@ -70,6 +71,6 @@ func hangUp(w http.ResponseWriter) {
 		return // a recorder has no connection
 	}
 	if conn, _, err := hijacker.Hijack(); err == nil {
-		conn.Close() //nolint:errcheck // the broken connection is intended
+		conn.Close() //nolint:errcheck // the client must see a broken connection
 	}
 }

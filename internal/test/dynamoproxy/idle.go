@@ -16,7 +16,7 @@ type Cut string
 const (
 	FIN    Cut = "FIN"  // the server closes the connection
 	RST    Cut = "RST"  // the server resets the connection
-	Silent Cut = "none" // the client is not notified; it gets a RST when it writes, as behind a NAT gateway
+	Silent Cut = "none" // the client learns nothing until it writes and gets a RST, as behind a NAT gateway
 )
 
 // CutIdle ends all idle connections and returns their number. First it waits until no

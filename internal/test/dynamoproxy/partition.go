@@ -7,7 +7,7 @@ type partitions struct {
 	perSecond int               // maximum writes per second; 0 for no limit
 	second    int64             // second of the counts in writes, as Unix time
 	writes    map[[2]string]int // writes in that second by table and partition key
-	most      int               // most writes that one partition key has received in a second
+	most      int               // highest number of writes to one partition key in a second
 }
 
 // ThrottlePartitions rejects writes above perSecond for each value of the key
@@ -18,8 +18,8 @@ func (p *Proxy) ThrottlePartitions(perSecond int) {
 	p.partitions = partitions{perSecond: perSecond}
 }
 
-// MostWrites returns the most writes that one partition key has received in a second
-// since ThrottlePartitions, including rejected writes.
+// MostWrites returns the highest number of writes to one partition key in a second since the
+// call of ThrottlePartitions. It includes rejected writes.
 func (p *Proxy) MostWrites() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

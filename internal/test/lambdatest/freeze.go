@@ -9,9 +9,9 @@ import (
 	"sluice/internal/test/child"
 )
 
-// Freeze suspends the process as Lambda freezes an instance between invocations:
-// after it has polled for its next event, and until Invoke or Handle delivers that
-// event. Freeze returns when every thread of the process is stopped. It needs Unix.
+// Freeze suspends the process, as Lambda freezes an instance between invocations. It first
+// waits until the process polls for its next event. It returns when every thread of the
+// process is stopped. Invoke and Handle resume the process. Freeze needs Unix.
 func (i *Instance) Freeze(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -30,8 +30,8 @@ import (
 // Timeout is the timeout that template.yaml sets for a function that serves a route.
 const Timeout = 10 * time.Second
 
-// Build builds a function's binary with the flags of the deployment and returns its
-// path. All tests share the path, so an unchanged binary is not linked again.
+// Build builds a function's binary with the flags of the deployment and returns its path. All
+// tests use the same path, so the Go command links the binary again only if it has changed.
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	root := child.ModuleRoot(t)
@@ -45,8 +45,8 @@ func Build(t testing.TB, function string) string {
 	return path
 }
 
-// built are the functions that the process has built. The lock keeps tests from
-// writing one file at the same time.
+// built contains the functions that this process has built. The lock prevents tests from
+// writing the same file at the same time.
 var built = struct {
 	sync.Mutex
 	functions map[string]bool
@@ -126,7 +126,7 @@ func (i *Instance) Stop() {
 // 2018-06-01) that a function uses.
 func (i *Instance) runtimeAPI() http.Handler {
 	mux := http.NewServeMux()
-	var invocations int // one process asks for the next event, one at a time
+	var invocations int // needs no lock, because the process asks for one event at a time
 	var first sync.Once
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
 		first.Do(func() { close(i.polled) })
@@ -142,7 +142,7 @@ func (i *Instance) runtimeAPI() http.Handler {
 				result <- err
 			case ev := <-i.events:
 				if frozen {
-					i.Signal(syscall.SIGCONT) //nolint:errcheck // it may have been killed
+					i.Signal(syscall.SIGCONT) //nolint:errcheck // the process may have been killed
 				}
 				invocations++
 				w.Header().Set("Lambda-Runtime-Aws-Request-Id", strconv.Itoa(invocations))

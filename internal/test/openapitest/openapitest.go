@@ -1,6 +1,6 @@
-// Package openapitest compares responses with openapi.yaml in both directions. Check
-// returns an error if a response does not match the description. Unseen returns the
-// parts of the description that no response contained.
+// Package openapitest compares responses with the descriptions in openapi.yaml. Check returns
+// an error if a response does not match its description. Unseen returns the parts of the
+// descriptions that no response contained.
 package openapitest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"sluice"
 )
 
-// Spec is openapi.yaml and what responses have contained so far. It is safe for
+// Spec contains openapi.yaml and records what responses have contained. It is safe for
 // concurrent use.
 type Spec struct {
 	validator validator.Validator
@@ -58,9 +58,9 @@ type Response struct {
 	Body   []byte
 }
 
-// Check returns an error if the response does not match its description. If no
-// operation matches the request, the response must be a problem like the one for an
-// unknown record, or a 204 to OPTIONS.
+// Check returns an error if the response does not match its description. If openapi.yaml does
+// not describe the request, the response must be a 204 to OPTIONS, or an error in the form of
+// the errors of GET /entity/{id}.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *Spec) Check(r Response) error {
 	if err != nil {
 		return err
 	}
-	// The library decodes numbers as float64 and fails if they are too large. The
-	// description does not restrict the number of digits.
+	// The library decodes numbers as float64 and fails if they are too large, but openapi.yaml
+	// does not limit them. Replace large exponents.
 	readable := regexp.MustCompile(`[eE][+-]?[0-9]{3,}`).ReplaceAll(described.Body, []byte("e1"))
 	resp := &http.Response{StatusCode: described.Status, Header: described.Header, Body: io.NopCloser(bytes.NewReader(readable)), Request: req}
 	if _, errs := s.validator.ValidateHttpResponse(req, resp); len(errs) > 0 {
@@ -110,7 +110,8 @@ func (s *Spec) Check(r Response) error {
 // parameter matches a parameter of a quoted path template.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
-// operation is the description of a method of a path; nil if the path has no such method.
+// operation returns the description of a method of a path, or nil if openapi.yaml does not
+// describe it.
 func (s *Spec) operation(method, path string) map[string]any {
 	paths := object(s.document["paths"])
 	if item, ok := paths[path]; ok {
@@ -148,7 +149,7 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records the members and enumerated values in a value that named schemas
+// noteValue records the members and the enumerated values in value that named schemas
 // describe.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
@@ -198,8 +199,8 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen returns what the description contains but no response did: statuses of
-// operations, members of schemas, and values of enumerations.
+// Unseen returns the statuses of operations, members of schemas, and values of enumerations
+// that openapi.yaml contains but no response contained.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
 	for _, item := range object(s.document["paths"]) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// logged are the variables that the access log may contain. None has text that a client or
-// an error message can choose, because the API Gateway documentation does not say that
-// values are escaped.
+// logged contains the variables that the access log may contain. Their values do not depend
+// on text from a client or an error message, because the API Gateway documentation does not
+// say that values are escaped.
 //
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".
 var logged = map[string][]string{ // variable → values
@@ -19,8 +19,8 @@ var logged = map[string][]string{ // variable → values
 	"routeKey":                      {"GET /entity/{id}", "$default"},
 	"status":                        {"200", "503"},
 	"responseLatency":               {"12", "-"},
-	"integration.integrationStatus": {"200", "-"}, // Lambda's
-	"integration.status":            {"200", "-"}, // the function's
+	"integration.integrationStatus": {"200", "-"}, // status from Lambda
+	"integration.status":            {"200", "-"}, // status from the function
 	"error.responseType":            {"INTERNAL_FAILURE", "-"},
 }
 
@@ -38,7 +38,7 @@ func checkAccessLog(t *testing.T, format string) {
 		line := variable.ReplaceAllStringFunc(format, func(v string) string {
 			values, ok := logged[variable.FindStringSubmatch(v)[1]]
 			if !ok {
-				t.Errorf("the access log has %s, which may hold text of a client", v)
+				t.Errorf("the access log has %s, which may contain text from a client", v)
 				return `","status":"503`
 			}
 			return values[n%len(values)]
@@ -46,7 +46,7 @@ func checkAccessLog(t *testing.T, format string) {
 		if n == 0 && len(line) > maxAccessLine {
 			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
 		}
-		var got map[string]string // all values are strings: "-", the value of a missing variable, would be invalid JSON as a number
+		var got map[string]string // the value of a missing variable is -, which is valid JSON only in quotes
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}

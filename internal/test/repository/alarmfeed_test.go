@@ -13,12 +13,12 @@ import (
 	"sluice/internal/test/cloudwatch"
 )
 
-// scenario is a series of metrics, and whether an alarm then fires.
+// scenario is a series of metrics, with the expected behavior of an alarm.
 type scenario struct {
 	name  string
 	feed  func(w *world)
 	fires bool
-	stays bool // the alarm still fires at the end, because its cause persists
+	stays bool // the alarm still fires at the end, because the cause remains
 }
 
 // world collects the metrics and logs of the functions, API Gateway and other AWS services,
@@ -28,13 +28,13 @@ type world struct {
 	t       *testing.T
 	data    cloudwatch.Data
 	filters []cloudwatch.Filter
-	until   int // minute at which the simulation ends; 0 for afterwards after the last report
+	until   int // minute at which the simulation ends; if 0, see afterwards
 }
 
 // reportDelay is the delay with which metrics and log events reach CloudWatch.
 const reportDelay = time.Minute
 
-// afterwards is the time that the simulation continues after the last report.
+// afterwards is the time from the last report to the end of a simulation.
 const afterwards = 4 * time.Hour
 
 // span is a range of minutes from begin (inclusive) to end (exclusive).

@@ -36,8 +36,8 @@ func parseAlarms(t *testing.T, r rendered) (alarms map[string]*cloudwatch.Alarm,
 	return alarms, filters
 }
 
-// Every alarm fires in the scenarios in which it must, and in no others, and recovers when
-// the cause ends.
+// Every alarm fires in exactly the scenarios in which it must fire, and recovers when the
+// cause ends.
 func TestAlarms(t *testing.T) {
 	t.Parallel()
 	alarms, filters := parseAlarms(t, render(t)["prod"])
@@ -48,7 +48,7 @@ func TestAlarms(t *testing.T) {
 			return slices.ContainsFunc(all[id], func(s scenario) bool { return s.fires == want })
 		}
 		if !fires(true) || !fires(false) {
-			t.Errorf("%s needs a scenario in which it goes off, and one in which it does not", id)
+			t.Errorf("%s needs a scenario in which it fires, and one in which it does not", id)
 		}
 		for _, s := range all[id] {
 			t.Run(id+"/"+s.name, func(t *testing.T) {
@@ -81,10 +81,10 @@ func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s
 		before = state
 	}
 	if (fired >= 0) != s.fires {
-		t.Errorf("went off in minute %d, want it to go off: %v", fired, s.fires)
+		t.Errorf("fired in minute %d, want it to fire: %v", fired, s.fires)
 	}
 	if s.fires && (before == cloudwatch.OK) == s.stays {
-		t.Errorf("the state is %s at the end, want it to have ended: %v", before, !s.stays)
+		t.Errorf("the state is %s at the end, want it to have recovered: %v", before, !s.stays)
 	}
 }
 
@@ -141,15 +141,16 @@ func namespaces(properties any) (all []string) {
 	return all
 }
 
-// notInBudget are the tables and indexes for which requests cannot take many units. They
-// are not in a budget alarm, because an alarm has at most 10 metrics. Requests do not read
-// or write them, or take only one or two units for a job.
+// notInBudget contains the tables and indexes that are not in a budget alarm, because an
+// alarm has at most 10 metrics. Requests consume no units of them, or only one or two units
+// for a job.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// Every table and index has an alarm for throttled calls and is in the unit budgets.
+// Every table and index is in an alarm for throttled calls. It is also in the budget alarms,
+// except for those in notInBudget.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]

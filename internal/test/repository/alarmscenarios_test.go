@@ -7,9 +7,9 @@ import (
 
 // Examples of access log lines.
 const (
-	// A path that would add a status if the log contained the path.
+	// If the access log contained paths, a client could add a status to a line in this way.
 	forged = `{"service":"sluice-prod","path":"/entity/a","status":503,"integration_error":"x","y":"","status":"404","function_status":"404"}`
-	// A body of 7 to 10 MB, which Lambda rejects with 413 or 500.
+	// The client sent a body of 7 to 10 MB, which Lambda rejects with 413 or 500.
 	tooLarge413 = `{"route":"POST /create_event","status":"413","lambda_status":"413","function_status":"-","error":"-"}`
 	tooLarge500 = `{"route":"POST /create_event","status":"500","lambda_status":"413","function_status":"-","error":"INTERNAL_FAILURE"}`
 	served      = `{"route":"GET /entity","status":"200","lambda_status":"200","function_status":"200","error":"-"}`
@@ -22,29 +22,29 @@ var hostile = []scenario{
 		w.functions(span{0, 30}, 100, request(404, "Allowed"))
 		w.gateway(span{0, 30}, 100, 404, forged)
 	}},
-	{name: "bodies of 7 to 10 MB, answered 413", feed: func(w *world) { w.gateway(span{0, 30}, 100, 413, tooLarge413) }},
-	{name: "bodies of 7 to 10 MB, answered 500", feed: func(w *world) { w.gateway(span{0, 30}, 100, 500, tooLarge500) }},
+	{name: "bodies of 7 to 10 MB, rejected with 413", feed: func(w *world) { w.gateway(span{0, 30}, 100, 413, tooLarge413) }},
+	{name: "bodies of 7 to 10 MB, rejected with 500", feed: func(w *world) { w.gateway(span{0, 30}, 100, 500, tooLarge500) }},
 }
 
 // scenarios returns the scenarios of each alarm of the template.
 func scenarios() map[string][]scenario {
 	all := map[string][]scenario{
 		"ServerErrorsAlarm": append([]scenario{
-			{name: "one in fifty fails for three minutes", fires: true, feed: func(w *world) {
+			{name: "one request in fifty fails for three minutes", fires: true, feed: func(w *world) {
 				w.functions(span{0, 60}, 490, request(200, "Allowed"))
 				w.functions(span{20, 23}, 10, request(500, "Allowed"))
 			}},
-			{name: "all of five a minute fail, every other minute", fires: true, feed: func(w *world) {
+			{name: "all five requests fail, every other minute", fires: true, feed: func(w *world) {
 				for minute := 20; minute < 30; minute += 2 {
 					w.functions(span{minute, minute + 1}, 5, request(503))
 				}
 			}},
-			{name: "one in a hundred", feed: func(w *world) {
+			{name: "one request in a hundred fails", feed: func(w *world) {
 				w.functions(span{0, 60}, 990, request(200, "Allowed"))
 				w.functions(span{0, 60}, 10, request(500, "Allowed"))
 			}},
-			{name: "four a minute, with no other requests", feed: func(w *world) { w.functions(span{0, 60}, 4, request(500, "Allowed")) }},
-			{name: "for two minutes", feed: func(w *world) { w.functions(span{20, 22}, 100, request(500, "Allowed")) }},
+			{name: "four failures a minute, with no other requests", feed: func(w *world) { w.functions(span{0, 60}, 4, request(500, "Allowed")) }},
+			{name: "requests fail for two minutes", feed: func(w *world) { w.functions(span{20, 22}, 100, request(500, "Allowed")) }},
 			{name: "errors of clients", feed: func(w *world) { w.functions(span{0, 60}, 100, request(429, "Refused")) }},
 		}, hostile...),
 		"FunctionFailuresAlarm": append([]scenario{
@@ -70,25 +70,25 @@ func scenarios() map[string][]scenario {
 			{name: "the counters cannot be reached", fires: true, feed: func(w *world) {
 				w.functions(span{20, 22}, 5, request(503, "ChargeFailures"))
 			}},
-			{name: "with FailureMode open", fires: true, feed: func(w *world) {
+			{name: "the counters cannot be reached, with FailureMode open", fires: true, feed: func(w *world) {
 				w.functions(span{20, 30}, 100, request(200, "Allowed", "ChargeFailures", "FailedOpen"))
 			}},
-			{name: "four a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(503, "ChargeFailures")) }},
-			{name: "for a minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(503, "ChargeFailures")) }},
+			{name: "four failures a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(503, "ChargeFailures")) }},
+			{name: "failures for one minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(503, "ChargeFailures")) }},
 		}, hostile...),
 		"LimitsUnreadAlarm": append([]scenario{
 			{name: "the rows were never read", fires: true, feed: func(w *world) {
 				w.functions(span{20, 30}, 5, request(200, "Allowed", "LimitsUnread"))
 			}},
-			{name: "rows are old", fires: true, feed: func(w *world) {
+			{name: "the rows are old", fires: true, feed: func(w *world) {
 				w.functions(span{20, 22}, 5, request(200, "Allowed", "LimitsStale"))
 			}},
-			{name: "some instances have old rows, others none", fires: true, feed: func(w *world) {
+			{name: "some instances have old rows, others have none", fires: true, feed: func(w *world) {
 				w.functions(span{20, 30}, 3, request(200, "Allowed", "LimitsStale"))
 				w.functions(span{20, 30}, 2, request(429, "Refused", "LimitsUnread"))
 			}},
-			{name: "four a minute", feed: func(w *world) { w.functions(span{0, 60}, 4, request(200, "Allowed", "LimitsStale")) }},
-			{name: "for a minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(200, "Allowed", "LimitsUnread")) }},
+			{name: "four requests a minute with old rows", feed: func(w *world) { w.functions(span{0, 60}, 4, request(200, "Allowed", "LimitsStale")) }},
+			{name: "requests without rows for one minute", feed: func(w *world) { w.functions(span{20, 21}, 100, request(200, "Allowed", "LimitsUnread")) }},
 			{name: "rows that block and observe", feed: func(w *world) {
 				w.functions(span{0, 60}, 1000, request(403, "Blocked"))
 				w.functions(span{0, 60}, 1000, request(200, "Allowed", "Observed"))
@@ -104,31 +104,31 @@ func scenarios() map[string][]scenario {
 				w.functions(span{20, 30}, 50, request(500, "Allowed"))
 				w.gateway(span{20, 30}, 50, 500, served)
 			}},
-			{name: "four a minute", feed: func(w *world) { w.gateway(span{0, 60}, 4, 503, unavailable) }},
-			{name: "for two minutes", feed: func(w *world) { w.gateway(span{20, 22}, 50, 503, unavailable) }},
+			{name: "four errors a minute", feed: func(w *world) { w.gateway(span{0, 60}, 4, 503, unavailable) }},
+			{name: "errors for two minutes", feed: func(w *world) { w.gateway(span{20, 22}, 50, 503, unavailable) }},
 		},
 		"LatencyAlarm": {
-			{name: "two in a hundred are slow", fires: true, feed: func(w *world) {
+			{name: "two requests in a hundred are slow", fires: true, feed: func(w *world) {
 				w.latency(span{0, 60}, 98, 20)
 				w.latency(span{20, 23}, 2, 3000)
 			}},
-			{name: "one in two hundred", feed: func(w *world) {
+			{name: "one request in two hundred is slow", feed: func(w *world) {
 				w.latency(span{0, 60}, 199, 20)
 				w.latency(span{0, 60}, 1, 3000)
 			}},
-			{name: "all of 99 a minute", feed: func(w *world) { w.latency(span{0, 60}, 99, 3000) }},
-			{name: "all for two minutes", feed: func(w *world) { w.latency(span{20, 22}, 1000, 3000) }},
+			{name: "all of 99 requests a minute are slow", feed: func(w *world) { w.latency(span{0, 60}, 99, 3000) }},
+			{name: "all requests are slow for two minutes", feed: func(w *world) { w.latency(span{20, 22}, 1000, 3000) }},
 		},
 		"RefusalsAlarm": {
-			{name: "a client does not stop", fires: true, feed: func(w *world) { w.functions(span{20, 30}, 12001, request(429, "Refused", "LocalRefusals")) }},
-			{name: "keys are tried, too", fires: true, feed: func(w *world) {
+			{name: "a client does not wait after refusals", fires: true, feed: func(w *world) { w.functions(span{20, 30}, 12001, request(429, "Refused", "LocalRefusals")) }},
+			{name: "a client guesses keys and is refused", fires: true, feed: func(w *world) {
 				w.functions(span{20, 40}, 6000, request(429, "Refused"))
 				w.functions(span{20, 40}, 6001, request(401, "Allowed", "AccessRefusals"))
 			}},
-			{name: "only keys are tried", fires: true, feed: func(w *world) { w.functions(span{20, 40}, 12001, request(401, "Allowed", "AccessRefusals")) }},
-			{name: "as many as the threshold", feed: func(w *world) { w.functions(span{0, 60}, 12000, request(429, "Refused")) }},
-			{name: "for nine minutes", feed: func(w *world) { w.functions(span{20, 29}, 20000, request(429, "Refused")) }},
-			{name: "requests that are served", feed: func(w *world) { w.functions(span{0, 60}, 20000, request(200, "Allowed")) }},
+			{name: "a client guesses keys", fires: true, feed: func(w *world) { w.functions(span{20, 40}, 12001, request(401, "Allowed", "AccessRefusals")) }},
+			{name: "exactly as many refusals as the threshold", feed: func(w *world) { w.functions(span{0, 60}, 12000, request(429, "Refused")) }},
+			{name: "refusals for nine minutes", feed: func(w *world) { w.functions(span{20, 29}, 20000, request(429, "Refused")) }},
+			{name: "requests that are admitted", feed: func(w *world) { w.functions(span{0, 60}, 20000, request(200, "Allowed")) }},
 		},
 		"ExportJobFailuresAlarm": {
 			{name: "a job fails", fires: true, feed: func(w *world) {
@@ -140,7 +140,7 @@ func scenarios() map[string][]scenario {
 			}},
 		},
 		"ExportQueueAlarm": {
-			{name: "a job is not taken", fires: true, feed: func(w *world) {
+			{name: "no run takes a job", fires: true, feed: func(w *world) {
 				w.until = 400
 				w.monitor(span{0, 400}, func(minute int) time.Duration {
 					if minute < 60 || minute > 200 {
@@ -152,12 +152,12 @@ func scenarios() map[string][]scenario {
 			{name: "the monitor stops", fires: true, stays: true, feed: func(w *world) {
 				w.monitor(span{0, 60}, func(int) time.Duration { return 0 })
 			}},
-			{name: "the monitor has not begun", feed: func(w *world) { w.until = 60 }},
+			{name: "the monitor has not started", feed: func(w *world) { w.until = 60 }},
 			{name: "jobs wait for just under an hour", feed: func(w *world) {
 				w.until = 400
 				w.monitor(span{0, 400}, func(minute int) time.Duration { return time.Duration(minute%60) * time.Minute })
 			}},
-			{name: "a long job is handed over at the moment of a check", feed: func(w *world) {
+			{name: "a long job is queued again at the moment of a check", feed: func(w *world) {
 				w.until = 400
 				w.monitor(span{0, 400}, func(minute int) time.Duration {
 					if minute%15 == 5 {
@@ -173,13 +173,13 @@ func scenarios() map[string][]scenario {
 					w.worker(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
 				}
 			}},
-			{name: "every first run of a job is killed, while the worker is in time", fires: true, feed: func(w *world) {
+			{name: "every first run of a job is killed, while the worker has no delay", fires: true, feed: func(w *world) {
 				for minute := range 120 {
 					w.starter(minute, time.Minute, "IteratorAge", float64(minute)*60_000)
 					w.worker(minute, time.Minute, "IteratorAge", 1000)
 				}
 			}},
-			{name: "the starter and the worker are each a bit late", feed: func(w *world) {
+			{name: "the starter and the worker have a short delay", feed: func(w *world) {
 				for minute := range 120 {
 					w.starter(minute, time.Minute, "IteratorAge", 2_000_000)
 					w.worker(minute, 15*time.Minute, "IteratorAge", 2_000_000)
@@ -197,7 +197,7 @@ func scenarios() map[string][]scenario {
 					w.worker(minute, 15*time.Minute, "Errors", 1)
 				}
 			}},
-			{name: "three runs fail at once", fires: true, feed: func(w *world) {
+			{name: "three runs fail in three minutes", fires: true, feed: func(w *world) {
 				for minute := 20; minute < 23; minute++ {
 					w.worker(minute, 0, "Errors", 1)
 				}
@@ -228,7 +228,7 @@ func scenarios() map[string][]scenario {
 			}},
 		},
 		"ExportDeadLetterAlarm": {
-			{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+			{name: "the stream discards a job", fires: true, feed: func(w *world) {
 				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 1)
 				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
 			}},
@@ -269,7 +269,7 @@ func scenarios() map[string][]scenario {
 			}},
 		},
 		"ErasureDeadLetterAlarm": {
-			{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+			{name: "the stream discards a job", fires: true, feed: func(w *world) {
 				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 1)
 				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 0)
 			}},
@@ -292,11 +292,11 @@ func unitScenarios(kind string, budget float64) []scenario {
 	const table, index = "TableName=EventsTable", "GlobalSecondaryIndexName=by_entity,TableName=EventsTable"
 	return []scenario{
 		{name: "a flood for ten minutes", fires: true, feed: func(w *world) { w.metric(span{20, 30}, "AWS/DynamoDB", consumed, table, budget/8) }},
-		{name: "table and index together, over an hour", fires: true, feed: func(w *world) {
+		{name: "a table and an index together exceed the budget in an hour", fires: true, feed: func(w *world) {
 			w.metric(span{0, 120}, "AWS/DynamoDB", consumed, table, budget/100)
 			w.metric(span{0, 120}, "AWS/DynamoDB", consumed, index, budget/100)
 		}},
-		{name: "just the budget", feed: func(w *world) { w.metric(span{0, 300}, "AWS/DynamoDB", consumed, table, budget/60) }},
+		{name: "exactly the budget", feed: func(w *world) { w.metric(span{0, 300}, "AWS/DynamoDB", consumed, table, budget/60) }},
 		{name: "a flood for five minutes", feed: func(w *world) { w.metric(span{20, 25}, "AWS/DynamoDB", consumed, table, budget/8) }},
 		{name: "no demand", feed: func(w *world) { w.until = 300 }},
 	}
@@ -308,13 +308,13 @@ func throttleScenarios(table string) []scenario {
 		w.metric(s, "AWS/DynamoDB", kind+"ThrottleEvents", "TableName="+table, n)
 	}
 	return []scenario{
-		{name: "writes, for three minutes", fires: true, feed: func(w *world) { throttled(w, span{20, 23}, "Write", 10) }},
-		{name: "reads and writes together", fires: true, feed: func(w *world) {
+		{name: "throttled writes for three minutes", fires: true, feed: func(w *world) { throttled(w, span{20, 23}, "Write", 10) }},
+		{name: "throttled reads and writes together", fires: true, feed: func(w *world) {
 			throttled(w, span{20, 30}, "Write", 5)
 			throttled(w, span{20, 30}, "Read", 5)
 		}},
-		{name: "nine a minute", feed: func(w *world) { throttled(w, span{20, 60}, "Read", 9) }},
-		{name: "for two minutes", feed: func(w *world) { throttled(w, span{20, 22}, "Write", 1000) }},
-		{name: "none", feed: func(w *world) { w.until = 60 }},
+		{name: "nine throttled reads a minute", feed: func(w *world) { throttled(w, span{20, 60}, "Read", 9) }},
+		{name: "throttled writes for two minutes", feed: func(w *world) { throttled(w, span{20, 22}, "Write", 1000) }},
+		{name: "no throttled calls", feed: func(w *world) { w.until = 60 }},
 	}
 }

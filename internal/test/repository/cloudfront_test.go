@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// With a certificate for CloudFront, the stack has a distribution that proves its identity
-// to the functions, which then read the client's address from its header. Without a
-// certificate, the stack has none of these resources.
+// With a certificate for CloudFront, the stack has a distribution. It sends a secret to the
+// functions, which then read the client's address from a header of the distribution. Without
+// a certificate, the stack has none of these resources.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const (

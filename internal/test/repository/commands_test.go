@@ -96,8 +96,8 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// The template for a resource import has each retained table exactly as template.yaml
-// defines it, and nothing that an import does not support.
+// tables.yaml, the template for a resource import, defines each retained table exactly as
+// template.yaml does, and has no part that an import does not support.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))

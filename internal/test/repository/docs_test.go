@@ -28,8 +28,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// docs/operate.md has a section for every alarm, and docs/deploy.md a row for every
-// parameter, and no others.
+// docs/operate.md has a section for every alarm and no other alarm. docs/deploy.md has a row
+// for every parameter and no other parameter.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -67,8 +67,8 @@ func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	same(t, "template.yaml", parameters, "docs/deploy.md", rows)
 }
 
-// sam local sets only variables that the template has. sam-local.json must name every table
-// as `sluice serve --dynamodb` does.
+// sam-local.json gives every table the name that `sluice serve --dynamodb` uses. It has only
+// variables of the template, because sam local ignores others.
 func TestSAMLocalNamesEveryTable(t *testing.T) {
 	t.Parallel()
 	var file struct{ Parameters map[string]string }
@@ -88,8 +88,8 @@ func TestSAMLocalNamesEveryTable(t *testing.T) {
 	}
 }
 
-// docs/configuration.md lists the environment variables that the code reads or the
-// template sets, and no others.
+// docs/configuration.md lists exactly the environment variables that the code reads or the
+// template sets.
 func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]bool)
@@ -120,8 +120,8 @@ func TestDocsListEveryEnvironmentVariable(t *testing.T) {
 	same(t, "the code", slices.Collect(maps.Keys(used)), "docs/configuration.md", rows)
 }
 
-// The tree in the README names every file and folder of the root and, for each folder that
-// it opens, every subfolder. Every name in the tree exists.
+// The tree in the README names every file and folder of the root. If it names a subfolder of
+// a folder, it names all subfolders of that folder. Every name in the tree exists.
 func TestReadmeShowsTheTree(t *testing.T) {
 	t.Parallel()
 	_, section, _ := strings.Cut(read(t, "README.md"), "\n## Where things are\n")
@@ -129,7 +129,7 @@ func TestReadmeShowsTheTree(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^(\S+)  +\S`).FindAllStringSubmatch(section, -1) {
 		tree = append(tree, m[1])
 	}
-	opened := map[string]bool{"": true} // folders whose subfolders the tree names
+	opened := map[string]bool{"": true} // folders whose subfolders must be in the tree
 	for _, name := range tree {
 		if _, err := os.Stat(name); err != nil {
 			t.Error(err)
@@ -179,7 +179,7 @@ func TestTheChangelogNamesTheVersion(t *testing.T) {
 	}
 }
 
-// The monthly bills in docs/cost.md are the sums of their lines.
+// The totals of the monthly bills in docs/cost.md are the sums of their lines.
 func TestTheBillsAddUp(t *testing.T) {
 	t.Parallel()
 	_, table, _ := strings.Cut(read(t, "docs/cost.md"), "\n| USD a month |")

@@ -1,6 +1,6 @@
-// Package repository_test contains tests of the repository as a whole: that template.yaml,
-// the functions, the sample events, the documentation and the settings agree, that every
-// alarm fires and recovers, and which package imports which.
+// Package repository_test tests the repository as a whole. template.yaml, the functions, the
+// sample events, the documentation and the settings must agree. Every alarm must fire and
+// recover. Packages must import only the packages that they may import.
 package repository_test
 
 import (

@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// everything has the arguments of a rendering with every resource of the template.
+// everything contains the arguments for a rendering with all resources of the template.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
 
@@ -71,8 +71,8 @@ func matches(patterns []string, action string) bool {
 	})
 }
 
-// unused are permissions of the resource types' handlers that only properties outside this
-// template need.
+// unused contains permissions that the handlers of the resource types need only for
+// properties that this template does not have.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -129,8 +129,8 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 }
 
 // No policy in docs/policies exceeds the IAM quota for inline policies or allows reading or
-// writing records. None allows all actions of a service, except that the key policy allows
-// account administrators all actions of KMS.
+// writing records. No policy allows all actions of a service, except the key policy, which
+// allows all actions of KMS to account administrators.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")
@@ -163,8 +163,8 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// The policy of the customer managed key allows every service that the stack uses the key
-// with, and CloudWatch, which publishes to the topic.
+// The policy of the customer managed key allows every service that uses the key in this
+// stack, and CloudWatch, which publishes to the encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
@@ -186,7 +186,7 @@ func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	needed := map[string]struct {
 		service string
 		actions []string
-	}{ // from the developer guides of the services
+	}{ // sources: the developer guides of the services
 		"AWS::DynamoDB::Table":  {"dynamodb.REGION.amazonaws.com", []string{"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo"}},
 		"AWS::Lambda::Function": {"lambda.REGION.amazonaws.com", []string{"kms:CreateGrant", "kms:Decrypt", "kms:Encrypt"}},
 		"AWS::Logs::LogGroup":   {"logs.REGION.amazonaws.com", []string{"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo"}},

@@ -189,10 +189,10 @@ func TestRenderedTemplate(t *testing.T) {
 					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.Attribute)
 				}
 				if table.LogicalID == "CountersTable" {
-					want("what becomes of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
+					want("the deletion policies of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
 					continue
 				}
-				want("what becomes of "+table.LogicalID, got.DeletionPolicy+got.UpdateReplacePolicy, "RetainRetain")
+				want("the deletion policies of "+table.LogicalID, got.DeletionPolicy+got.UpdateReplacePolicy, "RetainRetain")
 				want(table.LogicalID+"'s protection", p["DeletionProtectionEnabled"], e.protected)
 				want(table.LogicalID+"'s recovery", at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), true)
 				want(table.LogicalID+"'s encryption", at(p, "SSESpecification", "SSEEnabled"), true)
@@ -201,14 +201,14 @@ func TestRenderedTemplate(t *testing.T) {
 			for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
 				p := alarm.Properties
 				want(id+"'s actions", p["AlarmActions"], []any{ref("AlarmTopic")})
-				want(id+"'s actions when it is over", p["OKActions"], []any{ref("AlarmTopic")})
+				want(id+"'s actions when it recovers", p["OKActions"], []any{ref("AlarmTopic")})
 				if p["InsufficientDataActions"] == nil {
 					want(id+" without data", p["TreatMissingData"], "notBreaching")
 				} else {
 					want(id+" without data", p["TreatMissingData"], "missing")
 				}
 				if p["AlarmDescription"] == nil || p["Threshold"] == nil || p["EvaluationPeriods"] == nil || p["MetricName"] == nil && p["Metrics"] == nil {
-					t.Errorf("%s is not whole: %v", id, p)
+					t.Errorf("%s lacks a property: %v", id, p)
 				}
 			}
 			checkDashboard(t, r)
@@ -273,7 +273,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 		if reflect.DeepEqual(version.Properties["FunctionName"], ref(f.LogicalID)) {
 			versions++
 			if got := version.Properties["Description"]; !reflect.DeepEqual(got, attribute("Settings", "Value")) {
-				t.Errorf("%s has the description %v, so that parameters may change without a new version", id, got)
+				t.Errorf("%s has the description %v, so a parameter may change without a new version", id, got)
 			}
 		}
 	}
@@ -296,8 +296,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 
 	role := resources[f.LogicalID+"Role"].Properties
-	// Policies that SAM adds. Both have wildcards: any log group, and any stream for a
-	// function that reads a stream.
+	// SAM adds these policies, which have wildcards. They allow access to any log group and,
+	// for a function that reads a stream, to any stream.
 	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"}
 	if len(f.Streams) > 0 {
 		managed = append(managed, "arn:aws:iam::aws:policy/service-role/AWSLambdaDynamoDBExecutionRole")
@@ -319,7 +319,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 	grants := f.Grants
 	for _, p := range granted {
-		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds this permission for events that a stream discards
+		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds this permission for events that the stream discards
 			t.Errorf("%s may do %s on %s, which the template does not say", f.LogicalID, p.Action, p.Resource)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"sluice"
 )
 
-// SAM publishes no new version if only a parameter changes. The description of the versions
-// therefore contains every parameter that an environment variable uses, so a change of the
-// parameter results in a new version.
+// If only a parameter changes, SAM publishes a new version only if the description of the
+// versions changes too. Therefore the description contains every parameter that an
+// environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -34,14 +34,14 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // a version has these too
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // versions also contain these properties
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue
 			}
 			seen++
 			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // changes with the parameter and may be read
+				name = "OriginSecretLabel" // changes with OriginSecret, and is not secret
 			}
 			if !strings.Contains(string(text), "${"+name+"}") {
 				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)
@@ -53,7 +53,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 		if r.Type == "AWS::Serverless::Function" {
 			check(id, r.Properties)
 			if v := member(&r.Properties, "VersionDescription"); v.Tag != "!GetAtt" || v.Value != "Settings.Value" {
-				t.Errorf("%s has not the VersionDescription !GetAtt Settings.Value", id)
+				t.Errorf("%s lacks the VersionDescription !GetAtt Settings.Value", id)
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 }
 
-// Every package whose tests create API keys searches the output of its tests and their
+// If the tests of a package create API keys, they search their own output and that of their
 // processes for secrets.
 func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0
@@ -116,7 +116,7 @@ func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 		if !slices.ContainsFunc(must(filepath.Glob(dir+"/*_test.go")), func(path string) bool {
 			return strings.Contains(string(must(os.ReadFile(path))), "secrettest.Run(m)")
 		}) && filepath.Base(dir) != "secrettest" {
-			t.Errorf("the tests in %s know of keys and do not look for their secrets", dir)
+			t.Errorf("the tests in %s use API keys but do not look for their secrets", dir)
 		}
 	}
 	if found < 6 {
@@ -217,8 +217,9 @@ func TestOnlyTheErasureWorkerLinksItsWorker(t *testing.T) {
 	same(t, "the test", []string{"sluice/functions/erasure-worker", "sluice/functions/internal/erasureworker"}, "the users of the worker", uses)
 }
 
-// Mains may import all packages. Stores import their parent package. Domain packages import
-// only the standard library and package record.
+// Mains may import all packages. Stores may import their parent package and package record.
+// Domain packages may import the standard library and package record. mayImport has the
+// exceptions.
 func TestImportsPointDownwards(t *testing.T) {
 	for line := range strings.SplitSeq(strings.Join(imports(t, "{{$p := .ImportPath}}{{range .Imports}}{{$p}}>{{.}} {{end}}", "./pkg/..."), "\n"), "\n") {
 		from, to, _ := strings.Cut(line, ">")
@@ -243,13 +244,13 @@ func mayImport(from, to string) bool {
 	case strings.Contains(to, "bbolt"):
 		return strings.HasPrefix(base, "bolt")
 	case from == "sluice/pkg/client":
-		// The client links the domain packages, but nothing of the server.
+		// The client imports the domain packages, but no package of the server.
 		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
 			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
 	case from == "sluice/pkg/api":
 		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
 	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
-		return true // unlike encoding/json, it rejects duplicate names and invalid UTF-8
+		return true // unlike encoding/json, jsontext rejects duplicate names and invalid UTF-8
 	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
 		return true
 	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":

@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/template"
 )
 
-// notMade are the types of resources that moto cannot create. Without an alias, references
-// to it are replaced by references to its function.
+// notMade contains the types of resources that moto cannot create. References to an alias are
+// replaced with references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
@@ -33,7 +33,7 @@ type stack struct {
 	Functions   map[string]any
 }
 
-// moto, another implementation of CloudFormation, creates the rendered stack, and the
+// moto is another implementation of CloudFormation. It creates the rendered stack, and the
 // created resources match the template.
 func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	if s.Status != "CREATE_COMPLETE" {
 		t.Fatalf("the stack is %s", s.Status)
 	}
-	same(t, "the list of what moto cannot make", notMade, "moto", s.Unsupported)
+	same(t, "notMade", notMade, "moto", s.Unsupported)
 	for id, r := range prod.Resolved.Resources {
 		if s.Types[id] == "" && !slices.Contains(notMade, r.Type) {
 			t.Errorf("%s, %s, was not created", id, r.Type)
@@ -114,8 +114,8 @@ func logical(arns map[string]string, arn string) string {
 }
 
 // checkTable checks the keys, the indexes, the stream and the deletion protection of a
-// created table. moto does not implement TTL, point-in-time recovery and encryption, which
-// TestRenderedTemplate checks.
+// created table. moto does not implement TTL, point-in-time recovery and encryption.
+// TestRenderedTemplate checks these.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
 	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(at(v, name))) }
@@ -140,7 +140,7 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		}
 		made.Indexes = append(made.Indexes, index)
 	}
-	made.TTL = want.TTL // not created by moto
+	made.TTL = want.TTL // moto does not implement TTL
 	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
 		made.Stream.View = template.Text(view)
 	}

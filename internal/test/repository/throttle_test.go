@@ -16,12 +16,12 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// resourceUnits has capacity units by resource. A resource is for example "EntitiesTable
-// read" or, for an index, "EntitiesTable/by_type read".
+// resourceUnits maps a resource to a number of capacity units. A resource is for example
+// "EntitiesTable read" or, for an index, "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits is the number of read units of the longest page of a list: 200 records of 450
-// bytes, eventually consistent (docs/deploy.md, "What it costs").
+// pageUnits is the number of read units of the longest page of a list. It has 200 records of
+// 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
 // unitsOf has the maximum units of a request to each function, in addition to the units of
@@ -50,8 +50,8 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// connects is the number of counter write units that a new instance of a function takes.
-// The default is 1.
+// connects is the number of write units of CountersTable that the start of an instance of a
+// function takes. The default is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
 // rowsUnits is the number of read units to read a full LimitsTable, which each instance
@@ -94,8 +94,8 @@ type gateway struct {
 	starts  int                  // number of instances that can still start
 }
 
-// step simulates one step: requests arrive at each route, and step counts the units of
-// those that pass both throttles.
+// step simulates one step. demand returns the number of requests that arrive at a route. step
+// counts the units of the requests that the throttles of the route and the account admit.
 func (g *gateway) step(n int, demand func(route int) float64) {
 	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
 	use := func(resource string, units float64) {
@@ -111,15 +111,15 @@ func (g *gateway) step(n int, demand func(route int) float64) {
 		for resource, units := range r.units {
 			use(resource, passed*units)
 		}
-		started := min(g.starts, int(passed)) // each request starts an instance
+		started := min(g.starts, int(passed)) // each request starts an instance until none is left
 		g.starts -= started
 		use("CountersTable write", float64(started*max(1, connects[r.function])))
 		use("LimitsTable read", float64(started*rowsUnits))
 	}
 }
 
-// busiestSecond returns the maximum units of a resource within any second, which may begin
-// at any step.
+// busiestSecond returns the maximum units of a resource in a second. The second may begin at
+// any step.
 func (g *gateway) busiestSecond(resource string) (most float64) {
 	sum := 0.0
 	for n, units := range g.used[resource] {
@@ -169,7 +169,8 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
 		}
 	}
-	// Functions that take the most units at their start come first.
+	// The first requests start all instances, so the functions that take the most units at
+	// their start come first.
 	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
 	return g
 }
@@ -193,15 +194,15 @@ func ceiling(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// The requests that API Gateway lets through never exceed the maximum throughput of a
-// table. DynamoDB would throttle such calls, and the function would respond with 503. This
-// holds for the quotas of a new account and for higher ones.
+// The requests that API Gateway admits never exceed the maximum throughput of a table, with
+// the quotas of a new account and with higher quotas. Above the maximum throughput, DynamoDB
+// would throttle calls and the function would respond with 503.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {
 		for quotas, account := range map[string]bucket{
-			"a new account":         {rate: accountRate, burst: accountBurst},
-			"raised without bounds": {rate: 1e9, burst: 1e9},
+			"a new account":    {rate: accountRate, burst: accountBurst},
+			"very high quotas": {rate: 1e9, burst: 1e9},
 		} {
 			t.Run(name+", "+quotas, func(t *testing.T) {
 				most := make(map[string]float64)
@@ -217,7 +218,7 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 							case seed > 0 && rng.IntN(2) == 0:
 								return float64(rng.IntN(500))
 							default:
-								return 1e9 // as many requests as the throttles let through
+								return 1e9 // as many requests as the throttles admit
 							}
 						})
 					}

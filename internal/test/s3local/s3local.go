@@ -1,9 +1,9 @@
 // Package s3local runs an S3 server for tests: Versity S3 Gateway on a directory, as
 // a child process that ends with the test process.
 //
-// "make versitygw" builds it. If it is missing, tests that need it are skipped, or
-// fail if the environment variable CI is set. The variable VERSITYGW overrides the
-// path of the program, .cache/versitygw/versitygw.
+// "make versitygw" builds the program. If it is missing, tests that need it are skipped, or
+// fail if the environment variable CI is set. The path of the program is
+// .cache/versitygw/versitygw, unless the environment variable VERSITYGW names another path.
 package s3local
 
 import (
@@ -56,7 +56,7 @@ func Start(t testing.TB) *Server {
 	}
 	t.Cleanup(func() {
 		p.Kill()
-		reservation.Close() //nolint:errcheck // it carries no data
+		reservation.Close() //nolint:errcheck // nothing was written to the listener
 	})
 	return s
 }

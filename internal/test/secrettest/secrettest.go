@@ -101,7 +101,7 @@ func Run(m *testing.M) int {
 		return 1
 	}
 	if n, size := len(all.secrets), all.size(); Whole() && (n == 0 || size == 0) {
-		fmt.Fprintf(os.Stderr, "FAIL: %d secrets were looked for in %d bytes: that shows nothing\n", n, size)
+		fmt.Fprintf(os.Stderr, "FAIL: the tests created %d secrets and wrote %d bytes of output, so this check shows nothing\n", n, size)
 		return 1
 	}
 	return code
@@ -139,12 +139,12 @@ func collectOwn() (stop func()) {
 		}
 		ends = append(ends, w)
 		wg.Go(func() {
-			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // it ends when the pipe is closed
+			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // ends when the pipe is closed
 		})
 		return w
 	}
 	os.Stdout, os.Stderr = tee(stdout), tee(stderr)
-	log.SetOutput(os.Stderr) // log keeps the writer that os.Stderr was at init
+	log.SetOutput(os.Stderr) // otherwise package log would use the old os.Stderr
 	return func() {
 		os.Stdout, os.Stderr = stdout, stderr
 		log.SetOutput(stderr)

@@ -50,7 +50,7 @@ func write(t *testing.T, how string) {
 		fmt.Fprint(os.Stderr, text)
 	case "log":
 		fmt.Fprint(Writer("a log"), text[:20])
-		fmt.Fprint(Writer("a log"), text[20:]) // a secret that is written in two parts must be found
+		fmt.Fprint(Writer("a log"), text[20:]) // Run must find a secret that is written in two parts
 	case "child":
 		Collect("another program", text)
 	}

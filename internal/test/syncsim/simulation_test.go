@@ -29,14 +29,14 @@ const (
 	writerPause = 4 * time.Second
 	readerPause = 8 * time.Second
 	workspace   = "default"
-	seeds       = 10_000 // the environment variable SYNC_SEEDS overrides it
+	seeds       = 10_000 // default of the environment variable SYNC_SEEDS
 	seedsRace   = 1_000  // with the race detector or -short
 )
 
-// TestSimulation checks that after each completed walk a reader's copy equals the
-// store as of the end of the walk, whatever clocks, writes, indexes and readers do
-// within their bounds. It also checks that the time of an entity's latest change
-// never decreases.
+// TestSimulation checks that after each completed walk a reader's copy equals the store as
+// of the end of the walk. Clock errors, delays of writes and indexes, and pauses of readers
+// are random within their bounds. The test also checks that the time of an entity's latest
+// change never decreases.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -52,8 +52,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag
-// is zero, ignores one of its causes, or is slightly too short.
+// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is zero,
+// lacks the time of a write or of an index, or is slightly too short.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -125,7 +125,7 @@ func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) reco
 	return wrong
 }
 
-// write is a client that writes through an instance whose clock is wrong.
+// write runs a client that writes through an instance whose clock is wrong.
 func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 	skew := extreme(rng, -record.MaxClockSkew, record.MaxClockSkew)
 	for n := range writesEach {
@@ -153,11 +153,11 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 	}
 }
 
-// reader keeps a copy. It walks through instances whose clocks are wrong.
+// reader keeps a copy. It reads from instances whose clocks are wrong.
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time
-	since    [2]record.Time // bounds of the next walks of entities and of events
+	since    [2]record.Time // starts of the next walks of entities and of events
 	entities map[string]entity.Change
 	events   map[string]event.Event
 	walks    []walk
@@ -266,9 +266,9 @@ func (r *reader) check(s *store) (wrong []string) {
 	return wrong
 }
 
-// checkEntity compares the copy of an entity with its states. The copy may lack the
-// state as of the end of the walk if that state was overwritten before the walk
-// ended. The copy may be newer if an earlier, incomplete walk had read further.
+// checkEntity compares the copy of an entity with its states. The copy must have the state as
+// of w.until, with two exceptions. It may be older if that state was overwritten before the
+// walk ended. It may be newer if an earlier, incomplete walk had read further.
 func (w walk) checkEntity(copied entity.Change, history []state) string {
 	at := copied.SyncPosition().At
 	var want state
@@ -286,5 +286,5 @@ func (w walk) checkEntity(copied entity.Change, history []state) string {
 	case d > 0 && at.Compare(w.latest) < 0:
 		return ""
 	}
-	return fmt.Sprintf("the copy is of %s, the store's of %s", at, want.SyncPosition().At)
+	return fmt.Sprintf("the copy has the state of %s, the store that of %s", at, want.SyncPosition().At)
 }

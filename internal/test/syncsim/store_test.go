@@ -15,15 +15,15 @@ import (
 	"sluice/pkg/record"
 )
 
-// entry is a record in an index, which is visible to reads for a period.
+// entry is a record in an index. Reads see it in the period between from and until.
 type entry[R any] struct {
 	position    string
 	record      R
 	from, until time.Time
 }
 
-// index is an index that shows a change up to record.MaxIndexDelay after the change
-// was made.
+// index is an index of a table. It shows a change with a delay of up to
+// record.MaxIndexDelay.
 type index[R interface{ SyncPosition() record.SyncPosition }] struct {
 	entries []*entry[R]
 }
@@ -65,9 +65,9 @@ type state struct {
 	committed time.Time
 }
 
-// store is a store of the entities and events of one workspace behind a slow network.
-// It also keeps all states of its entities. It implements the methods of entity.Store
-// that the simulation uses; events implements those of event.Store.
+// store is a store of the entities and events of one workspace behind a slow network. It also
+// keeps all states of its entities. store implements the methods of entity.Store that the
+// simulation uses. Type events implements those of event.Store.
 type store struct {
 	entity.Store
 	mu       sync.Mutex
@@ -76,7 +76,7 @@ type store struct {
 	changes  index[entity.Change]
 	arrived  map[string]event.Event
 	arrivals index[event.Event]
-	back     []string // changes whose time decreased
+	back     []string // changes whose time is earlier than that of the previous change
 }
 
 type events struct {
@@ -104,8 +104,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 
-// write calls commit at a random time before the deadline of ctx. The response may be
-// lost.
+// write calls commit at a random time before the deadline of ctx. It may return an error
+// after the commit, as if the response were lost.
 func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	deadline, _ := ctx.Deadline()
 	time.Sleep(s.random(time.Until(deadline)))
@@ -136,7 +136,7 @@ func (s *store) commit(c entity.Change, now time.Time) {
 		if last.SyncPosition().At.Compare(c.SyncPosition().At) >= 0 {
 			s.back = append(s.back, last.SyncPosition().String()+" before "+c.SyncPosition().String())
 		}
-		if !last.Deleted { // tombstones are not removed
+		if !last.Deleted { // the index keeps tombstones
 			s.changes.remove(last.Change, delay())
 		}
 	}

@@ -1,11 +1,10 @@
 // Package templatetest reads from template.yaml what only tests need: the routes,
 // permissions, streams and tables of each function.
 //
-// Package template ignores what it does not know; this package rejects it. In
-// functions and tables, it rejects every property that neither package reads, because
-// such a property could make the deployed stack differ from local tables and from
-// what the tests check. In policies, it rejects wildcards, managed policies and
-// conditions.
+// Package template ignores properties that it does not know. This package rejects such
+// properties of functions and tables, because they could make the deployed stack differ
+// from local tables and from what the tests check. In policies, it rejects wildcards,
+// managed policies and conditions.
 package templatetest
 
 import (
@@ -56,15 +55,15 @@ func (r Route) Key() string {
 // Stream is a DynamoDB event source of a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON; a change must match one of them, or any change if the list is empty
+	Patterns []string // event patterns in JSON; a change must match one of them unless the list is empty
 }
 
 // Grant is the permission to take an action on a resource.
 type Grant struct {
 	Action string // such as dynamodb:Query
 
-	// Resource is a logical id and the part after its ARN: EntitiesTable,
-	// EntitiesTable/index/by_type, or Files/* for the objects of a bucket.
+	// Resource is a logical id, followed by the text after the ARN of that resource. Examples:
+	// EntitiesTable, EntitiesTable/index/by_type, and Files/* for the objects of a bucket.
 	Resource string
 }
 
@@ -121,8 +120,8 @@ func Parse(b []byte) ([]Function, error) {
 	return functions, errors.Join(errs...)
 }
 
-// check rejects resources that could define routes or tables that package template
-// does not see, and logical ids that cannot be names of folders.
+// check rejects resource types that could define routes or tables that package template does
+// not read. It also rejects logical ids of functions that do not correspond to a folder name.
 func (d document) check(id string) error {
 	switch typ := d.Resources[id].Type; {
 	case typ == typeFunction && !regexp.MustCompile(`^([A-Z][a-z0-9]*)+Function$`).MatchString(id):
@@ -137,8 +136,8 @@ func (d document) check(id string) error {
 	return nil
 }
 
-// check reports attributes that no key uses (AWS rejects them, DynamoDB Local does
-// not), projections that AWS rejects, and a TTL that is specified but disabled.
+// check rejects attributes that no key uses, projections that AWS does not accept, and a TTL
+// that is specified but disabled. DynamoDB Local accepts such attributes and AWS does not.
 func (t table) check() error {
 	keys := slices.Clone(t.Key)
 	for _, i := range t.Indexes {
@@ -191,7 +190,7 @@ func (d document) function(id string) (Function, error) {
 			var s Stream
 			s, err = d.stream(e.stream)
 			full.Streams = append(full.Streams, s)
-		case "Schedule": // nothing else in the template depends on it
+		case "Schedule": // no other part of the template depends on a schedule
 		default:
 			err = fmt.Errorf("events of type %q are not supported", e.Type)
 		}
@@ -224,7 +223,7 @@ func (d document) checkRoute(e httpEvent) error {
 	method, path := string(e.Method), string(e.Path)
 	switch {
 	case d.Resources[e.API.of("!Ref")].Type != typeAPI:
-		// SAM creates another API for an event without ApiId.
+		// For an event without ApiId, SAM would create another API.
 		return fmt.Errorf("ApiId is not !Ref of a %s", typeAPI)
 	case method == "" && path == "":
 		return nil // the default route
@@ -254,7 +253,7 @@ func (d document) stream(e streamEvent) (Stream, error) {
 	return s, nil
 }
 
-// grants returns the permissions in a statement: each action on each resource.
+// grants returns the permissions in a statement, one for each action on each resource.
 func (d document) grants(s statement) (grants []Grant, err error) {
 	if s.Effect != "Allow" || len(s.Action) == 0 || len(s.Resource) == 0 {
 		return nil, errors.New("a statement has the Effect Allow, an Action and a Resource")

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// small is a template with one instance of everything that Parse reads.
+// small is a template with one example of everything that Parse reads.
 const small = `
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31

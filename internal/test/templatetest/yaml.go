@@ -46,8 +46,8 @@ type resource struct {
 	function function
 }
 
-// UnmarshalYAML has the older of the two signatures that package yaml supports,
-// because only that one rejects unknown fields.
+// UnmarshalYAML implements the older of the two interfaces of package yaml, because only with
+// that one the decoder rejects unknown fields.
 func (r *resource) UnmarshalYAML(decode func(any) error) error {
 	var h head
 	if err := decode(&h); err != nil {
@@ -62,8 +62,8 @@ func (r *resource) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// envelope is a resource with properties of type P. It has no field Condition, so
-// conditional resources are rejected: whether they exist would depend on parameters.
+// envelope is a resource with properties of type P. It has no field Condition, so the decoder
+// rejects conditional resources, whose existence would depend on parameters.
 type envelope[P any] struct {
 	Type                ignored `yaml:"Type"`
 	Metadata            ignored `yaml:"Metadata"`
@@ -115,7 +115,7 @@ type event struct {
 	stream streamEvent
 }
 
-// UnmarshalYAML has the older signature, like resource.UnmarshalYAML.
+// UnmarshalYAML implements the older interface, like resource.UnmarshalYAML.
 func (e *event) UnmarshalYAML(decode func(any) error) error {
 	var h head
 	if err := decode(&h); err != nil {

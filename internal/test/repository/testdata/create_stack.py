@@ -16,7 +16,7 @@ from moto import mock_aws
 from moto.cloudformation import parsing
 
 
-# moto creates these only partly: a parameter has no attribute Value.
+# moto does not create these completely. Its parameter has no attribute Value.
 HALF = {"AWS::SSM::Parameter"}
 
 
