@@ -1,17 +1,6 @@
 // Command create-events is the function of the route POST /create_events.
 package main
 
-import (
-	"os"
+import "sluice/functions/internal/bootstrap"
 
-	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/event/dynamostore"
-	"sluice/pkg/httpapi"
-)
-
-func main() {
-	bootstrap.Start("create-events", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		s.Events, err = dynamostore.Open(c.DynamoDB, os.Getenv)
-		return s, err
-	})
-}
+func main() { bootstrap.Start("create-events", bootstrap.Events) }

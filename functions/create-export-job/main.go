@@ -1,17 +1,6 @@
 // Command create-export-job is the function of the route POST /create_export_job.
 package main
 
-import (
-	"os"
+import "sluice/functions/internal/bootstrap"
 
-	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/exportjob/dynamostore"
-	"sluice/pkg/httpapi"
-)
-
-func main() {
-	bootstrap.Start("create-export-job", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		s.ExportJobs, err = dynamostore.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
-		return s, err
-	})
-}
+func main() { bootstrap.Start("create-export-job", bootstrap.ExportJobs) }

@@ -9,7 +9,8 @@ import (
 )
 
 func main() {
-	bootstrap.Start("dashboard", func(bootstrap.Clients) (httpapi.Stores, error) {
-		return httpapi.Stores{Dashboard: dashboard.Files()}, nil
+	bootstrap.Start("dashboard", func(_ bootstrap.Clients, stores *httpapi.Stores) error {
+		stores.Dashboard = dashboard.Files()
+		return nil
 	})
 }

@@ -5,17 +5,13 @@ import (
 	"os"
 
 	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/exportjob/s3files"
 	"sluice/pkg/httpapi"
 )
 
 func main() {
-	bootstrap.Start("get-export-job", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		if s.ExportJobs, err = dynamostore.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE")); err != nil {
-			return s, err
-		}
-		s.ExportLinks, err = s3files.Open(c.AWS, os.Getenv)
-		return s, err
+	bootstrap.Start("get-export-job", bootstrap.ExportJobs, func(c bootstrap.Clients, stores *httpapi.Stores) (err error) {
+		stores.ExportLinks, err = s3files.Open(c.AWS, os.Getenv)
+		return err
 	})
 }

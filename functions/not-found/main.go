@@ -3,4 +3,4 @@ package main
 
 import "sluice/functions/internal/bootstrap"
 
-func main() { bootstrap.Start("not-found", nil) }
+func main() { bootstrap.Start("not-found") }

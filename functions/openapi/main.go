@@ -8,7 +8,8 @@ import (
 )
 
 func main() {
-	bootstrap.Start("openapi", func(bootstrap.Clients) (httpapi.Stores, error) {
-		return httpapi.Stores{OpenAPI: sluice.OpenAPI}, nil
+	bootstrap.Start("openapi", func(_ bootstrap.Clients, stores *httpapi.Stores) error {
+		stores.OpenAPI = sluice.OpenAPI
+		return nil
 	})
 }

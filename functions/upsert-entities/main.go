@@ -1,17 +1,6 @@
 // Command upsert-entities is the function of the route POST /upsert_entities.
 package main
 
-import (
-	"os"
+import "sluice/functions/internal/bootstrap"
 
-	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/entity/dynamostore"
-	"sluice/pkg/httpapi"
-)
-
-func main() {
-	bootstrap.Start("upsert-entities", func(c bootstrap.Clients) (s httpapi.Stores, err error) {
-		s.Entities, err = dynamostore.Open(c.DynamoDB, os.Getenv)
-		return s, err
-	})
-}
+func main() { bootstrap.Start("upsert-entities", bootstrap.Entities) }

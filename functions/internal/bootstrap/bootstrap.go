@@ -35,10 +35,10 @@ type Clients struct {
 	DynamoDB *dynamodb.Client
 }
 
-// Start runs the function with the given name, such as "list-entity". open returns
-// the stores that the function's routes need; it is nil if they need no stores. Start
-// does not return. It exits the process if the function cannot be set up.
-func Start(name string, open func(Clients) (httpapi.Stores, error)) {
+// Start runs the function with the given name, such as "list-entity". open opens the
+// stores that the function's routes need. Start does not return. It exits the process if
+// the function cannot be set up.
+func Start(name string, open ...Opener) {
 	f, err := newFunction(context.Background(), name, os.Getenv, open)
 	if err != nil {
 		log.Fatal(err)
@@ -49,7 +49,7 @@ func Start(name string, open func(Clients) (httpapi.Stores, error)) {
 // newFunction returns a function that is configured by the environment variables of
 // template.yaml and connected to DynamoDB. The SDK reads its own environment
 // variables.
-func newFunction(ctx context.Context, name string, getenv func(string) string, open func(Clients) (httpapi.Stores, error)) (*function, error) {
+func newFunction(ctx context.Context, name string, getenv func(string) string, openers []Opener) (*function, error) {
 	cfg, err := httpapi.LoadConfig(getenv)
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 		return nil, err
 	}
 	var stores httpapi.Stores
-	if open != nil {
-		if stores, err = open(clients); err != nil {
+	for _, open := range openers {
+		if err := open(clients, &stores); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,46 @@
+package bootstrap
+
+import (
+	"os"
+
+	entitydynamo "sluice/pkg/entity/dynamostore"
+	erasuredynamo "sluice/pkg/erasurejob/dynamostore"
+	eventdynamo "sluice/pkg/event/dynamostore"
+	exportdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/ratelimit/dynamostore"
+)
+
+// Opener opens a store and adds it to stores. The tables are those in the environment
+// variables of template.yaml.
+type Opener func(c Clients, stores *httpapi.Stores) error
+
+// Entities is an Opener.
+func Entities(c Clients, stores *httpapi.Stores) (err error) {
+	stores.Entities, err = entitydynamo.Open(c.DynamoDB, os.Getenv)
+	return err
+}
+
+// Events is an Opener.
+func Events(c Clients, stores *httpapi.Stores) (err error) {
+	stores.Events, err = eventdynamo.Open(c.DynamoDB, os.Getenv)
+	return err
+}
+
+// ExportJobs is an Opener.
+func ExportJobs(c Clients, stores *httpapi.Stores) (err error) {
+	stores.ExportJobs, err = exportdynamo.New(c.DynamoDB, os.Getenv("EXPORT_JOBS_TABLE"))
+	return err
+}
+
+// ErasureJobs is an Opener.
+func ErasureJobs(c Clients, stores *httpapi.Stores) (err error) {
+	stores.ErasureJobs, err = erasuredynamo.Open(c.DynamoDB, os.Getenv)
+	return err
+}
+
+// Usage is an Opener.
+func Usage(c Clients, stores *httpapi.Stores) (err error) {
+	stores.Usage, err = dynamostore.NewUsage(c.DynamoDB, os.Getenv("COUNTERS_TABLE"))
+	return err
+}
