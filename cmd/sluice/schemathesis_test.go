@@ -28,5 +28,4 @@ func TestSchemathesis(t *testing.T) {
 	} else {
 		t.Logf("%s", out)
 	}
-	s.stop(t)
 }
