@@ -27,10 +27,10 @@ import (
 )
 
 // erasedEvents returns the number of events that the test erases: the environment variable
-// ERASURE_EVENTS, or 2,000.
+// ERASURE_EVENTS, or 1,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "1000"))
 	if err != nil || n < 1000 {
 		t.Fatalf("ERASURE_EVENTS=%q, want 1000 or more", os.Getenv("ERASURE_EVENTS"))
 	}
