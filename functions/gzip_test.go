@@ -62,7 +62,7 @@ func TestDamagedBodiesTakeNoMemoryOfTheRealFunction(t *testing.T) {
 	instance := d.start(t, "create-events", 1)[0]
 	whole := compressed(t, `{"events":[{"name":"n"}]}`)
 	invoke(t, instance, codedEvent("/create_events", "gzip", compressed(t, strings.Repeat(" ", 2<<20))), 413)
-	before, err := instance.PeakMemory()
+	before, err := instance.Memory("VmHWM")
 	if err != nil {
 		t.Skip(err)
 	}
@@ -84,7 +84,7 @@ func TestDamagedBodiesTakeNoMemoryOfTheRealFunction(t *testing.T) {
 			}
 		}
 	}
-	after, err := instance.PeakMemory()
+	after, err := instance.Memory("VmHWM")
 	t.Logf("at most %d MB in use, before the bombs %d MB", after>>20, before>>20)
 	if err != nil || after > before+16<<20 {
 		t.Errorf("%v: %d bytes in use, before the bombs %d", err, after, before)
