@@ -131,7 +131,7 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 		_, err := worker.Handle(t.Context(), ev, workerTimeout)
 		ended <- err
 	}()
-	look := time.NewTicker(20 * time.Millisecond)
+	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for !when() {
 		select {

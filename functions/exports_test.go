@@ -23,7 +23,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"sluice/internal/test/child"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/s3local"
@@ -221,26 +220,7 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 // job.
 func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
 	t.Helper()
-	instance := lambdatest.Start(t, x.worker, x.env...)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := instance.Handle(t.Context(), ev, workerTimeout)
-		ended <- err
-	}()
-	for look := time.NewTicker(5 * time.Millisecond); ; <-look.C {
-		select {
-		case err := <-ended:
-			t.Fatalf("the worker was done (error %v) before it could be killed", err)
-		default:
-		}
-		if killed(x.job(t, id)) {
-			break
-		}
-	}
-	instance.Kill()
-	if err := <-ended; !errors.Is(err, child.ErrExited) {
-		t.Fatalf("killing the worker: %v", err)
-	}
+	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })
 }
 
 // file downloads the file of a succeeded job.
@@ -381,7 +361,7 @@ func TestLargeExports(t *testing.T) {
 			}
 			ev := x.order(t, id, fmt.Sprintf(`"resource":"event","format":"ndjson","filters":{"to":%s}`, to))
 			instance := x.run(t, x.worker, ev, workerTimeout)
-			peak, err := instance.PeakMemory()
+			peak, err := instance.Memory("VmHWM")
 			if err != nil {
 				t.Fatal(err)
 			}
