@@ -205,14 +205,12 @@ func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.guard(t)
-	windows := flood(t, d.start(t, "create-event", processes), windowsWanted,
-		func(int, int) events.APIGatewayV2HTTPRequest {
-			_, token := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
-			ev := lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
-			ev.Headers["authorization"] = "Bearer " + token.Reveal()
-			return ev
-		},
-		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
+	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(int, int) events.APIGatewayV2HTTPRequest {
+		_, token := secrettest.New(t, access.Key{Workspace: "mine", Scopes: access.Scopes()}, time.Now())
+		ev := lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`)
+		ev.Headers["authorization"] = "Bearer " + token.Reveal()
+		return ev
+	}})
 	for w, got := range windows {
 		t.Logf("window %d: %d attempts with status 401, %d with 429", w, got.admitted, got.refused)
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {

@@ -26,11 +26,11 @@ import (
 	"sluice/pkg/event"
 )
 
-// erasedEvents returns the number of events that the test erases. It is the value of the
-// environment variable ERASURE_EVENTS, or 2,000.
+// erasedEvents returns the number of events that the test erases: the environment variable
+// ERASURE_EVENTS, or 1,000.
 func erasedEvents(t *testing.T) int {
 	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "2000"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("ERASURE_EVENTS"), "1000"))
 	if err != nil || n < 1000 {
 		t.Fatalf("ERASURE_EVENTS=%q, want 1000 or more", os.Getenv("ERASURE_EVENTS"))
 	}
@@ -131,7 +131,7 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 		_, err := worker.Handle(t.Context(), ev, workerTimeout)
 		ended <- err
 	}()
-	look := time.NewTicker(20 * time.Millisecond)
+	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for !when() {
 		select {

@@ -82,29 +82,6 @@ func TestAnExportWhoseRunsAreAllKilledFreesItsPlace(t *testing.T) {
 	invoke(t, create, request("b"), http.StatusCreated)
 }
 
-// When a job is cancelled, the starter runs it, even if the worker ran it before. The
-// starter removes the file and the upload.
-func TestACancelledExportLeavesNothingInTheBucket(t *testing.T) {
-	t.Parallel()
-	x := deployExports(t, dynamolocal.Shared(t), 1)
-	cancel := x.start(t, "cancel-export-job", 1)[0]
-	importEvents(t, x.client, x.events, 1, 20_000, importedEvent)
-	ev := x.order(t, "a", `"resource":"event","format":"ndjson"`)
-	x.runUntil(t, ev, "a", func(j exportjob.Job) bool { return len(j.Progress.Parts) > 0 })
-	if x.files() == 0 {
-		t.Fatal("there was no upload, so this test proves nothing")
-	}
-	invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"a"}`), http.StatusOK)
-	x.run(t, x.starter, x.fast.next(t), starterTimeout)
-	if n := x.files(); n != 0 || x.job(t, "a").Status != exportjob.Cancelled {
-		t.Errorf("%d files and uploads remain; the job is %+v", n, x.job(t, "a"))
-	}
-	x.run(t, x.worker, ev, workerTimeout) // Lambda retries the run that was killed
-	if n := x.files(); n != 0 {
-		t.Errorf("%d files and uploads remain after a late run", n)
-	}
-}
-
 // Each export function uses exactly the permissions that template.yaml grants.
 func TestWhatExportFunctionsMayDo(t *testing.T) {
 	t.Parallel()

@@ -91,25 +91,40 @@ type window struct {
 // outcome counts admitted and refused requests.
 type outcome struct{ admitted, refused int }
 
+// demand is the load of a flood.
+type demand struct {
+	full   int // number of windows that must be full
+	event  func(worker, n int) events.APIGatewayV2HTTPRequest
+	cost   func(events.APIGatewayV2HTTPResponse) int64 // cost of an admitted response; nil for 1
+	isFull func(window) bool                           // nil for a window that refused a request
+	errors []int                                       // additional statuses that admitted requests may have
+}
+
 // flood invokes all instances concurrently, each with one event at a time. It counts the
-// outcomes by window. It stops when full windows have refused a request, not counting the
-// first and the last window. A worker waits for refusedRest after a refusal. cost returns
-// the cost of an admitted response. errors are additional statuses of admitted requests.
-func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(worker, n int) events.APIGatewayV2HTTPRequest, cost func(events.APIGatewayV2HTTPResponse) int64, errors ...int) map[ratelimit.Window]window {
+// outcomes by window and stops when one window more is full than d demands. A worker waits
+// for refusedRest after a refusal.
+func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
-	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, errors...)
+	if d.cost == nil {
+		d.cost = func(events.APIGatewayV2HTTPResponse) int64 { return 1 }
+	}
+	if d.isFull == nil {
+		d.isFull = func(w window) bool { return w.refused > 0 }
+	}
+	served := append([]int{http.StatusOK, http.StatusCreated, http.StatusUnauthorized, http.StatusNotFound}, d.errors...)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	windows := make(map[ratelimit.Window]window)
+	windows, full := make(map[ratelimit.Window]window), make(map[ratelimit.Window]bool)
 	var mu sync.Mutex
 	note := func(worker int, resp events.APIGatewayV2HTTPResponse) {
 		reset, err := strconv.ParseInt(resp.Headers["X-RateLimit-Reset"], 10, 64)
 		if err != nil {
 			t.Errorf("X-RateLimit-Reset: %v", err)
 		}
+		at := ratelimit.Window(reset - 1)
 		mu.Lock()
 		defer mu.Unlock()
-		w := windows[ratelimit.Window(reset-1)]
+		w := windows[at]
 		if w.byWorker == nil {
 			w.byWorker = make(map[int]outcome)
 		}
@@ -118,7 +133,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		case slices.Contains(served, resp.StatusCode):
 			w.admitted++
 			own.admitted++
-			w.cost += cost(resp)
+			w.cost += d.cost(resp)
 		case resp.StatusCode == http.StatusTooManyRequests:
 			w.refused++
 			own.refused++
@@ -127,9 +142,11 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 			cancel()
 		}
 		w.byWorker[worker] = own
-		windows[ratelimit.Window(reset-1)] = w
-		// The first and the last window may be incomplete.
-		if busy(windows) >= full+2 {
+		windows[at] = w
+		if d.isFull(w) {
+			full[at] = true
+		}
+		if len(full) > d.full {
 			cancel()
 		}
 	}
@@ -138,7 +155,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				// An invocation that is in progress at the end is still counted.
-				resp, err := instance.Invoke(context.WithoutCancel(ctx), event(worker, n))
+				resp, err := instance.Invoke(context.WithoutCancel(ctx), d.event(worker, n))
 				if err != nil {
 					t.Error(err)
 					cancel()
@@ -150,8 +167,8 @@ func flood(t *testing.T, instances []*lambdatest.Instance, full int, event func(
 		})
 	}
 	wg.Wait()
-	if n := busy(windows); n < full+2 && !t.Failed() {
-		t.Fatalf("in three minutes, only %d windows had more requests than the limit; the machine is too slow for this test", n)
+	if len(full) <= d.full && !t.Failed() {
+		t.Fatalf("only %d windows in three minutes saw more demand than the limit; the machine is too slow for this test", len(full))
 	}
 	return windows
 }
@@ -165,16 +182,6 @@ func rest(status int) {
 	if status == http.StatusTooManyRequests {
 		<-time.After(refusedRest)
 	}
-}
-
-// busy returns the number of windows that refused a request.
-func busy(windows map[ratelimit.Window]window) (n int) {
-	for _, w := range windows {
-		if w.refused > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // counter returns a counter of an address from the table.
@@ -215,25 +222,61 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// A window that refused a request has admitted exactly the limit, no matter how fast the
-// machine is. The refusal shows that the limit was reached, and counters never decrease.
+// calls counts the calls of the functions of a deployment to DynamoDB.
+type calls struct {
+	mu      sync.Mutex
+	charges map[ratelimit.Window]int
+	reads   int // queries of records
+}
+
+// countCalls counts the calls of functions that are started afterwards.
+func (d *deployment) countCalls(t *testing.T) *calls {
+	t.Helper()
+	c := &calls{charges: make(map[ratelimit.Window]int)}
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	proxy.Observe(func(call dynamoproxy.Call, key map[string]string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch {
+		case call.Table == d.counters && key["second"] != "":
+			second, err := strconv.ParseInt(key["second"], 10, 64)
+			if err != nil {
+				t.Errorf("the sort key %q is not a window", key["second"])
+			}
+			c.charges[ratelimit.Window(second)]++
+		case call.Operation == "Query":
+			c.reads++
+		}
+	})
+	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
+	return c
+}
+
+// A window that refused a request has admitted exactly the limit, no matter how fast
+// the machine is: the refusal shows that the limit was reached, and counters never
+// decrease. Each window takes at most as many calls as requests are admitted, and one call
+// of each instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))
-	windows := flood(t, d.start(t, "create-event", processes), windowsWanted,
-		func(worker, n int) events.APIGatewayV2HTTPRequest {
-			return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
-		},
-		func(events.APIGatewayV2HTTPResponse) int64 { return 1 })
+	calls := d.countCalls(t)
+	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(worker, n int) events.APIGatewayV2HTTPRequest {
+		return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
+	}})
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
 	total := 0
 	for w, got := range windows {
-		t.Logf("window %d: %d admitted, %d refused", w, got.admitted, got.refused)
+		t.Logf("window %d: %d admitted, %d refused, %d charge calls", w, got.admitted, got.refused, calls.charges[w])
 		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
 			t.Errorf("window %d: %d admitted with %d refused, want 200", w, got.admitted, got.refused)
 		}
 		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "import", Window: w}, "imports")
 		if stored != int64(got.admitted) {
 			t.Errorf("window %d: the counter holds %d after %d admitted", w, stored, got.admitted)
+		}
+		if n := calls.charges[w]; n < got.admitted || n > got.admitted+processes {
+			t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
 		}
 		total += got.admitted
 	}
@@ -243,19 +286,22 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 }
 
 func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
-	const address, processes, windowsWanted, page = "198.51.100.7", 4, 5, 7
+	const address, processes, windowsWanted, page = "198.51.100.7", 8, 5, 7
 	d := deploy(t, dynamolocal.Endpoint(t))
-	create := d.start(t, "create-entity", 1)[0]
-	for n := range 2 * page {
-		invoke(t, create, lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%d"}`, n)), http.StatusCreated)
-	}
-	windows := flood(t, d.start(t, "list-entity", processes), windowsWanted,
-		func(int, int) events.APIGatewayV2HTTPRequest {
+	seedEntities(t, d, 2*page)
+	calls := d.countCalls(t)
+	windows := flood(t, d.start(t, "list-entity", processes), demand{
+		full: windowsWanted,
+		event: func(int, int) events.APIGatewayV2HTTPRequest {
 			return lambdatest.Event("GET", fmt.Sprintf("/entity?limit=%d", page), address, "")
 		},
-		func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) })
+		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
+	})
+	calls.mu.Lock()
+	defer calls.mu.Unlock()
+	mostReads := 0
 	for w, got := range windows {
-		t.Logf("window %d: %d records in %d pages admitted, %d refused", w, got.cost, got.admitted, got.refused)
+		t.Logf("window %d: %d records in %d pages admitted, %d refused, %d charge calls", w, got.cost, got.admitted, got.refused, calls.charges[w])
 		if got.cost > 196 || got.refused > 0 && got.cost != 196 {
 			t.Errorf("window %d: %d records admitted with %d pages refused, want 196", w, got.cost, got.refused)
 		}
@@ -263,6 +309,13 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		if stored != got.cost {
 			t.Errorf("window %d: the counter holds %d after %d records were admitted", w, stored, got.cost)
 		}
+		if n := calls.charges[w]; n < got.admitted || n > got.admitted+processes {
+			t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
+		}
+		mostReads += got.admitted + processes // an instance reads once per window before it knows that the limit is exhausted
+	}
+	if calls.reads > mostReads {
+		t.Errorf("%d reads, want at most %d", calls.reads, mostReads)
 	}
 }
 

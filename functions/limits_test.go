@@ -150,13 +150,13 @@ type change struct {
 // larger limit.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
-	const address, processes, maxAge, settled = "198.51.100.7", 8, 2 * time.Second, 4 * time.Second
+	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=60")
+	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String(), "LIMIT_REQUESTS=30")
 	begin := time.Now()
 	l := startLoad(t, d.start(t, "not-found", processes), address, 10*time.Millisecond)
-	changes := []change{{limit: 60, ended: begin}}
+	changes := []change{{limit: 30, ended: begin}}
 	apply := func(limit int, do func()) {
 		l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
 		c := change{begun: time.Now(), limit: limit}
@@ -164,10 +164,10 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		c.ended = time.Now()
 		changes = append(changes, c)
 	}
-	apply(20, func() { d.setRow(t, "198.51.100.0/24", ratelimit.Limits{Requests: 20}) })
-	apply(40, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 40}) }) // a longer prefix
-	apply(30, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 30}) })
-	apply(20, func() {
+	apply(10, func() { d.setRow(t, "198.51.100.0/24", ratelimit.Limits{Requests: 10}) })
+	apply(20, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 20}) }) // a longer prefix
+	apply(15, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 15}) })
+	apply(10, func() {
 		if err := d.rows(t).Remove(t.Context(), netip.MustParsePrefix("198.51.100.7/32")); err != nil {
 			t.Error(err)
 		}
@@ -299,7 +299,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
 	l := startLoad(t, instances, address, 10*time.Millisecond)
-	l.until(t, time.Now().Add(6*time.Second))
+	l.until(t, time.Now().Add(3*time.Second))
 	done := l.stop()
 	want := 0
 	for w, got := range outcomes(t, done) {
@@ -335,7 +335,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
 	instance := d.start(t, "not-found", 1)[0]
 	ev := lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
-	for limit := 10; limit < 15; limit++ {
+	for limit := 10; limit < 12; limit++ {
 		if err := instance.Freeze(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // the end, each event is stored once.
 func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
 	t.Parallel()
-	const batches, batch = 6, 100
+	const batches, batch = 2, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
 	d.env = append(d.env, "EVENT_SHARDS=4")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
+	"sluice/internal/test/lambdatest"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -36,8 +38,8 @@ func BenchmarkHandler(b *testing.B) {
 		route string
 		event events.APIGatewayV2HTTPRequest
 	}{
-		{"create-event", gatewayEvent(http.MethodPost, "/create_event", "", body)},
-		{"list-event", gatewayEvent(http.MethodGet, "/event", "limit="+strconv.Itoa(pageLength), "")},
+		{"create-event", gatewayEvent(http.MethodPost, "/create_event", body)},
+		{"list-event", gatewayEvent(http.MethodGet, "/event?limit="+strconv.Itoa(pageLength), "")},
 	} {
 		api := newAPI(b, r.route)
 		sluice := httpadapter.NewV2(api)
@@ -131,30 +133,18 @@ func (s store) List(context.Context, string, event.Query) (event.Page, error) { 
 
 // gatewayEvent returns the event that API Gateway creates for a browser's
 // request.
-func gatewayEvent(method, path, query, body string) events.APIGatewayV2HTTPRequest {
-	return events.APIGatewayV2HTTPRequest{
-		Version:        "2.0",
-		RouteKey:       method + " " + path,
-		RawPath:        path,
-		RawQueryString: query,
-		Headers: map[string]string{
-			"accept":            "application/json",
-			"accept-encoding":   "gzip, deflate, br",
-			"content-length":    strconv.Itoa(len(body)),
-			"content-type":      "application/json",
-			"host":              "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",
-			"user-agent":        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-			"x-amzn-trace-id":   "Root=1-6957dbb5-0a1b2c3d4e5f60718293a4b5",
-			"x-forwarded-for":   "203.0.113.7",
-			"x-forwarded-port":  "443",
-			"x-forwarded-proto": "https",
-		},
-		Body: body,
-		RequestContext: events.APIGatewayV2HTTPRequestContext{
-			RouteKey: method + " " + path, AccountID: "123456789012", Stage: "$default", RequestID: "JKJaXmPLvHcESHA=", APIID: "a1b2c3d4e5",
-			DomainName: "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com", DomainPrefix: "a1b2c3d4e5",
-			Time: "02/Jan/2026:15:04:05 +0000", TimeEpoch: 1767366245000,
-			HTTP: events.APIGatewayV2HTTPRequestContextHTTPDescription{Method: method, Path: path, Protocol: "HTTP/1.1", SourceIP: "203.0.113.7"},
-		},
-	}
+func gatewayEvent(method, target, body string) events.APIGatewayV2HTTPRequest {
+	ev := lambdatest.Event(method, target, "203.0.113.7", body)
+	maps.Copy(ev.Headers, map[string]string{
+		"accept":            "application/json",
+		"accept-encoding":   "gzip, deflate, br",
+		"content-length":    strconv.Itoa(len(body)),
+		"content-type":      "application/json",
+		"user-agent":        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"x-amzn-trace-id":   "Root=1-6957dbb5-0a1b2c3d4e5f60718293a4b5",
+		"x-forwarded-for":   "203.0.113.7",
+		"x-forwarded-port":  "443",
+		"x-forwarded-proto": "https",
+	})
+	return ev
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/throttled/throttled/v2"
 	throttledstore "github.com/throttled/throttled/v2/store/memstore"
 
-	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/ratelimit/memstore"
 )
@@ -157,31 +155,5 @@ func BenchmarkMemory(b *testing.B) {
 				}
 			})
 		})
-	}
-}
-
-// BenchmarkMemoryUsage measures reading the counters for GET /usage from memory. The address
-// used every route in each second of the last minute.
-func BenchmarkMemoryUsage(b *testing.B) {
-	const last = ratelimit.Window(1_800_000_059)
-	store := memstore.New()
-	var scopes []ratelimit.Scope
-	for _, r := range httpapi.Routes() {
-		scope := ratelimit.Route{Name: r.Name, Class: r.Class}.Scope()
-		if !slices.Contains(scopes, scope) {
-			scopes = append(scopes, scope)
-		}
-		cost := []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: "r_" + r.Name, Limit: ratelimit.NoLimit}, Amount: 200}}
-		for w := ratelimit.FirstUsageWindow(last); w <= last; w++ {
-			if _, err := store.Charge(b.Context(), ratelimit.Key{Address: address(0), Scope: scope, Window: w}, cost); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ratelimit.Usage(b.Context(), store, address(0), scopes, last); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

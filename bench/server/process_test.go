@@ -77,14 +77,9 @@ func (p *process) cpu(b *testing.B) time.Duration {
 // memory returns a field of /proc/PID/status, in MB. It needs Linux.
 func (p *process) memory(b *testing.B, field string) float64 {
 	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	n, err := p.Memory(field)
 	if err != nil {
 		b.Fatal(err)
 	}
-	var kilobytes float64
-	_, rest, _ := strings.Cut(string(status), field+":")
-	if _, err := fmt.Sscanf(rest, "%f kB", &kilobytes); err != nil {
-		b.Fatalf("read %s: %v", field, err)
-	}
-	return kilobytes * 1024 / 1e6
+	return float64(n) / 1e6
 }

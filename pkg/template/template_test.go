@@ -108,7 +108,7 @@ func TestParse(t *testing.T) {
 }
 
 // Without these errors, Parse would return a table that differs from the template.
-// Package templatetest rejects further templates.
+// TestRenderedTemplate in package repository_test checks further properties.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -1,16 +1,9 @@
 package browsertest
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/png"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -74,32 +67,7 @@ func (tab *Tab) draw(path string) {
 	tab.t.Helper()
 	whole := true
 	shot := call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
-	picture, err := png.Decode(bytes.NewReader(shot.Data))
-	if err != nil {
+	if err := os.WriteFile(path, shot.Data, 0o600); err != nil {
 		tab.t.Fatal(err)
 	}
-	var file bytes.Buffer
-	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&file, reduce(picture)); err != nil {
-		tab.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-		tab.t.Fatal(err)
-	}
-}
-
-// reduce returns the picture with only its 256 most frequent colors, so the file has less than
-// half the size. The other colors are few and occur at the edges of letters.
-func reduce(picture image.Image) image.Image {
-	bounds := picture.Bounds()
-	pixels := make(map[color.Color]int)
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			pixels[picture.At(x, y)]++
-		}
-	}
-	colors := slices.SortedFunc(maps.Keys(pixels), func(a, b color.Color) int { return pixels[b] - pixels[a] })
-	reduced := image.NewPaletted(bounds, colors[:min(256, len(colors))])
-	draw.Draw(reduced, bounds, picture, bounds.Min, draw.Src)
-	return reduced
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 )
@@ -122,6 +123,21 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the maximum memory
+// that the running program has used so far. It needs Linux.
+func (p *Process) Memory(field string) (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(status), field+":")
+	var kilobytes int64
+	if _, err := fmt.Sscanf(after, "%d kB", &kilobytes); err != nil {
+		return 0, fmt.Errorf("read %s: %w", field, err)
+	}
+	return kilobytes << 10, nil
+}
 
 // Exited returns a channel that is closed when the program has exited and Log returns
 // its complete output.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,9 +87,9 @@ func (a *Alarm) parseMetrics(p *reader) {
 		query, _ := q.(map[string]any)
 		of := reader{properties: query}
 		if returned := query["ReturnData"] != false; returned {
-			e, err := parseMath(of.text("Expression"))
+			e, err := parser.ParseExpr(of.text("Expression"))
 			if err != nil || a.expression != nil {
-				p.fail("one query must return data, by an expression: %v", err)
+				p.fail("one query must return data, by the expression %q: %v", of.text("Expression"), err)
 			}
 			a.expression = e
 			continue

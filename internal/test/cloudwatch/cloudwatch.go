@@ -72,8 +72,6 @@ func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (f
 	switch stat {
 	case "Sum":
 		return sum, true
-	case "Average":
-		return sum / float64(count), true
 	case "Minimum":
 		return data[0].Value, true
 	case "Maximum":
@@ -102,7 +100,7 @@ func percentile(stat string) (p float64, err error) {
 }
 
 func checkStatistic(stat string) error {
-	if slices.Contains([]string{"Sum", "Average", "Minimum", "Maximum"}, stat) {
+	if slices.Contains([]string{"Sum", "Minimum", "Maximum"}, stat) {
 		return nil
 	}
 	_, err := percentile(stat)

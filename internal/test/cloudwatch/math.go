@@ -3,7 +3,6 @@ package cloudwatch
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"strconv"
 )
@@ -18,18 +17,8 @@ type value struct {
 
 func scalar(n float64) value { return value{n: n} }
 
-// parseMath parses a metric math expression. The supported syntax is a subset of
-// Go's.
-func parseMath(text string) (ast.Expr, error) {
-	e, err := parser.ParseExpr(text)
-	if err != nil {
-		return nil, fmt.Errorf("expression %q: %w", text, err)
-	}
-	return e, nil
-}
-
-// evalMath evaluates an expression in one period. points are the values of the
-// metrics in that period.
+// evalMath evaluates a metric math expression, whose syntax is a subset of Go's, in one
+// period. points are the values of the metrics in that period.
 //
 // Source: CloudWatch User Guide, "Using metric math".
 func evalMath(e ast.Expr, points map[string]value) (value, error) {
@@ -95,16 +84,10 @@ func binary(x value, op token.Token, y value) (value, error) {
 	case token.QUO:
 		v.missing = v.missing || y.n == 0
 		v.n = x.n / y.n
-	case token.EQL:
-		v.n = truth(x.n == y.n)
 	case token.GEQ:
 		v.n = truth(x.n >= y.n)
 	case token.GTR:
 		v.n = truth(x.n > y.n)
-	case token.LEQ:
-		v.n = truth(x.n <= y.n)
-	case token.LSS:
-		v.n = truth(x.n < y.n)
 	default:
 		return value{}, fmt.Errorf("the operator %v is not supported", op)
 	}

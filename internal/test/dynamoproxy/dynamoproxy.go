@@ -185,8 +185,13 @@ func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err er
 	}
 	call, key = callOf(r, body), keyOf(body)
 	p.add(call, Usage{Calls: 1})
-	p.note(accesses(call.Operation, body))
-	if watch := p.watcher(); watch != nil {
+	p.mu.Lock()
+	for _, a := range accesses(call.Operation, body) {
+		p.accesses[a] = true
+	}
+	watch := p.watch
+	p.mu.Unlock()
+	if watch != nil {
 		watch(call, key)
 	}
 	body["ReturnConsumedCapacity"] = "TOTAL"
@@ -243,12 +248,6 @@ func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.watch = watch
 }
 
-func (p *Proxy) watcher() func(Call, map[string]string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.watch
-}
-
 // keyOf returns the strings and numbers in the primary key of a call, by attribute.
 func keyOf(body map[string]any) map[string]string {
 	key := make(map[string]string)
@@ -262,14 +261,6 @@ func keyOf(body map[string]any) map[string]string {
 		}
 	}
 	return key
-}
-
-func (p *Proxy) note(accesses []Access) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, a := range accesses {
-		p.accesses[a] = true
-	}
 }
 
 func (p *Proxy) add(call Call, u Usage) {

@@ -232,21 +232,6 @@ func (i *Instance) Handle(ctx context.Context, ev any, timeout time.Duration) (r
 	}
 }
 
-// PeakMemory returns the maximum memory that the running process has used so far, in
-// bytes. It needs Linux.
-func (i *Instance) PeakMemory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.PID()))
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var kilobytes int64
-	if _, err := fmt.Sscanf(after, "%d kB", &kilobytes); err != nil {
-		return 0, fmt.Errorf("read VmHWM: %w", err)
-	}
-	return kilobytes << 10, nil
-}
-
 // Event returns the event that API Gateway would send for a request. target is the
 // path with its query. If body is not empty, it is sent as JSON.
 func Event(method, target, sourceIP, body string) events.APIGatewayV2HTTPRequest {

@@ -100,22 +100,13 @@ func (w *world) latency(s span, n int, milliseconds float64) {
 	}
 }
 
-// worker reports a metric of the export worker for a run that began in a minute and took
-// the given time. starter does the same for the export starter. Lambda sends the metrics of
-// a run at its end, with the time of its start.
+// run reports a metric of a function that reads a stream, such as ExportWorker, for a run
+// that began in a minute and took the given time. Lambda sends the metrics of a run at its
+// end, with the time of its start.
 //
 // Source: AWS Lambda Developer Guide, "Working with Lambda function metrics".
-func (w *world) worker(minute int, took time.Duration, name string, value float64) {
-	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportWorkerFunction"}, minute, value, 1, reportDelay+took)
-}
-
-func (w *world) starter(minute int, took time.Duration, name string, value float64) {
-	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ExportStarterFunction"}, minute, value, 1, reportDelay+took)
-}
-
-// eraser is like worker, for the worker of erasure jobs.
-func (w *world) eraser(minute int, took time.Duration, name string, value float64) {
-	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=ErasureWorkerFunction"}, minute, value, 1, reportDelay+took)
+func (w *world) run(function string, minute int, took time.Duration, name string, value float64) {
+	w.add(cloudwatch.Metric{Namespace: "AWS/Lambda", Name: name, Dimensions: "FunctionName=" + function + "Function"}, minute, value, 1, reportDelay+took)
 }
 
 // monitor reports the measurements of the export monitor, every five minutes.

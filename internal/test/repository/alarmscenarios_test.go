@@ -167,75 +167,49 @@ func scenarios() map[string][]scenario {
 				})
 			}},
 		},
-		"ExportStreamAlarm": {
-			{name: "every run for a job is killed after 15 minutes", fires: true, feed: func(w *world) {
-				for minute := 0; minute < 120; minute += 15 {
-					w.worker(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
-				}
-			}},
-			{name: "every first run of a job is killed, while the worker has no delay", fires: true, feed: func(w *world) {
+		"ExportStreamAlarm": append([]scenario{
+			{name: "every first run of a job is killed, while the worker is in time", fires: true, feed: func(w *world) {
 				for minute := range 120 {
-					w.starter(minute, time.Minute, "IteratorAge", float64(minute)*60_000)
-					w.worker(minute, time.Minute, "IteratorAge", 1000)
+					w.run("ExportStarter", minute, time.Minute, "IteratorAge", float64(minute)*60_000)
+					w.run("ExportWorker", minute, time.Minute, "IteratorAge", 1000)
 				}
 			}},
 			{name: "the starter and the worker have a short delay", feed: func(w *world) {
 				for minute := range 120 {
-					w.starter(minute, time.Minute, "IteratorAge", 2_000_000)
-					w.worker(minute, 15*time.Minute, "IteratorAge", 2_000_000)
+					w.run("ExportStarter", minute, time.Minute, "IteratorAge", 2_000_000)
+					w.run("ExportWorker", minute, 15*time.Minute, "IteratorAge", 2_000_000)
 				}
 			}},
-			{name: "jobs of a workspace wait for each other", feed: func(w *world) {
-				for minute := range 120 {
-					w.worker(minute, 15*time.Minute, "IteratorAge", 3_600_000)
-				}
-			}},
-		},
-		"ExportWorkerErrorsAlarm": {
-			{name: "three runs in a row are killed after 15 minutes", fires: true, feed: func(w *world) {
-				for minute := 20; minute < 65; minute += 15 {
-					w.worker(minute, 15*time.Minute, "Errors", 1)
-				}
-			}},
-			{name: "three runs fail in three minutes", fires: true, feed: func(w *world) {
+		}, streamScenarios("ExportWorker")...),
+		"ExportWorkerErrorsAlarm": append([]scenario{
+			{name: "three runs fail at once", fires: true, feed: func(w *world) {
 				for minute := 20; minute < 23; minute++ {
-					w.worker(minute, 0, "Errors", 1)
+					w.run("ExportWorker", minute, 0, "Errors", 1)
 				}
 			}},
 			{name: "a first run and two others fail", fires: true, feed: func(w *world) {
-				w.starter(20, 0, "Errors", 1)
-				w.worker(21, 0, "Errors", 1)
-				w.worker(22, 15*time.Minute, "Errors", 1)
+				w.run("ExportStarter", 20, 0, "Errors", 1)
+				w.run("ExportWorker", 21, 0, "Errors", 1)
+				w.run("ExportWorker", 22, 15*time.Minute, "Errors", 1)
 			}},
 			{name: "three first runs fail", fires: true, feed: func(w *world) {
 				for minute := 20; minute < 23; minute++ {
-					w.starter(minute, 0, "Errors", 1)
+					w.run("ExportStarter", minute, 0, "Errors", 1)
 				}
-			}},
-			{name: "two runs fail", feed: func(w *world) {
-				w.worker(20, 0, "Errors", 1)
-				w.worker(21, 15*time.Minute, "Errors", 1)
 			}},
 			{name: "a run fails every forty minutes", feed: func(w *world) {
 				for minute := 0; minute < 400; minute += 40 {
-					w.worker(minute, 0, "Errors", 1)
+					w.run("ExportWorker", minute, 0, "Errors", 1)
 				}
 			}},
 			{name: "runs succeed", feed: func(w *world) {
 				for minute := range 60 {
-					w.worker(minute, time.Minute, "Errors", 0)
+					w.run("ExportWorker", minute, time.Minute, "Errors", 0)
 				}
 			}},
-		},
-		"ExportDeadLetterAlarm": {
-			{name: "the stream discards a job", fires: true, feed: func(w *world) {
-				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 1)
-				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
-			}},
-			{name: "an empty queue", feed: func(w *world) {
-				w.metric(span{0, 60}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ExportDeadLetterQueue.QueueName", 0)
-			}},
-		},
+		}, errorScenarios("ExportWorker")...),
+		"ExportDeadLetterAlarm":  deadLetterScenarios("ExportDeadLetterQueue"),
+		"ErasureDeadLetterAlarm": deadLetterScenarios("ErasureDeadLetterQueue"),
 		"ErasureJobFailuresAlarm": {
 			{name: "a job fails", fires: true, feed: func(w *world) {
 				w.functions(span{20, 21}, 1, jsonLine("erasure job failed", "workspace", "default", "erasure_job", "ada", "reason", "The erasure failed"))
@@ -245,45 +219,61 @@ func scenarios() map[string][]scenario {
 				w.functions(span{0, 60}, 3, jsonLine("erasure job failed", "erasure_job", "ada", "error", "throttled"))
 			}},
 		},
-		"ErasureStreamAlarm": {
-			{name: "every run for a job is killed after 15 minutes", fires: true, feed: func(w *world) {
-				for minute := 0; minute < 120; minute += 15 {
-					w.eraser(minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
-				}
-			}},
-			{name: "jobs wait for each other", feed: func(w *world) {
-				for minute := range 120 {
-					w.eraser(minute, 15*time.Minute, "IteratorAge", 3_600_000)
-				}
-			}},
-		},
-		"ErasureWorkerErrorsAlarm": {
-			{name: "three runs in a row are killed after 15 minutes", fires: true, feed: func(w *world) {
-				for minute := 20; minute < 65; minute += 15 {
-					w.eraser(minute, 15*time.Minute, "Errors", 1)
-				}
-			}},
-			{name: "two runs fail", feed: func(w *world) {
-				w.eraser(20, 0, "Errors", 1)
-				w.eraser(21, 15*time.Minute, "Errors", 1)
-			}},
-		},
-		"ErasureDeadLetterAlarm": {
-			{name: "the stream discards a job", fires: true, feed: func(w *world) {
-				w.metric(span{20, 200}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 1)
-				w.metric(span{200, 300}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 0)
-			}},
-			{name: "an empty queue", feed: func(w *world) {
-				w.metric(span{0, 60}, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName=ErasureDeadLetterQueue.QueueName", 0)
-			}},
-		},
-		"WriteUnitsAlarm": unitScenarios("Write", 5_000_000),
-		"ReadUnitsAlarm":  unitScenarios("Read", 20_000_000),
+		"ErasureStreamAlarm":       streamScenarios("ErasureWorker"),
+		"ErasureWorkerErrorsAlarm": errorScenarios("ErasureWorker"),
+		"WriteUnitsAlarm":          unitScenarios("Write", 5_000_000),
+		"ReadUnitsAlarm":           unitScenarios("Read", 20_000_000),
 	}
 	for _, table := range []string{"CountersTable", "EntitiesTable", "EventsTable", "KeysTable", "LimitsTable", "ExportJobsTable", "ErasureJobsTable"} {
 		all[strings.TrimSuffix(table, "Table")+"ThrottledAlarm"] = throttleScenarios(table)
 	}
 	return all
+}
+
+// streamScenarios returns the scenarios of an alarm on the age of the changes that a worker
+// reads from a stream.
+func streamScenarios(worker string) []scenario {
+	return []scenario{
+		{name: "every run for a job is killed after 15 minutes", fires: true, feed: func(w *world) {
+			for minute := 0; minute < 120; minute += 15 {
+				w.run(worker, minute, 15*time.Minute, "IteratorAge", float64(minute)*60_000)
+			}
+		}},
+		{name: "jobs wait for each other", feed: func(w *world) {
+			for minute := range 120 {
+				w.run(worker, minute, 15*time.Minute, "IteratorAge", 3_600_000)
+			}
+		}},
+	}
+}
+
+// errorScenarios returns the scenarios of an alarm on failed runs of a worker.
+func errorScenarios(worker string) []scenario {
+	return []scenario{
+		{name: "three runs in a row are killed after 15 minutes", fires: true, feed: func(w *world) {
+			for minute := 20; minute < 65; minute += 15 {
+				w.run(worker, minute, 15*time.Minute, "Errors", 1)
+			}
+		}},
+		{name: "two runs fail", feed: func(w *world) {
+			w.run(worker, 20, 0, "Errors", 1)
+			w.run(worker, 21, 15*time.Minute, "Errors", 1)
+		}},
+	}
+}
+
+// deadLetterScenarios returns the scenarios of the alarm on a dead-letter queue.
+func deadLetterScenarios(queue string) []scenario {
+	visible := func(w *world, s span, n float64) {
+		w.metric(s, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName="+queue+".QueueName", n)
+	}
+	return []scenario{
+		{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+			visible(w, span{20, 200}, 1)
+			visible(w, span{200, 300}, 0)
+		}},
+		{name: "an empty queue", feed: func(w *world) { visible(w, span{0, 60}, 0) }},
+	}
 }
 
 // unitScenarios returns the scenarios of an alarm on consumed units with an hourly budget.

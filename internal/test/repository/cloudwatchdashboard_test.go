@@ -3,7 +3,6 @@ package repository_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,11 +71,7 @@ func checkDashboard(t *testing.T, r rendered) {
 // according to the source of package httpapi, and those of the metric filters.
 func ownMetrics(t *testing.T, r rendered) (names []string) {
 	t.Helper()
-	source, err := os.ReadFile("pkg/httpapi/log.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(read(t, "pkg/httpapi/log.go"), -1) {
 		names = append(names, m[1]+m[2]+m[3])
 	}
 	monitor := read(t, "functions/internal/exportmonitor/exportmonitor.go")

@@ -172,9 +172,17 @@ func TestRenderedTemplate(t *testing.T) {
 			want("rate of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingRateLimit"), "180")
 			want("burst of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingBurstLimit"), "200")
 
+			var names, deployed []string
+			for id, resource := range r.Resolved.Resources {
+				if strings.HasPrefix(resource.Type, "AWS::DynamoDB::") {
+					deployed = append(deployed, id)
+				}
+			}
 			for _, table := range tables {
+				names = append(names, table.LogicalID)
 				got := r.Resolved.Resources[table.LogicalID]
 				p := got.Properties
+				checkProperties(t, table.LogicalID, p)
 				for _, units := range []string{"MaxReadRequestUnits", "MaxWriteRequestUnits"} {
 					if at(p, "OnDemandThroughput", units) == nil {
 						t.Errorf("%s has no ceiling %s", table.LogicalID, units)
@@ -185,7 +193,7 @@ func TestRenderedTemplate(t *testing.T) {
 						}
 					}
 				}
-				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) {
+				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) || table.TTL.Enabled != (got != "") {
 					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.Attribute)
 				}
 				if table.LogicalID == "CountersTable" {
@@ -197,6 +205,8 @@ func TestRenderedTemplate(t *testing.T) {
 				want(table.LogicalID+"'s recovery", at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), true)
 				want(table.LogicalID+"'s encryption", at(p, "SSESpecification", "SSEEnabled"), true)
 			}
+
+			same(t, "template.yaml", names, "the rendered one", deployed)
 
 			for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
 				p := alarm.Properties
@@ -213,6 +223,26 @@ func TestRenderedTemplate(t *testing.T) {
 			}
 			checkDashboard(t, r)
 		})
+	}
+}
+
+// checkProperties checks that a table has only properties that package template reads or
+// that local tables do not need.
+func checkProperties(t *testing.T, table string, properties map[string]any) {
+	t.Helper()
+	known := []string{
+		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification", "StreamSpecification",
+		"DeletionProtectionEnabled", "OnDemandThroughput", "PointInTimeRecoverySpecification", "SSESpecification", "Tags",
+		"IndexName", "Projection", // of an index
+	}
+	names := slices.Collect(maps.Keys(properties))
+	for _, index := range oneOrMore(properties["GlobalSecondaryIndexes"]) {
+		names = append(names, slices.Collect(maps.Keys(index.(map[string]any)))...)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s has the property %s, which local tables do not have", table, name)
+		}
 	}
 }
 
@@ -305,34 +335,42 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	if !reflect.DeepEqual(role["ManagedPolicyArns"], managed) {
 		t.Errorf("%s has the managed policies %v, want %v", f.LogicalID, role["ManagedPolicyArns"], managed)
 	}
-	var granted []templatetest.Grant
-	policies, _ := role["Policies"].([]any)
+	var documents []any
+	for _, policy := range oneOrMore(role["Policies"]) {
+		documents = append(documents, at(policy, "PolicyDocument"))
+	}
+	checkGrants(t, f, documents, resourceText)
+}
+
+// checkGrants checks that a function's policies grant exactly what the template says.
+// resource returns an ARN in the form of templatetest.Grant.
+func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
+	t.Helper()
+	var meant, granted []string
+	for _, g := range f.Grants {
+		meant = append(meant, fmt.Sprint(g))
+	}
 	for _, policy := range policies {
-		statements, _ := at(policy, "PolicyDocument", "Statement").([]any)
-		for _, statement := range statements {
+		for _, statement := range oneOrMore(at(policy, "Statement")) {
 			for _, action := range oneOrMore(at(statement, "Action")) {
 				for _, r := range oneOrMore(at(statement, "Resource")) {
-					granted = append(granted, templatetest.Grant{Action: fmt.Sprint(action), Resource: resourceText(r)})
+					if action != "sqs:SendMessage" { // SAM adds this permission for events that a stream discards
+						granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
+					}
 				}
 			}
 		}
 	}
-	grants := f.Grants
-	for _, p := range granted {
-		if !slices.Contains(grants, p) && p.Action != "sqs:SendMessage" { // SAM adds this permission for events that the stream discards
-			t.Errorf("%s may do %s on %s, which the template does not say", f.LogicalID, p.Action, p.Resource)
-		}
-	}
-	for _, g := range grants {
-		if !slices.Contains(granted, g) {
-			t.Errorf("%s may not do %s on %s", f.LogicalID, g.Action, g.Resource)
-		}
-	}
+	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
+// oneOrMore returns the elements of a list, or a single value that is not nil.
 func oneOrMore(v any) []any {
-	if list, ok := v.([]any); ok {
-		return list
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
 	}
 	return []any{v}
 }

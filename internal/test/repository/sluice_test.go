@@ -1,7 +1,6 @@
 package repository_test
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,23 +75,13 @@ func TestFunctionsHaveKeysWhereTheirRouteAsksForThem(t *testing.T) {
 
 // SECURITY.md names only tests that exist.
 func TestTheThreatTableNamesTests(t *testing.T) {
-	b, err := os.ReadFile("SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var tests strings.Builder
-	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, path := range tracked(t) {
+		if strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(read(t, path))
 		}
-		source, err := os.ReadFile(path)
-		tests.Write(source)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(string(b), -1)
+	names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "SECURITY.md"), -1)
 	if len(names) < 20 {
 		t.Errorf("only %d names of tests were found", len(names))
 	}
@@ -200,21 +189,19 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 }
 
 // Only the functions that need S3 link it, because a larger binary starts more slowly.
-func TestOnlyExportFilesLinkS3(t *testing.T) {
-	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"github.com/aws/aws-sdk-go-v2/service/s3\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./cmd/...")
-	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/get-export-job", "sluice/functions/internal/exportworker"}, "the users of S3", uses)
-}
-
-// Functions that only create or show export jobs do not link their worker.
-func TestOnlyTheExportWorkerLinksTheWorker(t *testing.T) {
-	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"sluice/pkg/exportjob/worker\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./pkg/client")
-	same(t, "the test", []string{"sluice/functions/export-starter", "sluice/functions/export-worker", "sluice/functions/internal/exportworker"}, "the users of the worker", uses)
-}
-
-// Functions that only request or show erasure jobs do not link their worker.
-func TestOnlyTheErasureWorkerLinksItsWorker(t *testing.T) {
-	uses := imports(t, "{{$p := .ImportPath}}{{range .Deps}}{{if eq . \"sluice/pkg/erasurejob/worker\"}}{{$p}}{{end}}{{end}}", "./functions/...", "./pkg/client")
-	same(t, "the test", []string{"sluice/functions/erasure-worker", "sluice/functions/internal/erasureworker"}, "the users of the worker", uses)
+// Functions that only request or show jobs do not link their workers.
+func TestOnlyTheirUsersLinkS3AndTheWorkers(t *testing.T) {
+	for linked, users := range map[string][]string{
+		"github.com/aws/aws-sdk-go-v2/service/s3": {"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportworker"},
+		"sluice/pkg/exportjob/worker":             {"functions/export-starter", "functions/export-worker", "functions/internal/exportworker", "cmd/sluice"},
+		"sluice/pkg/erasurejob/worker":            {"functions/erasure-worker", "functions/internal/erasureworker", "cmd/sluice"},
+	} {
+		uses := imports(t, `{{$p := .ImportPath}}{{range .Deps}}{{if eq . "`+linked+`"}}{{$p}}{{end}}{{end}}`, "./functions/...", "./cmd/...", "./pkg/client")
+		for i := range uses {
+			uses[i] = strings.TrimPrefix(uses[i], "sluice/")
+		}
+		same(t, "the test", users, "the users of "+linked, uses)
+	}
 }
 
 // Mains may import all packages. Stores may import their parent package and package record.
@@ -229,9 +216,27 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
+// domain has the packages outside the standard library that domain packages may import.
+var domain = map[string][]string{
+	"sluice/pkg/access":            {"golang.org/x/sync/singleflight"},
+	"sluice/pkg/ratelimit":         {},
+	"sluice/pkg/record":            {"github.com/go-json-experiment/json/jsontext"}, // unlike encoding/json, it rejects duplicate names and invalid UTF-8
+	"sluice/pkg/recordfile":        {"github.com/go-json-experiment/json/jsontext", "sluice/pkg/record"},
+	"sluice/pkg/entity":            {"sluice/pkg/record"},
+	"sluice/pkg/event":             {"sluice/pkg/record"},
+	"sluice/pkg/override":          {"sluice/pkg/ratelimit", "github.com/gaissmai/bart", "golang.org/x/sync/singleflight"},
+	"sluice/pkg/exportjob":         {"sluice/pkg/record", "sluice/pkg/recordfile"},
+	"sluice/pkg/exportjob/worker":  {"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "sluice/pkg/recordfile", "golang.org/x/sync/errgroup"},
+	"sluice/pkg/erasurejob":        {"sluice/pkg/record"},
+	"sluice/pkg/erasurejob/worker": {"sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
+	"sluice/pkg/api":               {"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
+	// The client links the domain packages, but nothing of the server.
+	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "github.com/google/uuid"},
+}
+
 func mayImport(from, to string) bool {
-	ownOrStandard := strings.HasPrefix(to, "sluice/") || !strings.Contains(strings.Split(to, "/")[0], ".")
 	base := filepath.Base(from)
+	allowed, isDomain := domain[from]
 	switch {
 	case strings.HasPrefix(to, "sluice/cmd") || strings.HasPrefix(to, "sluice/functions"):
 		return false
@@ -243,37 +248,11 @@ func mayImport(from, to string) bool {
 		return strings.HasPrefix(base, "dynamo") || base == "s3files"
 	case strings.Contains(to, "bbolt"):
 		return strings.HasPrefix(base, "bolt")
-	case from == "sluice/pkg/client":
-		// The client imports the domain packages, but no package of the server.
-		return !strings.HasPrefix(to, "sluice/") && ownOrStandard || to == "github.com/google/uuid" ||
-			slices.Contains([]string{"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record"}, to)
-	case from == "sluice/pkg/api":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
-	case from == "sluice/pkg/record" && to == "github.com/go-json-experiment/json/jsontext":
-		return true // unlike encoding/json, jsontext rejects duplicate names and invalid UTF-8
-	case from == "sluice/pkg/access" && to == "golang.org/x/sync/singleflight":
-		return true
-	case from == "sluice/pkg/access" || from == "sluice/pkg/ratelimit" || from == "sluice/pkg/record":
-		return ownOrStandard && !strings.HasPrefix(to, "sluice/")
-	case from == "sluice/pkg/entity" || from == "sluice/pkg/event" || from == "sluice/pkg/erasurejob":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record")
-	case from == "sluice/pkg/override":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/ratelimit") ||
-			slices.Contains([]string{"github.com/gaissmai/bart", "golang.org/x/sync/singleflight"}, to)
-	case from == "sluice/pkg/recordfile":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record") || to == "github.com/go-json-experiment/json/jsontext"
-	case from == "sluice/pkg/exportjob":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || to == "sluice/pkg/record" || to == "sluice/pkg/recordfile")
-	case from == "sluice/pkg/exportjob/worker":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/entity", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "sluice/pkg/recordfile"}, to)) ||
-			to == "golang.org/x/sync/errgroup"
-	case from == "sluice/pkg/erasurejob/worker":
-		return ownOrStandard && (!strings.HasPrefix(to, "sluice/") || slices.Contains([]string{"sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"}, to))
-	case base == "dynamostore" || base == "boltstore" || base == "memstore" || base == "storetest" || base == "dirfiles" || base == "s3files":
-		if !strings.HasPrefix(to, "sluice/") {
-			return true
-		}
-		return to == filepath.Dir(from) || strings.HasPrefix(to, "sluice/pkg/record")
+	case isDomain:
+		standard := !strings.HasPrefix(to, "sluice/") && !strings.Contains(strings.Split(to, "/")[0], ".")
+		return standard || slices.Contains(allowed, to)
+	case slices.Contains([]string{"dynamostore", "boltstore", "memstore", "storetest", "dirfiles", "s3files"}, base):
+		return !strings.HasPrefix(to, "sluice/") || to == filepath.Dir(from) || strings.HasPrefix(to, "sluice/pkg/record")
 	}
 	return true
 }

@@ -3,7 +3,6 @@ package repository_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,11 +249,7 @@ func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	}
 	routes := newGateway(t, r, bucket{}).routes
 	rate := routes[len(routes)-1].throttle.rate // the default
-	doc, err := os.ReadFile("docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(string(doc)), " ")
+	text := strings.Join(strings.Fields(read(t, "docs/deploy.md")), " ")
 	thousands := func(n int) string {
 		if n < 1000 {
 			return strconv.Itoa(n)

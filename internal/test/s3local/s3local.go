@@ -117,16 +117,6 @@ func (s *Server) Object(t testing.TB, bucket, key string) io.ReadCloser {
 	return out.Body
 }
 
-// Uploads returns the number of incomplete multipart uploads in a bucket.
-func (s *Server) Uploads(t testing.TB, bucket string) int {
-	t.Helper()
-	out, err := s.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket})
-	if err != nil {
-		t.Fatalf("list uploads: %v", err)
-	}
-	return len(out.Uploads)
-}
-
 // locate finds the program. If it is missing, locate skips or fails the test.
 func locate(t testing.TB) string {
 	t.Helper()

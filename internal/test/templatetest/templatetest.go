@@ -1,18 +1,13 @@
 // Package templatetest reads from template.yaml what only tests need: the routes,
 // permissions, streams and tables of each function.
 //
-// Package template ignores properties that it does not know. This package rejects such
-// properties of functions and tables, because they could make the deployed stack differ
-// from local tables and from what the tests check. In policies, it rejects wildcards,
-// managed policies and conditions.
+// It rejects functions and tables that depend on a condition and, in policies, wildcards,
+// managed policies and conditions. The tests of the rendered template check the rest.
 package templatetest
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -67,6 +62,11 @@ type Grant struct {
 	Resource string
 }
 
+const (
+	typeFunction = "AWS::Serverless::Function"
+	typeTable    = "AWS::DynamoDB::Table"
+)
+
 // Functions returns the functions of template.yaml, sorted by logical id.
 func Functions(t testing.TB) []Function {
 	t.Helper()
@@ -80,122 +80,64 @@ func Functions(t testing.TB) []Function {
 // Parse returns the functions of a template, sorted by logical id. The error lists
 // everything that is rejected, with its line number or logical id.
 func Parse(b []byte) ([]Function, error) {
-	dec := yaml.NewDecoder(bytes.NewReader(b))
-	dec.KnownFields(true)
 	var doc document
-	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document")
-	}
-	if len(doc.Resources) == 0 {
-		return nil, errors.New("no Resources")
-	}
-	if _, err := template.Parse(b); err != nil {
+	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return nil, err
 	}
 	var functions []Function
 	var errs []error
-	owners := make(map[Route]string)
 	for _, id := range slices.Sorted(maps.Keys(doc.Resources)) {
-		if err := doc.check(id); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+		r := doc.Resources[id]
+		if r.Condition != "" && (r.Type == typeFunction || r.Type == typeTable) {
+			errs = append(errs, fmt.Errorf("%s: a %s must not depend on a condition", id, r.Type))
 		}
-		if doc.Resources[id].Type != typeFunction {
+		if r.Type != typeFunction {
 			continue
 		}
 		f, err := doc.function(id)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", id, err))
 		}
-		for _, r := range f.Routes {
-			if owner, taken := owners[r]; taken {
-				errs = append(errs, fmt.Errorf("%s: the route %q belongs to %s", id, r.Key(), owner))
-			}
-			owners[r] = id
-		}
 		functions = append(functions, f)
 	}
 	return functions, errors.Join(errs...)
-}
-
-// check rejects resource types that could define routes or tables that package template does
-// not read. It also rejects logical ids of functions that do not correspond to a folder name.
-func (d document) check(id string) error {
-	switch typ := d.Resources[id].Type; {
-	case typ == typeFunction && !regexp.MustCompile(`^([A-Z][a-z0-9]*)+Function$`).MatchString(id):
-		return errors.New("the logical id of a function is its folder's name in CamelCase, followed by Function")
-	case typ == typeTable:
-		return d.Resources[id].table.check()
-	case typ == typeFunction, typ == typeAPI:
-		return nil
-	case typ == "", strings.HasPrefix(string(typ), "AWS::Serverless::"), strings.HasPrefix(string(typ), "AWS::DynamoDB::"):
-		return fmt.Errorf("resources of type %q are not supported", typ)
-	}
-	return nil
-}
-
-// check rejects attributes that no key uses, projections that AWS does not accept, and a TTL
-// that is specified but disabled. DynamoDB Local accepts such attributes and AWS does not.
-func (t table) check() error {
-	keys := slices.Clone(t.Key)
-	for _, i := range t.Indexes {
-		keys = append(keys, i.Key...)
-		if (i.Projection.Type == "INCLUDE") != (len(i.Projection.Attributes) > 0) {
-			return fmt.Errorf("%s: NonKeyAttributes belong to the projection INCLUDE", i.Name)
-		}
-	}
-	for _, a := range t.Attributes {
-		if !slices.ContainsFunc(keys, func(e template.KeyElement) bool { return e.Name == a.Name }) {
-			return fmt.Errorf("no key uses the attribute %q", a.Name)
-		}
-	}
-	if t.TTL != nil && !t.TTL.Enabled {
-		return errors.New("TimeToLiveSpecification is not enabled; remove it if items do not expire")
-	}
-	return nil
 }
 
 var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
 // function returns the function with the given logical id.
 func (d document) function(id string) (Function, error) {
-	properties := d.Resources[id].function
 	name := innerCapital.ReplaceAllString(strings.TrimSuffix(id, "Function"), "-$0")
 	full := Function{LogicalID: id, Name: strings.ToLower(name), Tables: make(map[string]string)}
+	var properties function
+	node := d.Resources[id].Properties
+	if err := node.Decode(&properties); err != nil {
+		return full, err
+	}
 	var errs []error
 
-	variables := maps.Clone(d.Globals.Function.Environment.Variables)
-	if variables == nil {
-		variables = make(map[string]value)
-	}
+	variables := make(map[string]value)
+	maps.Copy(variables, d.Globals.Function.Environment.Variables)
 	maps.Copy(variables, properties.Environment.Variables)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if table := variables[name].of("!Ref"); d.Resources[table].Type == typeTable {
 			full.Tables[name] = table
 		} else if strings.HasSuffix(name, "_TABLE") {
-			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not !Ref of a %s", name, typeTable))
+			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not !Ref of one", name))
 		}
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(properties.Events)) {
 		e := properties.Events[name]
-		var err error
 		switch e.Type {
 		case "HttpApi":
-			err = d.checkRoute(e.route)
-			full.Routes = append(full.Routes, e.route.route())
+			full.Routes = append(full.Routes, e.route())
 		case "DynamoDB":
-			var s Stream
-			s, err = d.stream(e.stream)
-			full.Streams = append(full.Streams, s)
-		case "Schedule": // no other part of the template depends on a schedule
+			s, err := d.stream(e)
+			full.Streams, errs = append(full.Streams, s), append(errs, err)
+		case "Schedule": // nothing else in the template depends on it
 		default:
-			err = fmt.Errorf("events of type %q are not supported", e.Type)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("event %s: %w", name, err))
+			errs = append(errs, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type))
 		}
 	}
 	slices.SortFunc(full.Routes, func(a, b Route) int { return strings.Compare(a.Key(), b.Key()) })
@@ -210,60 +152,37 @@ func (d document) function(id string) (Function, error) {
 	return full, errors.Join(errs...)
 }
 
-func (e httpEvent) route() Route {
-	if e.Method == "" && e.Path == "" {
+func (e event) route() Route {
+	method, path := e.Properties.Method, e.Properties.Path
+	if method == "" && path == "" {
 		return Default
 	}
-	return Route{Method: strings.ToUpper(string(e.Method)), Path: string(e.Path)}
+	return Route{Method: strings.ToUpper(string(method)), Path: string(path)}
 }
 
-var methods = []string{"ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
-
-func (d document) checkRoute(e httpEvent) error {
-	method, path := string(e.Method), string(e.Path)
-	switch {
-	case d.Resources[e.API.of("!Ref")].Type != typeAPI:
-		// For an event without ApiId, SAM would create another API.
-		return fmt.Errorf("ApiId is not !Ref of a %s", typeAPI)
-	case method == "" && path == "":
-		return nil // the default route
-	case !slices.Contains(methods, strings.ToUpper(method)):
-		return fmt.Errorf("the method %q is not one of %s", method, strings.Join(methods, ", "))
-	case !strings.HasPrefix(path, "/"):
-		return fmt.Errorf("the path %q does not start with a slash", path)
-	}
-	return nil
-}
-
-func (d document) stream(e streamEvent) (Stream, error) {
-	table, ok := strings.CutSuffix(e.Stream.of("!GetAtt"), ".StreamArn")
+func (d document) stream(e event) (Stream, error) {
+	table, ok := strings.CutSuffix(e.Properties.Stream.of("!GetAtt"), ".StreamArn")
 	if !ok || d.Resources[table].Type != typeTable {
-		return Stream{}, fmt.Errorf("Stream is not !GetAtt of the StreamArn of a %s", typeTable)
-	}
-	if d.Resources[table].table.Stream.View == "" {
-		return Stream{}, fmt.Errorf("%s has no StreamSpecification", table)
+		return Stream{}, errors.New("Stream is not !GetAtt of the StreamArn of a table")
 	}
 	s := Stream{Table: table}
-	for _, f := range e.FilterCriteria.Filters {
-		if !json.Valid([]byte(f.Pattern)) {
-			return Stream{}, fmt.Errorf("the pattern %q is not JSON", f.Pattern)
-		}
-		s.Patterns = append(s.Patterns, string(f.Pattern))
+	for _, f := range e.Properties.FilterCriteria.Filters {
+		s.Patterns = append(s.Patterns, f.Pattern)
 	}
 	return s, nil
 }
 
-// grants returns the permissions in a statement, one for each action on each resource.
-func (d document) grants(s statement) (grants []Grant, err error) {
-	if s.Effect != "Allow" || len(s.Action) == 0 || len(s.Resource) == 0 {
-		return nil, errors.New("a statement has the Effect Allow, an Action and a Resource")
+// grants returns the permissions in a statement: each action on each resource.
+func (d document) grants(s map[string]values) (grants []Grant, err error) {
+	if len(s) != 3 || len(s["Effect"]) != 1 || s["Effect"][0].text != "Allow" || len(s["Action"]) == 0 || len(s["Resource"]) == 0 {
+		return nil, errors.New("a statement has only the Effect Allow, an Action and a Resource")
 	}
-	for _, v := range s.Action {
+	for _, v := range s["Action"] {
 		action := v.of("!!str")
 		if action == "" || strings.ContainsAny(action, "*?") {
 			return nil, fmt.Errorf("the action %q has a wildcard or no name", action)
 		}
-		for _, v := range s.Resource {
+		for _, v := range s["Resource"] {
 			resource, err := d.arn(v)
 			if err != nil {
 				return nil, err
@@ -287,8 +206,79 @@ func (d document) arn(v value) (string, error) {
 	switch {
 	case !isARN || !known:
 		return "", fmt.Errorf("the resource %s %q is not the Arn of a resource of the template", v.tag, v.text)
-	case strings.ContainsAny(rest, "*?") && (r.Type != typeBucket || rest != "/*"):
+	case strings.ContainsAny(rest, "*?") && (r.Type != "AWS::S3::Bucket" || rest != "/*"):
 		return "", fmt.Errorf("%q after the Arn of %s is a wildcard", rest, id)
 	}
 	return id + rest, nil
+}
+
+// document is a template.
+type document struct {
+	Globals struct {
+		Function function `yaml:"Function"`
+	} `yaml:"Globals"`
+	Resources map[string]struct {
+		Type       template.Text `yaml:"Type"`
+		Condition  string        `yaml:"Condition"`
+		Properties yaml.Node     `yaml:"Properties"`
+	} `yaml:"Resources"`
+}
+
+type function struct {
+	Environment struct {
+		Variables map[string]value `yaml:"Variables"`
+	} `yaml:"Environment"`
+	Policies []struct {
+		Statement []map[string]values `yaml:"Statement"`
+	} `yaml:"Policies"`
+	Events map[string]event `yaml:"Events"`
+}
+
+// event is an HttpApi event or a DynamoDB event source.
+type event struct {
+	Type       template.Text `yaml:"Type"`
+	Properties struct {
+		Method         template.Text `yaml:"Method"`
+		Path           template.Text `yaml:"Path"`
+		Stream         value         `yaml:"Stream"`
+		FilterCriteria struct {
+			Filters []struct {
+				Pattern string `yaml:"Pattern"`
+			} `yaml:"Filters"`
+		} `yaml:"FilterCriteria"`
+	} `yaml:"Properties"`
+}
+
+// value is a scalar, or a short-form CloudFormation intrinsic function with a scalar,
+// such as !Ref. For !If, only the tag is kept.
+type value struct{ tag, text string }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *value) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode && n.Tag != "!If" {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: not a scalar or an intrinsic function in its short form", n.Line)}}
+	}
+	*v = value{tag: n.Tag, text: n.Value}
+	return nil
+}
+
+// of returns the text of v if its tag is tag, such as !Ref, and "" otherwise. The tag
+// of a plain string is !!str.
+func (v value) of(tag string) string {
+	if v.tag != tag {
+		return ""
+	}
+	return v.text
+}
+
+// values are the elements of a list, or a single value.
+type values []value
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *values) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.SequenceNode {
+		return n.Decode((*[]value)(v))
+	}
+	*v = make(values, 1)
+	return (*v)[0].UnmarshalYAML(n)
 }
