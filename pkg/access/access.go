@@ -86,9 +86,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key with the name, the workspace, the scopes and the expiry
-// of k, and the token of the new key. It returns an error if one of these fields is
-// not valid.
+// New returns a new key and its token. The key has the name, the workspace, the scopes
+// and the expiry of k. New returns an error if one of these fields is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()

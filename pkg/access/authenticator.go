@@ -29,7 +29,7 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds a key. If a key with its id exists, Create returns ErrExists
+	// Create adds k. If a key with the id of k already exists, Create returns ErrExists
 	// and changes nothing.
 	Create(ctx context.Context, k Key) error
 
@@ -93,8 +93,8 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	// Lambda may freeze a process between two requests, which stops its monotonic
-	// clock.
+	// Round removes the monotonic reading, because the monotonic clock stops while
+	// Lambda freezes the process between two requests.
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 

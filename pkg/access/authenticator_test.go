@@ -242,7 +242,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.err = errors.New("away")
 		for range 2 {
-			// The cached key is too old, and must not be used instead.
+			// The cached key is too old to take the place of the failed read.
 			if d, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
 				t.Errorf("%+v, %v", d, err)
 			}

@@ -47,7 +47,7 @@ type BatchResult struct {
 	Status  int            `json:"status"`            // HTTP status
 	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent if the entities of the batch exceed record.MaxPageBytes
 	Event   *event.Event   `json:"event,omitempty"`   // stored event
-	Problem *Problem       `json:"problem,omitempty"` // why the element failed; has no instance
+	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
 
 // Deleted is the body of the response to a deletion.
@@ -63,7 +63,7 @@ type Erasing struct {
 	Status erasurejob.Status `json:"status"`
 }
 
-// Usage holds the limits of an address and what it has used of them in the last minute.
+// Usage holds the limits of an address and its usage in the last minute.
 type Usage struct {
 	Address string        `json:"address"` // address under which requests are counted; a prefix for IPv6
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe"; see ratelimit.Action

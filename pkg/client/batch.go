@@ -92,9 +92,9 @@ func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	return got.Results, nil
 }
 
-// take stores the results of the pending records. Records with a retryable error stay
-// pending, and take returns the last of these errors, or nil if no record is pending.
-// whole is the failure of the whole call, or nil.
+// take stores the results of the pending records. A record with a retryable error stays
+// pending. take returns the last retryable error, or nil if no record is pending. The
+// parameter whole is the error of the entire call, or nil if the call succeeded.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

@@ -9,10 +9,12 @@ import (
 )
 
 // EraseEntity deletes an entity and starts an erasure job. It returns the ID and the
-// Status of the job. The job erases all events of the entity that were created before the
-// call, even if no entity has that id. While the job is unfinished, a repeated call
-// restarts it, so that the job also erases the events that were created since the first
-// call. After that, a repeated call starts a new job.
+// Status of the job. The job erases all events of the entity that were created before
+// the call, even if no entity has that id.
+//
+// While the job is unfinished, a repeated call restarts it, so that the job also erases
+// the events that were created since the first call. After the job has finished, a
+// repeated call starts a new job.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {

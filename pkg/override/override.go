@@ -53,8 +53,8 @@ type Row struct {
 // Action says what happens to the requests of an address.
 type Action = ratelimit.Action
 
-// New returns r in the form that stores expect, with UpdatedAt set to now. It
-// returns an error if a field of r is not valid or if r has expired at now.
+// New returns r in the form that stores expect, with UpdatedAt set to now. It returns
+// an error if a field of r is not valid, or if r has already expired at the time now.
 func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
