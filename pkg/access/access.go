@@ -24,7 +24,7 @@ type Scope string
 
 // The scopes. The zero value is not a scope, so every route must declare one.
 const (
-	Public    Scope = "public"    // for routes that need no key; no key has it
+	Public    Scope = "public"    // for routes that need no key; no key has this scope
 	Import    Scope = "import"    // permits routes that write records
 	Export    Scope = "export"    // permits routes that read records
 	Dashboard Scope = "dashboard" // permits export jobs and usage

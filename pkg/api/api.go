@@ -21,7 +21,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // stable code in snake_case, for programs
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // names of the rate limits that the request exceeds; only for 429
-	Results          []BatchResult       `json:"results,omitempty"`           // one for each element of a batch; only if every element failed
+	Results          []BatchResult       `json:"results,omitempty"`           // one result for each element of a batch; only if every element failed
 }
 
 // List is one page of a list.
@@ -29,9 +29,9 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the start of the next synchronization. The pages of the list contain
-	// every change before this time. Only lists of changes and of arrivals, oldest first,
-	// have it.
+	// SyncedUntil is the start of the next synchronization. The pages of the list
+	// contain every change before this time. It is set only in lists of changes and of
+	// arrivals that begin with the oldest.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// driftPer is the reciprocal of the maximum drift between two clocks: they
-	// drift by at most 1 second in 5,000.
+	// driftPer is the reciprocal of the maximum drift between two clocks: they drift by
+	// at most 1 second in 5,000 seconds.
 	driftPer = 5000
 
 	// maxSkew is the maximum difference between the clocks of the service's

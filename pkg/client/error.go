@@ -39,8 +39,8 @@ var (
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is reports whether target is ErrNotFound, ErrConflict or ErrRefused and describes the
-// status and the code of e.
+// Is reports whether target is one of ErrNotFound, ErrConflict and ErrRefused, and
+// matches the status and the code of e.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:

@@ -20,14 +20,14 @@ const (
 
 // pacer delays requests until the limits have room for them.
 //
-// The service counts requests in windows, which are the seconds of its own clock.
-// Every response shows the end of the window of its request (X-RateLimit-Reset) and
-// the remainder of each rule in that window (RateLimit). A request that is sent now
-// may be counted in the window that has certainly begun (see clock), or in a later
-// one. The pacer therefore sends a request only if it would fit into each of these
-// windows, together with all requests in flight, because each request in flight may
-// also be counted in any of these windows. When a window is full, the pacer waits until the next
-// one has certainly begun.
+// The service counts requests in windows, which are the seconds of its own clock. Every
+// response shows the end of the window of its request (X-RateLimit-Reset) and the
+// remainder of each rule in that window (RateLimit). A request that is sent now may be
+// counted in the window that has certainly begun (see clock), or in a later one. The
+// pacer therefore sends a request only if it would fit into each of these windows,
+// together with all requests in flight, because each request in flight may also be
+// counted in any of these windows. When a window is full, the pacer waits until the
+// next one has certainly begun.
 //
 // The remainders in responses also reflect the requests of other clients at the same
 // address. Their requests in flight are not visible, so they can cause a refusal.
@@ -153,7 +153,7 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 // without room for it has ended.
 func (r *rule) room(cost int64, c clock) (ok bool, freeAt time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself, and the service decides
+	cost = min(cost, room) + r.inFlight // a request whose cost never fits is sent when no other is in flight, and the service decides
 	freeAt = r.until
 	for window, used := range r.used {
 		if used+cost > room {
@@ -180,7 +180,8 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	for _, c := range charges {
 		r := p.rule(c)
 		r.inFlight -= c.cost
-		// A Retry-After of 1 second is rounded up. The end of the window is more exact.
+		// A Retry-After of 1 second is rounded up from a shorter time. The end of the
+		// window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}

@@ -27,7 +27,7 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	return document, err
 }
 
-// The types of the result of Client.Usage, whose fields package api describes.
+// The types in the result of Client.Usage. Package api describes their fields.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits

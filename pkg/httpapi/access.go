@@ -26,8 +26,9 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is an
-// *apiError, the same for every invalid key, whatever is wrong with it.
+// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is
+// an *apiError. Every invalid key gets the same error, no matter why the key is
+// invalid.
 func (e *endpoint) authenticate(r *request) error {
 	switch {
 	case e.route.Scope == access.Public:

@@ -90,7 +90,7 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// If a create accepts a body, reading returns it unchanged, and repeating the create
+// If a create accepts a body, a read returns the same content, and a repeated create
 // returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{

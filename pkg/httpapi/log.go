@@ -72,7 +72,7 @@ const metricsNamespace = "Sluice"
 // alarms use, and with the dimensions Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
-//	Observed                          allowed requests that exceed a limit and were allowed by ActionObserve
+//	Observed                          requests over a limit that only ActionObserve allowed
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
@@ -81,7 +81,8 @@ const metricsNamespace = "Sluice"
 //	FailedOpen                        failed charges that the fallback or the action decided instead
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
-//	AccessRefusals                    requests rejected because their API key is missing or not valid
+//	AccessRefusals                    requests rejected because of their API key, origin or host name,
+//	                                  or because they bypassed the trusted proxy
 //
 // The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
 // omits zero values and what the response headers contain.

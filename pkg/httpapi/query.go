@@ -53,7 +53,7 @@ func parseQuery(r *request, known ...string) *parameters {
 
 // maxPage returns the maximum page length for an address. It does not exceed the
 // records limit of the address, because a longer page could never be charged.
-// ActionUnlimited has no records limit.
+// ActionUnlimited lifts the records limit.
 func (s *service) maxPage(address string) int {
 	limits := s.limiter.LimitsFor(address)
 	if limits.Action == ratelimit.ActionUnlimited {

@@ -214,8 +214,8 @@ func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	}
 }
 
-// header returns the values of the header whose name is exactly name, not its canonical
-// form.
+// header returns the values of the header called name. It does not convert the name to
+// its canonical form.
 func header(h http.Header, name string) []string { return h[name] }
 
 // A store may refuse a cost above the limit without returning the counters. The

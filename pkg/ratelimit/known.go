@@ -30,7 +30,7 @@ type counterID struct {
 // seen is what is known about a counter.
 type seen struct {
 	used    int64 // last known value, or 0
-	unseen  bool  // the value is unknown, because the store refused a cost above the limit without a value
+	unseen  bool  // the value is unknown: the store refused a cost above the limit without reading the counter
 	refused bool  // a request was refused because of this counter
 }
 

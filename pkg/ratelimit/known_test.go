@@ -38,8 +38,8 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a request for a list. The maximum page length is asked, and the list
-// contains the given number of records.
+// asking returns a request for a list. The arguments are the maximum number of records
+// and the number of records that the list contains.
 func asking(route string, asked, records int64) ratelimit.Request {
 	r := list(route, records)
 	r.Asked = asked

@@ -27,9 +27,9 @@ type Config struct {
 }
 
 // Limiter charges each request by the rules of its route: records, imports and
-// requests. It remembers exhausted counters. If a request cannot fit into such a
-// counter, the Limiter refuses it without calling the store. It is safe for concurrent
-// use.
+// requests. It remembers exhausted counters, and does not call the store for a request
+// that cannot fit into such a counter, but refuses it at once. A Limiter is safe for
+// concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -82,7 +82,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // r may fit into the current window, which is another one
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // the charge was refused in another window, and r may fit into the current window
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -113,11 +113,10 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if the store fails, the fallback. It adds the parameter
-// charged to the counters, and shows the parameter costs in the returned decision. The
-// two parameters differ only in the limits.
-func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (Decision, error) {
-	result, err := l.store.Charge(ctx, key, charged)
+// charge charges the store or, if the store fails, the fallback. It charges storeCosts
+// and shows costs in the returned decision. The two differ only in the limits.
+func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
+	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
 		d := newDecision(key, costs, result)
 		l.known.note(key, d)
@@ -127,7 +126,7 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (D
 	if l.fallback == nil {
 		return exhausted(key, costs), err
 	}
-	result, fallbackErr := l.fallback.Charge(ctx, key, charged)
+	result, fallbackErr := l.fallback.Charge(ctx, key, storeCosts)
 	if fallbackErr != nil {
 		return exhausted(key, costs), errors.Join(err, fmt.Errorf("charge the fallback: %w", fallbackErr))
 	}

@@ -58,8 +58,8 @@ func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// values returns the values of the header whose name is exactly name, not its canonical
-// form.
+// values returns the values of the header called name. It does not convert the name to
+// its canonical form.
 func values(w *httptest.ResponseRecorder, name string) []string { return w.Header()[name] }
 
 func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {

@@ -37,9 +37,9 @@ type Class string
 
 // The classes.
 const (
-	General Class = "general" // all other routes; only the rule requests applies
-	Export  Class = "export"  // routes that return records; the rules records and requests apply
-	Import  Class = "import"  // routes that accept records; the rules imports and requests apply
+	General Class = "general" // all other routes; rule: PolicyRequests
+	Export  Class = "export"  // routes that return records; rules: PolicyRecords and PolicyRequests
+	Import  Class = "import"  // routes that accept records; rules: PolicyImports and PolicyRequests
 )
 
 // The names of the rules, as they appear in the RateLimit headers.

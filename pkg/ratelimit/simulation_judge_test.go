@@ -47,8 +47,8 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 }
 
 // judgeRefusal checks a refusal, or a decision that allows the request only because of
-// ActionObserve. full holds the policies of the rules whose limits the request exceeded
-// at the time of the decision.
+// ActionObserve. The parameter full holds the policies of the rules whose limits the
+// request exceeded at the time of the decision.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -93,8 +93,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the decision about a charge as soon as the Limiter returns it. began is
-// the window in which the charge began.
+// judge checks the decision about a charge as soon as the Limiter returns it. The
+// parameter began is the window in which the charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -344,8 +344,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A slower charge may find that the memstore has dropped its window. The memstore
-	// always keeps only the three windows before the newest one of all clocks.
+	// A charge that takes longer could find that the memstore has dropped its window.
+	// The memstore always keeps the newest window of all clocks and the three windows
+	// before it, but no others.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond

@@ -31,8 +31,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Store.List calls only
-// Scan, which is all that the Lambda functions need.
+// Client is the part of *dynamodb.Client that a Store uses. The Lambda functions call
+// only Store.List, which needs only Scan.
 type Client interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
