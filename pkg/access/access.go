@@ -151,8 +151,8 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Token is the id and the secret of a key. Its owner sends it with each request.
-// Package fmt prints a Token without the secret.
+// Token is the id and the secret of a key. The owner of the key sends the token with
+// each request. Package fmt prints a Token without the secret.
 type Token struct {
 	ID     string
 	secret string

@@ -72,8 +72,8 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 	return a
 }
 
-// want fails the test unless the decision about text has the given reason. An
-// empty reason means that text must be accepted.
+// want fails the test unless the decision about the token text has the given reason. An
+// empty reason means that the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text)

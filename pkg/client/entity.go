@@ -42,8 +42,8 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with an id. It returns an error that matches
-// [ErrNotFound] if no entity has the id. The call costs one record.
+// GetEntity returns the entity with the given id. It returns an error that matches
+// [ErrNotFound] if no entity has this id. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }

@@ -24,8 +24,8 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 	return job, err
 }
 
-// GetErasureJob returns the erasure job with an id. The error matches ErrNotFound if the
-// job does not exist or ended more than 30 days ago.
+// GetErasureJob returns the erasure job with the given id. The error matches
+// ErrNotFound if the job does not exist or ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }

@@ -53,7 +53,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may succeed later. If so, the Client gave
+// Retryable reports whether the same call may succeed later. If it may, the Client gave
 // up because it reached a bound of its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 

@@ -62,8 +62,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns the event with an id. It returns an error that matches [ErrNotFound]
-// if no event has the id. The call costs one record.
+// GetEvent returns the event with the given id. It returns an error that matches
+// [ErrNotFound] if no event has this id. The call costs one record.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }

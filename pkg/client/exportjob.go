@@ -54,9 +54,9 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns the export job with an id. If the job has succeeded, the result
-// contains its DownloadURL, which no other method returns. GetExportJob returns an error
-// that matches [ErrNotFound] if no job has the id.
+// GetExportJob returns the export job with the given id. If the job has succeeded, the
+// result contains its DownloadURL, which no other method returns. GetExportJob returns
+// an error that matches [ErrNotFound] if no job has this id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
@@ -86,8 +86,8 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// await calls get until the job is final, and returns the job. If seen is not nil, await
-// calls it with each job that get returned.
+// await calls the function get until the returned job is final, and returns this job.
+// If seen is not nil, await calls seen with each job that get returned.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)

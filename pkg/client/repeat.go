@@ -56,8 +56,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try sends one request, which the pacer admitted at the time sent. failure is nil
-// if the status is below 300.
+// try sends one request. The parameter sent is the time at which the pacer admitted it.
+// failure is nil if the status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()

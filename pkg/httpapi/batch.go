@@ -31,8 +31,8 @@ type batch struct {
 	errs    []error // errs[i] is the error of element i; nil if the element was stored
 }
 
-// batchWrite is a valid element of a batch. store stores its record and returns the
-// result without the index.
+// batchWrite is a valid element of a batch. The function store stores the record of the
+// element and returns the result without the index.
 type batchWrite struct {
 	id    string
 	index int
@@ -136,8 +136,9 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the joined faults of the service (status 500 and above) for the
-// log. It returns nil if no element failed in this way.
+// failure returns the joined errors of the elements with status 500 and above, which
+// are faults of the service, for the log. It returns nil if no element has such a
+// status.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {

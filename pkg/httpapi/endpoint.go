@@ -22,8 +22,9 @@ import (
 // ends at most this long after its time stamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. It returns an
-// *apiError or a *record.Error. Any other error is a fault of the service (500).
+// action is what a route does, without rate limits and authentication. For a fault of
+// the client, its error is an *apiError or a *record.Error. Any other error is a fault
+// of the service (500).
 type action func(s *service, r *request) (response, error)
 
 // request is the input of an action.

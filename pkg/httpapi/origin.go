@@ -32,9 +32,10 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client. This is the last address in the
-// trusted header if one is configured and r came through the proxy; clients can forge
-// the addresses before it. Otherwise it is the address of the connection.
+// clientAddress returns the address of the client. If a trusted header is configured
+// and r came through the proxy, this is the last address in the header, because clients
+// can forge the addresses before the last one. Otherwise it is the address of the
+// connection.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)

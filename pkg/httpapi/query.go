@@ -76,8 +76,8 @@ func (p *parameters) limit(maxPage int) int {
 	return min(int(n), maxPage)
 }
 
-// filter returns a parameter that selects records, or "" if it is absent. check
-// returns an error if the value is invalid.
+// filter returns a parameter that selects records, or "" if it is absent. The function
+// check returns an error if the value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""

@@ -145,8 +145,8 @@ var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// allowedMethods returns the methods that have a route for the path of r. If a route
-// has exactly this path, routes with {proxy+} do not count.
+// allowedMethods returns the methods that have a route for the path of r. A route with
+// {proxy+} counts only if no other route matches the path.
 func allowedMethods(r *http.Request) []string {
 	if !isClean(r.URL.EscapedPath()) {
 		return nil

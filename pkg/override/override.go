@@ -144,10 +144,9 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Put adds a row, which must be valid, or replaces the row of the same
-	// block. If MaxRows other blocks have rows that have not expired at
-	// r.UpdatedAt, it returns ErrFull and changes nothing. Concurrent calls may
-	// exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row of the same block. If
+	// MaxRows rows of other blocks have not expired at r.UpdatedAt, Put returns ErrFull
+	// and changes nothing. Concurrent calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block

@@ -184,8 +184,8 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// A refusal shows the remainder of each rule. It leaves out the counters that the
-// Limiter has not seen in this window.
+// A refusal shows the remainder of each rule whose counter the Limiter has seen in this
+// window. It leaves out the other rules.
 func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -219,7 +219,7 @@ func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 func header(h http.Header, name string) []string { return h[name] }
 
 // A store may refuse a cost above the limit without returning the counters. The
-// decision then leaves them out, and the Limiter remembers the refusal.
+// decision then shows no counters, and the Limiter remembers the refusal.
 func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})

@@ -34,12 +34,13 @@ type seen struct {
 	refused bool  // a request was refused because of this counter
 }
 
-// refuse returns the refusal of a request that is known not to fit. It reports
-// false for every other request.
+// refuse returns the refusal of a request that is known not to fit. It reports false
+// for every other request.
 //
-// If unread is true, the cost in records is the number that an export asks for.
-// The export may find fewer records. refuse therefore considers that cost only if
-// an export was read and then refused in the same window.
+// If unread is true, the request is an export that has not been read, and its cost in
+// records is the number that it asks for. The export may find fewer records. refuse
+// therefore considers this cost only if an export was read and then refused in the same
+// window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false

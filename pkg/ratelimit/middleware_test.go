@@ -128,8 +128,8 @@ func (exhausted) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 	return result, nil
 }
 
-// Each request is observed once, after its decision and before its response is
-// written. Each refusal is written by Refuse.
+// Observe is called once for each request, after the decision and before the response
+// is written. Refuse writes each refusal.
 func TestMiddlewareHooks(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -137,11 +137,11 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs. It sends an
-// UpdateItem whose condition always fails, because the item does not exist. The
-// call changes nothing, takes one write unit and needs no permission that a
-// charge does not need. Its partition key is random, so that instances that start
-// at the same time do not write to the same partition.
+// Connect opens the connection that the first charge needs. It sends an UpdateItem
+// whose condition always fails, because the item does not exist. The call changes
+// nothing, takes one write unit and needs only the permission that a charge needs too.
+// Its partition key is random, so instances that start at the same time write to
+// different partitions.
 func (s *Store) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
