@@ -24,7 +24,7 @@ type Scope string
 
 // The scopes. The zero value is not a scope, so every route must declare one.
 const (
-	Public    Scope = "public"    // for routes that need no key; no key has it
+	Public    Scope = "public"    // for routes that need no key; no key has this scope
 	Import    Scope = "import"    // permits routes that write records
 	Export    Scope = "export"    // permits routes that read records
 	Dashboard Scope = "dashboard" // permits export jobs and usage
@@ -86,9 +86,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// New returns a new key with the name, the workspace, the scopes and the expiry
-// of k, and the token of the new key. It returns an error if one of these fields is
-// not valid.
+// New returns a new key and its token. The key has the name, the workspace, the scopes
+// and the expiry of k. New returns an error if one of these fields is not valid.
 func New(k Key, now time.Time) (Key, Token, error) {
 	token := Token{ID: randomText(idLength), secret: randomText(secretLength)}
 	k.ID, k.SecretHash = token.ID, token.hash()
@@ -152,8 +151,8 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Token is the id and the secret of a key. Its owner sends it with each request.
-// Package fmt prints a Token without the secret.
+// Token is the id and the secret of a key. The owner of the key sends the token with
+// each request. Package fmt prints a Token without the secret.
 type Token struct {
 	ID     string
 	secret string

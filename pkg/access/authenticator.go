@@ -20,8 +20,8 @@ var ErrExists = errors.New("a key with this id already exists")
 
 // Store finds keys. Implementations are safe for concurrent use.
 type Store interface {
-	// Get returns a key as it was last written. It returns ErrNotFound if the
-	// key does not exist. After any other error it is unknown whether it exists.
+	// Get returns a key as it was last written. It returns ErrNotFound if the key does
+	// not exist. After any other error it is unknown whether the key exists.
 	Get(ctx context.Context, id string) (Key, error)
 }
 
@@ -29,7 +29,7 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Create adds a key. If a key with its id exists, Create returns ErrExists
+	// Create adds k. If a key with the id of k already exists, Create returns ErrExists
 	// and changes nothing.
 	Create(ctx context.Context, k Key) error
 
@@ -84,8 +84,9 @@ type Authenticator struct {
 	absent map[string]entry // ids that do not exist; a separate map, so that guessed ids cannot evict keys
 }
 
-// NewAuthenticator returns an Authenticator that reads keys from store. now is the
-// clock; nil means time.Now. NewAuthenticator returns an error if store is nil.
+// NewAuthenticator returns an Authenticator that reads keys from store. The function
+// now is the clock; nil means time.Now. NewAuthenticator returns an error if store is
+// nil.
 func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error) {
 	if store == nil {
 		return nil, errors.New("access: a store of keys is required")
@@ -93,8 +94,8 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	if now == nil {
 		now = time.Now
 	}
-	// Lambda may freeze a process between two requests, which stops its monotonic
-	// clock.
+	// Round removes the monotonic reading, because the monotonic clock stops while
+	// Lambda freezes the process between two requests.
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
@@ -136,8 +137,8 @@ type entry struct {
 }
 
 // lookup returns the cached entry of id, or reads the key. Concurrent calls for the
-// same id share a read. The read continues even if the context of the call that
-// began it is done. Each call waits only until its own context is done.
+// same id share one read. The read continues even if the caller that began it stops
+// waiting. Each caller waits only until its own context is done.
 func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	if e, ok := a.cached(id); ok {
 		return e, nil

@@ -72,8 +72,8 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 	return a
 }
 
-// want fails the test unless the decision about text has the given reason. An
-// empty reason means that text must be accepted.
+// want fails the test unless the decision about the token text has the given reason. An
+// empty reason means that the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
 	d, err := a.Authenticate(t.Context(), text)
@@ -242,7 +242,7 @@ func TestAFailedReadIsAnErrorAndIsRepeated(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.err = errors.New("away")
 		for range 2 {
-			// The cached key is too old, and must not be used instead.
+			// The cached key is too old to take the place of the failed read.
 			if d, err := a.Authenticate(t.Context(), token.Reveal()); !errors.Is(err, s.err) || d.Key.ID != "" || d.KeyID != k.ID || strings.Contains(err.Error(), token.Reveal()) {
 				t.Errorf("%+v, %v", d, err)
 			}

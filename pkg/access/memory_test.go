@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// none is a Store that contains only one key.
-type none struct {
+// oneKey is a Store that contains only one key.
+type oneKey struct {
 	key   Key
 	reads int
 }
 
-func (s *none) Get(_ context.Context, id string) (Key, error) {
+func (s *oneKey) Get(_ context.Context, id string) (Key, error) {
 	if id == s.key.ID {
 		s.reads++
 		return s.key, nil
@@ -27,7 +27,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &none{key: k}
+	s := &oneKey{key: k}
 	a, err := NewAuthenticator(s, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 
 // A cache always holds the last entry, and never more than maxCached entries.
 func TestTheCacheIsBounded(t *testing.T) {
-	a, err := NewAuthenticator(new(none), nil)
+	a, err := NewAuthenticator(new(oneKey), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

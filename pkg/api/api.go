@@ -21,7 +21,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // stable code in snake_case, for programs
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // names of the rate limits that the request exceeds; only for 429
-	Results          []BatchResult       `json:"results,omitempty"`           // one for each element of a batch; only if every element failed
+	Results          []BatchResult       `json:"results,omitempty"`           // one result for each element of a batch; only if every element failed
 }
 
 // List is one page of a list.
@@ -29,9 +29,9 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the start of the next synchronization. The pages of the list contain
-	// every change before this time. Only lists of changes and of arrivals, oldest first,
-	// have it.
+	// SyncedUntil is the start of the next synchronization. The pages of the list
+	// contain every change before this time. It is set only in lists of changes and of
+	// arrivals that begin with the oldest.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -47,7 +47,7 @@ type BatchResult struct {
 	Status  int            `json:"status"`            // HTTP status
 	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent if the entities of the batch exceed record.MaxPageBytes
 	Event   *event.Event   `json:"event,omitempty"`   // stored event
-	Problem *Problem       `json:"problem,omitempty"` // why the element failed; has no instance
+	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
 
 // Deleted is the body of the response to a deletion.
@@ -63,7 +63,7 @@ type Erasing struct {
 	Status erasurejob.Status `json:"status"`
 }
 
-// Usage holds the limits of an address and what it has used of them in the last minute.
+// Usage holds the limits of an address and its usage in the last minute.
 type Usage struct {
 	Address string        `json:"address"` // address under which requests are counted; a prefix for IPv6
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe"; see ratelimit.Action

@@ -33,10 +33,11 @@ type batch[N, T any] struct {
 	pending []int // indices of the records without a final result
 }
 
-// sendBatch sends records to a route, in an array called member. The records must have
-// ids. stored returns the record of a result, or nil if the result has no record.
-// sendBatch returns one result for each record, in order, even if it also returns an
-// error. It repeats only the records that failed with a retryable error.
+// sendBatch sends records to a route, in an array whose name is member. The records
+// must have ids. The function stored returns the record of a result, or nil if the
+// result has no record. sendBatch returns one result for each record, in order, even if
+// it also returns an error. It repeats only the records that failed with a retryable
+// error.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -92,9 +93,9 @@ func (b *batch[N, T]) read(body []byte) ([]api.BatchResult, error) {
 	return got.Results, nil
 }
 
-// take stores the results of the pending records. Records with a retryable error stay
-// pending, and take returns the last of these errors, or nil if no record is pending.
-// whole is the failure of the whole call, or nil.
+// take stores the results of the pending records. A record with a retryable error stays
+// pending. take returns the last retryable error, or nil if no record is pending. The
+// parameter whole is the error of the entire call, or nil if the call succeeded.
 func (b *batch[N, T]) take(route string, got []api.BatchResult, whole *Error) (failure *Error) {
 	var left []int
 	for i, index := range b.pending {

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// roundTrip is an http.RoundTripper that calls a function instead of a network.
+// roundTrip is a function that serves as an http.RoundTripper, without a network.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -143,7 +143,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A call keeps to the bounds of its Config.
+// A call keeps to the bounds in the Config of its Client.
 func TestBoundsAreThoseOfConfig(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -254,7 +254,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		retryAfter string
-		notBefore  time.Duration // minimum time from the refusal, in the middle of a window, to the next request
+		notBefore  time.Duration // minimum time from the refusal to the next request; the refusal comes in the middle of a window
 		err        bool
 	}{
 		{"1", 500 * time.Millisecond, false},
@@ -262,7 +262,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // to the middle of a window, because fake time starts at a full second
+			time.Sleep(500 * time.Millisecond) // until the middle of a window; fake time starts at a full second
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {

@@ -22,7 +22,7 @@
 //
 // A call makes at most Config.MaxTries requests, and returns at most
 // Config.MaxElapsed after it sent the first request. It gives up at once if
-// Retry-After is longer than that. If the service closes an idle connection,
+// Retry-After exceeds the remaining time. If the service closes an idle connection,
 // net/http itself may repeat a GET request. That is safe and does not count as a
 // try.
 //
@@ -85,9 +85,9 @@ type Try struct {
 	Wait time.Duration
 }
 
-// Client calls one service. It is safe for concurrent use, and programs should
-// share one Client, because Clients do not know about each other's requests from
-// the same address.
+// Client calls one service. It is safe for concurrent use. Programs should share one
+// Client, because two Clients at the same address do not know about each other's
+// requests.
 type Client struct {
 	base *url.URL
 	cfg  Config
@@ -158,8 +158,8 @@ const (
 	general = "" // no shared rule
 )
 
-// charges returns the cost of a call by each of its rules. Calls whose last charge
-// has the same rule wait in one line.
+// charges returns one charge for each rule that applies to the call. Calls whose last
+// charge has the same rule wait in the same queue (rule.line).
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// driftPer is the reciprocal of the maximum drift between two clocks: they
-	// drift by at most 1 second in 5,000.
+	// driftPer is the reciprocal of the maximum drift between two clocks: they drift by
+	// at most 1 second in 5,000 seconds.
 	driftPer = 5000
 
 	// maxSkew is the maximum difference between the clocks of the service's
@@ -15,14 +15,14 @@ const (
 	maxSkew = 100 * time.Millisecond
 )
 
-// clock estimates by how much the clock of the service is ahead of the client's.
+// clock estimates by how much the clock of the service is ahead of the client's clock.
 // The estimate is a lower bound, so that the client can tell when a window of the
 // service has certainly begun. The service's time counts from the Unix epoch, the
 // client's time from the creation of the client.
 //
-// The service counts a request after the client has sent it and before the client
-// receives the response. Each response therefore shows that its window contains an
-// instant between these two times. Requests that are counted at the beginning of a
+// The service counts a request at some instant between the time at which the client
+// sends it and the time at which the client receives the response. The window that the
+// response shows contains this instant. Requests that are counted at the beginning of a
 // window give the most precise bound.
 type clock struct {
 	ahead    time.Duration // lower bound of the service's time minus the client's time
@@ -32,10 +32,13 @@ type clock struct {
 // unknown is a clock before the first response.
 var unknown = clock{ahead: math.MinInt64 / 2}
 
-// observe improves the bound with a response. The request was sent and its response
-// received at the given times of the client, and its window ends at reset. observe
-// reports whether the service's clock was set back, or the client's clock forward,
-// since the last response. The known counters of windows are then no longer valid.
+// observe improves the bound with the data of a response. The parameters sent and
+// received are the times, on the client's clock, of the request and of its response.
+// The parameter reset is the Unix time at which the window in the response ends.
+//
+// observe reports whether, since the last response, the service's clock was set back or
+// the client's clock was set forward. In this case, the known counters of windows are
+// no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent

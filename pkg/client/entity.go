@@ -16,7 +16,7 @@ import (
 // existing entity.
 type NewEntity struct {
 	ID         string            `json:"id"`                  // if empty, the client generates a UUIDv7
-	Type       string            `json:"type,omitzero"`       // if empty, the service's default, or the type of an existing entity
+	Type       string            `json:"type,omitzero"`       // if empty, a new entity gets the service's default type, and an existing entity keeps its type
 	Attributes record.Attributes `json:"attributes,omitzero"` // a JSON object; nil means an empty object
 }
 
@@ -42,8 +42,8 @@ func (c *Client) Entities(ctx context.Context, q EntityQuery) iter.Seq2[entity.E
 	})
 }
 
-// GetEntity returns the entity with an id. It returns an error that matches
-// [ErrNotFound] if no entity has the id. The call costs one record.
+// GetEntity returns the entity with the given id. It returns an error that matches
+// [ErrNotFound] if no entity has this id. The call costs one record.
 func (c *Client) GetEntity(ctx context.Context, id string) (entity.Entity, error) {
 	return getOne[entity.Entity](ctx, c, route{"get-entity", http.MethodGet, exports}, "/entity/", id)
 }
@@ -68,13 +68,13 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 }
 
 // UpsertEntities creates or updates up to MaxBatch entities, with a total size of up to
-// MaxBatchBytes, in one import call. If an entity with the same id exists, the attributes
-// are merged into it as by UpdateEntity, and its type is replaced unless the new type is
-// empty.
+// MaxBatchBytes, in one import call. If an entity with the same id exists, the
+// attributes are merged into it as by UpdateEntity, and its type is replaced unless the
+// new type is empty.
 //
 // Results and errors are like those of CreateEvents. If the stored entities are large,
-// the service returns only some of them. For the others, only the ID of the Record is
-// set.
+// the service returns only some of them. For the other entities, BatchResult.Record
+// contains only the ID.
 func (c *Client) UpsertEntities(ctx context.Context, entities []NewEntity) ([]BatchResult[entity.Entity], error) {
 	entities = slices.Clone(entities)
 	for i := range entities {

@@ -9,10 +9,12 @@ import (
 )
 
 // EraseEntity deletes an entity and starts an erasure job. It returns the ID and the
-// Status of the job. The job erases all events of the entity that were created before the
-// call, even if no entity has that id. While the job is unfinished, a repeated call
-// restarts it, so that the job also erases the events that were created since the first
-// call. After that, a repeated call starts a new job.
+// Status of the job. The job erases all events of the entity that were created before
+// the call, even if no entity has that id.
+//
+// While the job is unfinished, a repeated call restarts it, so that the job also erases
+// the events that were created since the first call. After the job has finished, a
+// repeated call starts a new job.
 func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error) {
 	var job api.Erasing
 	_, err := c.post(ctx, route{"delete-entity", http.MethodPost, imports}, "/delete_entity", struct {
@@ -22,8 +24,8 @@ func (c *Client) EraseEntity(ctx context.Context, id string) (api.Erasing, error
 	return job, err
 }
 
-// GetErasureJob returns the erasure job with an id. The error matches ErrNotFound if the
-// job does not exist or ended more than 30 days ago.
+// GetErasureJob returns the erasure job with the given id. The error matches
+// ErrNotFound if the job does not exist or ended more than 30 days ago.
 func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, error) {
 	return getOne[erasurejob.Job](ctx, c, route{"get-erasure-job", http.MethodGet, general}, "/erasure_job/", id)
 }

@@ -39,8 +39,8 @@ var (
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is reports whether target is the one of ErrNotFound, ErrConflict and ErrRefused
-// that matches the status and the code of e.
+// Is reports whether target is one of ErrNotFound, ErrConflict and ErrRefused, and
+// matches the status and the code of e.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -53,7 +53,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may succeed later. If so, the Client gave
+// Retryable reports whether the same call may succeed later. If it may, the Client gave
 // up because it reached a bound of its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
@@ -108,7 +108,7 @@ func (e *Error) ended(ctx context.Context) *Error {
 func errorOf(got response) *Error {
 	var p struct {
 		api.Problem
-		Message string `json:"message"` // in errors of API Gateway itself
+		Message string `json:"message"` // set only in errors of API Gateway itself
 	}
 	err := json.Unmarshal(got.body, &p)
 	switch p.Detail = cmp.Or(p.Detail, p.Message); {
@@ -128,8 +128,8 @@ func newError(status int, p api.Problem) *Error {
 	return &Error{Status: status, Code: p.Code, Detail: p.Detail, Fields: p.Errors, RequestID: p.Instance, retryable: retryable}
 }
 
-// maxRetryAfter is the maximum result of retryAfter. No call waits for as long as
-// that, and the bound prevents overflow in sums of durations.
+// maxRetryAfter is the maximum result of retryAfter. No call waits that long. The bound
+// also prevents an overflow in sums of durations.
 const maxRetryAfter = 365 * 24 * time.Hour
 
 // retryAfter returns the value of the Retry-After header, which is a number of

@@ -62,8 +62,8 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[event.Event
 	})
 }
 
-// GetEvent returns the event with an id. It returns an error that matches [ErrNotFound]
-// if no event has the id. The call costs one record.
+// GetEvent returns the event with the given id. It returns an error that matches
+// [ErrNotFound] if no event has this id. The call costs one record.
 func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
@@ -78,12 +78,12 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 
 // CreateEvents creates up to MaxBatch events, with a total size of up to MaxBatchBytes,
 // in one import call. It returns one result for each event, in order, even if it also
-// returns an error. If some events fail with a retryable error, CreateEvents sends only
-// those again. All of these requests count toward Config.MaxTries.
+// returns an error. If some events fail with a retryable error, CreateEvents sends
+// these events again. All its requests count toward Config.MaxTries.
 //
-// If some events have no final result, the returned error is not nil, and the results of
-// these events contain an error too. If the service rejects an event permanently, only
-// the result of that event contains the error.
+// If some events have no final result, the returned error is not nil, and the results
+// of these events contain an error too. If the service rejects an event permanently,
+// only the result of that event contains the error.
 func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {

@@ -54,9 +54,9 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns the export job with an id. If the job has succeeded, the result
-// contains its DownloadURL, which no other method returns. GetExportJob returns an error
-// that matches [ErrNotFound] if no job has the id.
+// GetExportJob returns the export job with the given id. If the job has succeeded, the
+// result contains its DownloadURL, which no other method returns. GetExportJob returns
+// an error that matches [ErrNotFound] if no job has this id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
@@ -86,8 +86,8 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// await calls get until the job is final, and returns the job. If seen is not nil, await
-// calls it with each job that get returned.
+// await calls the function get until the returned job is final, and returns this job.
+// If seen is not nil, await calls seen with each job that get returned.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -105,20 +105,21 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is the Route in errors of downloads. It is not a route of the service,
-// because a link may lead to another host. The client sends no key to that host.
+// downloadRoute is the Route in errors of downloads, which use no route of the service.
+// The link of a job may lead to another host. The client sends no key to that host.
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job to w, starting at byte offset. The
-// file is compressed with gzip. DownloadExport returns the number of bytes written, even
-// if it fails. If the error is nil, w has received the rest of the file, up to the
+// file is compressed with gzip. DownloadExport returns the number of bytes written,
+// even if it fails. If the error is nil, w has received the rest of the file, up to the
 // SizeBytes of the job. The caller must verify the content. If the job has no file, or
 // offset is outside the file, the error is an *Error with a Detail.
 //
 // If a download is interrupted, or no data arrives for Config.TryTimeout,
-// DownloadExport continues at the same byte with a new link. It returns the last error
-// after Config.MaxTries consecutive tries, or after Config.MaxElapsed, without a further
-// byte. It returns an error of w at once.
+// DownloadExport continues at the same byte with a new link. It gives up and returns
+// the last error if Config.MaxTries consecutive tries bring no further byte, or if no
+// further byte arrives for Config.MaxElapsed. If a write to w fails, DownloadExport
+// returns the error at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
 	for {
@@ -146,7 +147,8 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 	}
 }
 
-// downloadable returns an error if the file of j cannot be read from offset on.
+// downloadable returns an error if the file of j cannot be read starting at byte
+// offset.
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
@@ -164,8 +166,8 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch requests the link of j once and writes the bytes from offset on to w. It fails
-// if the first byte does not arrive within patience.
+// fetch requests the link of j once and writes the file to w, starting at byte offset.
+// It fails if the first byte does not arrive within patience.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {

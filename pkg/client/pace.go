@@ -20,19 +20,20 @@ const (
 
 // pacer delays requests until the limits have room for them.
 //
-// The service counts requests in windows, which are the seconds of its own clock.
-// Every response shows the end of the window of its request (X-RateLimit-Reset) and
-// the remainder of each rule in that window (RateLimit). A request that is sent now
-// may be counted in the window that has certainly begun (see clock), or in a later
-// one. The pacer therefore sends a request only if it would fit into each of these
-// windows, together with all requests in flight, because any of those may be counted
-// in any of the windows too. When a window is full, the pacer waits until the next
-// one has certainly begun.
+// The service counts requests in windows, which are the seconds of its own clock. Every
+// response shows the end of the window of its request (X-RateLimit-Reset) and the
+// remainder of each rule in that window (RateLimit). A request that is sent now may be
+// counted in the window that has certainly begun (see clock), or in a later one. The
+// pacer therefore sends a request only if it would fit into each of these windows,
+// together with all requests in flight, because each request in flight may also be
+// counted in any of these windows. When a window is full, the pacer waits until the
+// next one has certainly begun.
 //
 // The remainders in responses also reflect the requests of other clients at the same
 // address. Their requests in flight are not visible, so they can cause a refusal.
-// For each refused request the pacer then leaves one more request of the limit
-// unused, as a reserve, and shrinks the reserve after windows without a refusal.
+// The pacer therefore keeps a reserve, a part of the limit that it leaves unused. The
+// reserve grows by one with each refused request, and shrinks after windows without a
+// refusal.
 //
 // Before a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
@@ -56,9 +57,9 @@ type charge struct {
 // rule is the state of one rule.
 type rule struct {
 	line     chan struct{}   // held by the next request to be sent; the others wait for it
-	limit    int64           // per window; 1 before a response has shown it
+	limit    int64           // limit per window; 1 as long as no response has shown the limit
 	inFlight int64           // cost of the requests without a response
-	used     map[int64]int64 // cost by window, as shown in responses
+	used     map[int64]int64 // used part of the limit by window, as shown in responses
 	reserve  int64           // part of the limit that is left unused for other clients
 	refused  int64           // window in which the reserve last changed
 	until    time.Duration   // time before which no request may be sent
@@ -86,11 +87,11 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until a request may be sent, and returns that time. It fails if ctx is
-// done, and at once if the service has asked to wait for longer than most. If enter
-// succeeds, the caller must call leave. Requests whose last charge has the same rule
-// wait in one line.
-func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration) (sent time.Duration, failure *Error) {
+// enter waits until a request may be sent, and returns the time at which it stops
+// waiting. It fails if ctx is done. If the service has asked to wait for longer than
+// maxWait, enter fails at once. If it succeeds, the caller must call leave. Requests
+// whose last charge has the same rule wait in the same queue (rule.line).
+func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
 	p.mu.Unlock()
@@ -101,13 +102,13 @@ func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration)
 		return 0, &Error{Err: ctx.Err()}
 	}
 	for {
-		now, at, changed := p.admit(charges)
+		now, retryAt, changed := p.admit(charges)
 		if changed == nil {
 			return now, nil
 		}
 		var timeout <-chan time.Time // stays nil if only a response can make room
-		switch wait := at - now; {
-		case wait > most:
+		switch wait := retryAt - now; {
+		case wait > maxWait:
 			return 0, &Error{Status: http.StatusTooManyRequests, RetryAfter: wait, retryable: true,
 				Detail: fmt.Sprintf("an earlier response asked to wait another %s", wait.Round(time.Second))}
 		case wait > 0:
@@ -122,18 +123,19 @@ func (p *pacer) enter(ctx context.Context, charges []charge, most time.Duration)
 	}
 }
 
-// admit counts a request as sent if it fits, and returns a nil channel. Otherwise the
-// request may fit when changed is closed. If at is after now, it may also fit at that time.
-func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan struct{}) {
+// admit checks whether a request fits. If the request fits, admit counts it as sent and
+// returns a nil channel. Otherwise the request may fit when the returned channel is
+// closed. If retryAt is after now, the request may also fit at the time retryAt.
+func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.now()
-	if at = p.next; at > now {
+	if retryAt = p.next; retryAt > now {
 		changed = p.changed
 	}
 	for _, c := range charges {
-		room, end := p.rule(c).room(c.cost, p.clock)
-		if at = max(at, end); !room || end > now {
+		room, freeAt := p.rule(c).room(c.cost, p.clock)
+		if retryAt = max(retryAt, freeAt); !room || freeAt > now {
 			changed = p.changed
 		}
 	}
@@ -143,21 +145,22 @@ func (p *pacer) admit(charges []charge) (now, at time.Duration, changed <-chan s
 			p.rule(c).inFlight += c.cost
 		}
 	}
-	return now, at, changed
+	return now, retryAt, changed
 }
 
-// room reports whether cost fits in addition to the requests in flight. at is the
-// time by which the windows that have no room for it have ended.
-func (r *rule) room(cost int64, c clock) (ok bool, at time.Duration) {
+// room reports whether a request with this cost fits in addition to the requests in
+// flight. The request may be sent at the time freeAt at the earliest, when every window
+// without room for it has ended.
+func (r *rule) room(cost int64, c clock) (ok bool, freeAt time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a cost that never fits is sent by itself, and the service decides
-	at = r.until
+	cost = min(cost, room) + r.inFlight // a request whose cost never fits is sent when no other is in flight, and the service decides
+	freeAt = r.until
 	for window, used := range r.used {
 		if used+cost > room {
-			at = max(at, c.begin(window+1))
+			freeAt = max(freeAt, c.begin(window+1))
 		}
 	}
-	return cost <= room, at
+	return cost <= room, freeAt
 }
 
 // leave updates the pacer after a request. header is nil if no response was received.
@@ -177,7 +180,8 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	for _, c := range charges {
 		r := p.rule(c)
 		r.inFlight -= c.cost
-		// A Retry-After of 1 second is rounded up. The end of the window is more exact.
+		// A Retry-After of 1 second is rounded up from a shorter time. The end of the
+		// window is more exact.
 		if refused && (!told || wait > time.Second) {
 			r.until = max(r.until, now+wait)
 		}
@@ -189,7 +193,7 @@ func (p *pacer) leave(charges []charge, sent time.Duration, status int, header h
 	p.changed = make(chan struct{})
 }
 
-// note updates r with the limit and the remainder of a window in a response.
+// note updates r with a response, which shows the limit and the remainder of a window.
 func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left

@@ -129,7 +129,8 @@ var paced = map[string]struct {
 	"a limit of one":            {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{250 * ms}, limits: ratelimit.Limits{Imports: 1}},
 	"only the older headers":    {goroutines: 4, latency: 4 * ms, ahead: []time.Duration{500 * ms}, strip: true},
 	"lost responses":            {goroutines: 16, latency: 4 * ms, ahead: []time.Duration{0}, unanswered: 0.05},
-	// A client cannot see requests of others at the same address before they are counted.
+	// A client cannot see requests of other clients at the same address before they are
+	// counted.
 	"two clients at one address":  {goroutines: 4, clients: 2, latency: 4 * ms, ahead: []time.Duration{0}, refused: 0.02},
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
@@ -209,7 +210,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// 22 lists of 7 records each leave 46, and the next list could return 50.
+			// 22 lists of 7 records each leave 46 of 200 records. The next list could
+			// return 50.
 			full := 200
 			if found > 0 {
 				full = int(200-50)/int(found) + 1
@@ -222,7 +224,7 @@ func TestListsArePacedByRecords(t *testing.T) {
 	}
 }
 
-// A full rule does not delay requests that it does not count.
+// A rule whose limit is used up does not delay requests that the rule does not count.
 func TestRulesDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +248,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // fake time, after which the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // in fake time; afterwards the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {
@@ -261,7 +263,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// The client notices that the service's clock or its own was set.
+// The client notices if the service's clock or the client's own clock was set.
 func TestAClockThatIsSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {

@@ -19,9 +19,10 @@ type response struct {
 }
 
 // repeat sends the request of k until it succeeds or a bound is reached. After each
-// try, it calls read with the response and the failure of the try, which is nil if the
-// status is below 300. read returns nil if the call has succeeded, otherwise why it has
-// failed so far. read may change k for the next try.
+// try, it calls the function read with the response and with the failure of the try,
+// which is nil if the status is below 300. If the call has succeeded, read returns nil.
+// Otherwise it returns the failure of the call so far. read may change k for the next
+// try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges := k.charges()
 	sent, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
@@ -55,8 +56,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try sends one request, which the pacer admitted at the time sent. failure is nil
-// if the status is below 300.
+// try sends one request. The parameter sent is the time at which the pacer admitted it.
+// failure is nil if the status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
@@ -119,8 +120,8 @@ type retries struct {
 	deadline time.Time // end of MaxElapsed
 }
 
-// next returns the wait until the next try. again is false if there must be no other
-// try, because failure is nil or not retryable, a bound is reached, or ctx is done.
+// next returns the wait until the next try. It returns false for again in these cases:
+// failure is nil or not retryable, a bound is reached, or ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false

@@ -27,7 +27,7 @@ func (c *Client) OpenAPI(ctx context.Context) (document []byte, err error) {
 	return document, err
 }
 
-// The types of the result of Client.Usage, whose fields package api describes.
+// The types in the result of Client.Usage. Package api describes their fields.
 type (
 	Usage       = api.Usage
 	UsageLimits = api.UsageLimits
@@ -35,8 +35,8 @@ type (
 )
 
 // Usage returns the counters of an address over the last 60 seconds. If address is
-// empty, it returns those of the caller's own address. The most recent requests may
-// be missing.
+// empty, it returns the counters of the caller's own address. The most recent requests
+// may be missing.
 func (c *Client) Usage(ctx context.Context, address string) (u Usage, err error) {
 	_, err = c.do(ctx, call{route: route{"usage", http.MethodGet, general}, path: "/usage", query: values("address", address)}, &u)
 	return u, err
@@ -76,7 +76,8 @@ func create[T any](ctx context.Context, c *Client, r route, path string, body an
 	return stored, status == http.StatusCreated, err
 }
 
-// records returns an iterator over the records of all pages from cursor on.
+// records returns an iterator over the records of all pages, starting with the page at
+// cursor.
 func records[T any](cursor string, get func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
@@ -114,6 +115,6 @@ func values(pairs ...string) url.Values {
 	return v
 }
 
-// newID returns an id for a new record. NewV7 fails only if crypto/rand does, which
-// never fails.
+// newID returns an id for a new record. NewV7 fails only if crypto/rand fails, and
+// crypto/rand never fails.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

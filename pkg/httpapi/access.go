@@ -26,8 +26,9 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is an
-// *apiError, the same for every invalid key, whatever is wrong with it.
+// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is
+// an *apiError. Every invalid key gets the same error, no matter why the key is
+// invalid.
 func (e *endpoint) authenticate(r *request) error {
 	switch {
 	case e.route.Scope == access.Public:
@@ -75,9 +76,9 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 // setKey sets the API key and the workspace of the caller.
 func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
 
-// credentials returns the API key in r: from the header Authorization or,
-// without one, from the session cookie. The key is "", which is never valid, if
-// the header has another scheme than Bearer.
+// credentials returns the API key in r: from the header Authorization or, without this
+// header, from the session cookie. If the scheme in the header is not Bearer, the key
+// is "", which is never valid.
 //
 // A browser sends the cookie automatically. If a request with the cookie comes from
 // another origin, credentials therefore rejects it, unless its method is safe (GET,

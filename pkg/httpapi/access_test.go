@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong returns key with another last character.
+// wrong returns key with a different last character.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -298,8 +298,8 @@ func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key", "bad", "empty" or ""
-		bearer      string // "key", "bad" or ""
+		cookie      string // "key" for a valid cookie, "bad" for an invalid one, "empty" for an empty one, "" for no cookie
+		bearer      string // "key" for a valid key, "bad" for an invalid one, "" for no Authorization header
 		status      int
 		code        string
 	}{
@@ -366,7 +366,7 @@ func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 				resp := g.invoke(t, route.Name, "Bearer "+token.Reveal(), sample(t, route.Name))
 				want, reads := 401, n+1
 				if n >= 3 {
-					want, reads = 429, 3 // the third request showed that nothing is left
+					want, reads = 429, 3 // the third request showed that the limit is used up
 				}
 				if resp.StatusCode != want || g.keys.reads != reads {
 					t.Errorf("attempt %d: %d after %d reads of keys, want %d after %d", n, resp.StatusCode, g.keys.reads, want, reads)

@@ -28,20 +28,21 @@ const (
 type batch struct {
 	noun    string // what a record is called in errors, such as event
 	results []api.BatchResult
-	errs    []error // errs[i] is why element i was not stored; nil if it was
+	errs    []error // errs[i] is the error of element i; nil if the element was stored
 }
 
-// batchWrite is a valid element of a batch. store stores its record and returns the
-// result without the index.
+// batchWrite is a valid element of a batch. The function store stores the record of the
+// element and returns the result without the index.
 type batchWrite struct {
 	id    string
 	index int
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r, a JSON object with one array named
-// plural, and returns the response. noun is what one record is called. read decodes
-// and validates one element of the array.
+// importBatch stores the records in the body of r and returns the response. The body is
+// a JSON object with one array, whose name is plural. The parameter noun is the
+// singular, for error messages. The function read decodes and validates one element of
+// the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {
@@ -64,8 +65,9 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read decodes the elements. It returns the valid ones grouped by record id, in their
-// order in the batch, and notes the errors of the others.
+// read decodes the elements. It groups the valid elements by record id, each group in
+// the order of the batch, and returns the groups. It stores the errors of the invalid
+// elements in b.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {
@@ -74,7 +76,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if record.KindOf(err) == record.Malformed { // the batch as a whole is well-formed JSON
+		if record.KindOf(err) == record.Malformed { // malformed only as a record: the whole batch is well-formed JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -89,8 +91,8 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 
 // write stores records and notes the results. Records with the same id are stored in
 // their order in the batch. After a fault of the service, write does not store the
-// later records with that id, so the order is kept when the client repeats the failed
-// records.
+// later records with the same id. The order is therefore kept when the client repeats
+// the failed records.
 func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 	var writers errgroup.Group
 	writers.SetLimit(BatchWriters)
@@ -134,8 +136,9 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the joined faults of the service (status 500 and above) for the
-// log. It returns nil if no element failed in this way.
+// failure returns the joined errors of the elements with status 500 and above, which
+// are faults of the service, for the log. It returns nil if no element has such a
+// status.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -146,9 +149,9 @@ func (b *batch) failure() error {
 	return errors.Join(errs...)
 }
 
-// response returns the response to the batch. Its status is that of the results if
-// they all have the same status, and 207 otherwise. If all results failed with the
-// same status, the response is a problem that holds the results.
+// response returns the response to the batch. If all results have the same status, this
+// is also the status of the response. Otherwise its status is 207. If all results have
+// the same error status, the body is a problem that holds the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {
@@ -168,8 +171,8 @@ func (b *batch) response() (response, error) {
 }
 
 // trim removes entities from the results as soon as the total size of their attributes
-// exceeds the maximum size of a page. An entity may be much larger than the change in
-// the request.
+// exceeds the maximum size of a page. The total can be large even if the request is
+// small, because an entity may be much larger than the change to it.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

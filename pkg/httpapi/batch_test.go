@@ -94,7 +94,7 @@ func TestABatchHasAResultForEachEvent(t *testing.T) {
 			a.post(t, "create-event", `{"id":"old","name":"n"}`)
 			for try := range 2 {
 				if try > 0 && tt.name == "without ids" {
-					break // a repeat of these would create new events
+					break // these events have no ids, so a repeated call would create new events
 				}
 				resp, got := a.batch(t, `{"events":[`+tt.body+`]}`)
 				want, status := tt.statuses, tt.status
@@ -147,8 +147,8 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store that fails to create an event if fail returns an error for
-// its id.
+// flaky is an event.Store. If the function fail returns an error for an id, an event
+// with this id cannot be created.
 type flaky struct {
 	event.Store
 	fail func(id string) error

@@ -56,8 +56,8 @@ func unreadable(err error, limit int64) error {
 		detail: "the body ended early or its chunks are malformed, so nothing was done; send the whole body again"}
 }
 
-// payloadTooLarge returns the response for something larger than limit bytes. what
-// names it in the error.
+// payloadTooLarge returns the response (413) for a part of a request that is larger
+// than limit bytes. The parameter what names this part in the error message.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}

@@ -307,7 +307,7 @@ func TestFilters(t *testing.T) {
 	for _, tt := range []struct {
 		target string
 		status int
-		want   string // ids on all pages, or part of the problem's detail
+		want   string // expected ids on all pages, or expected part of the problem's detail
 	}{
 		{"/entity?type=person", 200, "0 2"},
 		{"/entity?type=a+b%26c%3Dd", 200, "1"},
@@ -375,15 +375,15 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A cursor is valid only for lists with the same order and filters, however the query
-// spells them.
+// A cursor is valid only for lists with the same order and filters, no matter how the
+// query spells the filters.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 3 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
 		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
 	}
-	// Each group is one list, spelled in different ways.
+	// The URLs of a group select the same list in different spellings.
 	lists := [][]string{
 		{"/entity?"},
 		{"/entity?type=t", "/entity?type=%74"},

@@ -22,16 +22,17 @@ import (
 // ends at most this long after its time stamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. It returns an
-// *apiError or a *record.Error. Any other error is a fault of the service (500).
+// action is what a route does, without rate limits and authentication. For a fault of
+// the client, its error is an *apiError or a *record.Error. Any other error is a fault
+// of the service (500).
 type action func(s *service, r *request) (response, error)
 
 // request is the input of an action.
 type request struct {
 	*http.Request
 	route     Route
-	workspace string     // of the caller; "" on public routes
-	key       access.Key // of the caller; has no id if keys are off; zero on public routes
+	workspace string     // workspace of the caller; "" on public routes
+	key       access.Key // API key of the caller; has no id if API keys are off; zero on public routes
 	log       *logEntry
 }
 
@@ -62,8 +63,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.log.write(w, out)
 }
 
-// respond returns the response to r. The body of the response may be in buffer. respond
-// returns a panic as an error.
+// respond returns the response to r. The body of the response may be in buffer. If the
+// action panics, respond returns the panic as an error.
 func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -117,13 +118,14 @@ func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
 	return c, nil
 }
 
-// asked returns the maximum number of records in the response to an export: one for a
-// record by id, the page length for a list, or 0 if the page length is invalid.
+// asked returns the maximum number of records in the response to an export: 1 if the
+// route returns a record by id, the page length if it returns a list, or 0 if the page
+// length is invalid.
 func (e *endpoint) asked(r *http.Request, address string) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
 	}
-	values, _ := url.ParseQuery(r.URL.RawQuery) // the action reports errors in the query
+	values, _ := url.ParseQuery(r.URL.RawQuery) // the error is ignored here, because the action reports it
 	p := parameters{values: values}
 	return int64(p.limit(e.maxPage(address)))
 }

@@ -44,7 +44,7 @@ func TestErasureJobs(t *testing.T) {
 	}
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
-	// The entity does not exist, but its tombstone and its job do.
+	// The entity does not exist, but its tombstone and its erasure job exist.
 	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`)
 	const queued = `{"id":"ada","status":"queued","events_erased":0,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"error":null}`
 	a.erasureJob(t, http.StatusOK, queued)

@@ -53,7 +53,7 @@ func ExampleNewFunction() {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Header()["X-RateLimit-Remaining"], w.Header().Get("Retry-After"), w.Header().Get("Content-Type")) //nolint:staticcheck // this header keeps its case
+		fmt.Println(w.Code, w.Header()["X-RateLimit-Remaining"], w.Header().Get("Retry-After"), w.Header().Get("Content-Type")) //nolint:staticcheck // X-RateLimit-Remaining keeps its case, so Get does not find it
 	}
 	// Output:
 	// 201 [1]  application/json

@@ -90,7 +90,7 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// If a create accepts a body, reading returns it unchanged, and repeating the create
+// If a create accepts a body, a read returns the same content, and a repeated create
 // returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
@@ -180,8 +180,8 @@ func FuzzQuery(f *testing.F) {
 			if page.NextCursor == nil {
 				continue
 			}
-			// The Link header leads to the same list, after the last record of this
-			// page.
+			// The Link header leads to the next page of the same list, so that page
+			// must not contain the last record of this page.
 			next, _, _ := strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
 			if resp := a.get(t, "list-"+noun, next); resp.StatusCode != 200 || strings.Contains(resp.Body, `"id":"`+page.Data[len(page.Data)-1].ID+`"`) {
 				t.Errorf("%s: %d %s", next, resp.StatusCode, resp.Body)
@@ -225,8 +225,9 @@ func FuzzCursor(f *testing.F) {
 			if resp.StatusCode != 200 || given[text] {
 				continue
 			}
-			// An accepted cursor must be one that this list can return: it names this
-			// list, and each cursor has only one spelling.
+			// The list has accepted the cursor, so it must be a cursor that this list
+			// can return. It therefore contains the name of this list, and its text is
+			// the only valid encoding of its content.
 			b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 			var c struct {
 				Route     string `json:"r"`

@@ -44,7 +44,8 @@ func decompressed(t testing.TB, body string) string {
 	return string(text)
 }
 
-// bomb returns the gzip of a JSON body with more than n bytes.
+// bomb returns a JSON body, compressed with gzip, that has more than n bytes after
+// decompression.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -73,7 +74,7 @@ func (a api) postCoded(t testing.TB, route, coding, body string) events.APIGatew
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns the JSON of a new entity of size bytes.
+// entityOf returns a new entity in JSON. The text has size bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))

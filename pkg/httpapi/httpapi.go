@@ -40,8 +40,8 @@ type Stores struct {
 	OpenAPI     []byte            // openapi.yaml
 }
 
-// Options configure an [API]. Every field is optional, except that a route that is
-// not public needs Access or AccessOff.
+// Options configure an [API]. Every field is optional, with one exception: a route that
+// is not public needs Access or AccessOff.
 type Options struct {
 	Access             *access.Authenticator      // checks API keys
 	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
@@ -135,9 +135,9 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return limit.Before(e)
 }
 
-// Malformed returns a handler for events that cannot be converted to HTTP requests.
-// name is the name of the function that receives them. The handler charges and
-// authenticates a request like any other, and responds with 400.
+// Malformed returns a handler for events that cannot be converted to HTTP requests. The
+// parameter name is the name of the function that receives the events. The handler
+// charges and authenticates every request, as other handlers do, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {

@@ -180,7 +180,7 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		name     string
 		cfg      ratelimit.Config
 		store    ratelimit.Store
-		requests int // requests to send before the one whose line is read
+		requests int // number of requests before the request whose log line is checked
 		status   int
 		level    string
 		mode     string
@@ -228,8 +228,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful admits only the first charge. Its refusals show counters with free room,
-// so the limiter cannot conclude that they are exhausted.
+// forgetful admits only the first charge. Its refusals show counters below their
+// limits, so the limiter cannot conclude that a counter is exhausted.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {

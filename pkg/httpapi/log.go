@@ -22,7 +22,7 @@ type logEntry struct {
 	route     string // name of the route
 	address   string // address of the client, from the connection or the trusted header
 	counted   string // address to which the request is charged; "" if it is invalid
-	limitsErr error  // why no current limit overrides were available; nil if they were
+	limitsErr error  // why the limit overrides were not current; nil if they were current
 	workspace string // workspace of the caller; "" on public routes
 	keyID     string // id of the caller's API key, valid or not; not a secret
 	refused   string // why the caller was rejected; "" otherwise
@@ -35,7 +35,7 @@ type logEntry struct {
 type logEntryKey struct{}
 
 // logEntryOf returns the log entry of a request. The request must have passed through
-// logged.
+// the handler that logged returns.
 func logEntryOf(r *http.Request) *logEntry {
 	return r.Context().Value(logEntryKey{}).(*logEntry)
 }
@@ -72,16 +72,17 @@ const metricsNamespace = "Sluice"
 // alarms use, and with the dimensions Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
-//	Observed                          those of Allowed that exceed a limit, under the action observe
+//	Observed                          requests over a limit that only ActionObserve allowed
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
 //	ChargeLatency                     duration of the call to the counters in milliseconds, if there was one
 //	ChargeFailures                    charges that failed
-//	FailedOpen                        those of ChargeFailures that the fallback or the action decided
+//	FailedOpen                        failed charges that the fallback or the action decided instead
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
-//	AccessRefusals                    requests rejected because of their API key, or because they have none
+//	AccessRefusals                    requests rejected because of their API key, origin or host name,
+//	                                  or because they bypassed the trusted proxy
 //
 // The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
 // omits zero values and what the response headers contain.

@@ -99,7 +99,6 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A nil store panics, like any programming error.
 			ev := rowSample(t, route)
 			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
 				t.Helper()
@@ -111,7 +110,8 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) { // these routes call no store
+			// The stores of untouchable panic. The excluded routes call no store.
+			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) {
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
 			around := options

@@ -32,9 +32,10 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client. This is the last address in the
-// trusted header if one is configured and r came through the proxy; clients can forge
-// the addresses before it. Otherwise it is the address of the connection.
+// clientAddress returns the address of the client. If a trusted header is configured
+// and r came through the proxy, this is the last address in the header, because clients
+// can forge the addresses before the last one. Otherwise it is the address of the
+// connection.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -71,8 +72,9 @@ func (s *service) checkWay(r *request) error {
 	return nil
 }
 
-// isLoopback reports whether a Host header names the loopback interface. A page that
-// has rebound its own host name to the loopback address still sends its own name.
+// isLoopback reports whether a Host header names the loopback interface. If the page of
+// an attacker has rebound its host name to the loopback address, the browser still
+// sends that host name, and isLoopback returns false.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// rows is an override.Store. A nil rows returns an error.
+// rows is an override.Store. If rows is nil, its List returns an error.
 type rows []override.Row
 
 func (r rows) List(context.Context) ([]override.Row, error) {
@@ -122,7 +122,8 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 	}
 }
 
-// The test sends the same requests under the action observe and under limit.
+// The test sends the same requests twice: once with ActionLimit and once with
+// ActionObserve.
 func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
 	const requests = 9
 	run := func(action ratelimit.Action) (refused, observed int) {

@@ -32,7 +32,7 @@ type apiError struct {
 	challenge  string // header WWW-Authenticate of a 401, and of a 403 for a missing scope
 	cause      error  // only for the log
 
-	acceptEncoding string // header Accept-Encoding of a 415 for a content coding
+	acceptEncoding string // header Accept-Encoding of a 415 for an unsupported content coding
 }
 
 func (e *apiError) Error() string {

@@ -24,7 +24,7 @@ const (
 // parameters reads the query of a request and collects all errors in it.
 type parameters struct {
 	values  url.Values
-	filters url.Values // the parameters read so far that select or order records, in canonical form
+	filters url.Values // canonical form of the parameters read so far that select or order records
 	wrong   record.Fields
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
@@ -51,8 +51,9 @@ func parseQuery(r *request, known ...string) *parameters {
 	return p
 }
 
-// maxPage returns the maximum page length for an address. It never exceeds the
-// address's records limit, because a longer page could never be charged.
+// maxPage returns the maximum page length for an address. It does not exceed the
+// records limit of the address, because a longer page could never be charged.
+// ActionUnlimited lifts the records limit.
 func (s *service) maxPage(address string) int {
 	limits := s.limiter.LimitsFor(address)
 	if limits.Action == ratelimit.ActionUnlimited {
@@ -61,22 +62,22 @@ func (s *service) maxPage(address string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the value of the parameter limit, which must be from 1 to maxPageLength.
-// It returns most if the value is larger than most.
-func (p *parameters) limit(most int) int {
+// limit returns the value of the parameter limit, which must be from 1 to
+// maxPageLength. It returns maxPage if the value is larger than maxPage.
+func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
-		return min(defaultPageLength, most)
+		return min(defaultPageLength, maxPage)
 	}
 	n, err := strconv.ParseUint(p.values.Get("limit"), 10, 32)
 	if err != nil || n < 1 || n > maxPageLength {
 		p.wrong.Add("limit", fmt.Sprintf("must be a whole number from 1 to %d", maxPageLength))
 		return 0
 	}
-	return min(int(n), most)
+	return min(int(n), maxPage)
 }
 
-// filter returns a parameter that selects records, or "" if it is absent. check
-// returns an error if the value is invalid.
+// filter returns a parameter that selects records, or "" if it is absent. The function
+// check returns an error if the value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -106,19 +107,19 @@ func (p *parameters) instant(name string) *record.Time {
 	return &t
 }
 
-// choice reports whether a parameter has the value second instead of first, which is
-// the default.
-func (p *parameters) choice(name, first, second string) bool {
+// choice reads a parameter that has two valid values. It reports whether the value is
+// otherValue. If the parameter is absent, its value is defaultValue.
+func (p *parameters) choice(name, defaultValue, otherValue string) bool {
 	if !p.values.Has(name) {
 		return false
 	}
 	switch p.values.Get(name) {
-	case second:
-		p.filters.Set(name, second)
+	case otherValue:
+		p.filters.Set(name, otherValue)
 		return true
-	case first:
+	case defaultValue:
 	default:
-		p.wrong.Add(name, "must be "+first+" or "+second)
+		p.wrong.Add(name, "must be "+defaultValue+" or "+otherValue)
 	}
 	return false
 }
@@ -143,8 +144,8 @@ type cursor struct {
 	Workspace   string       `json:"w"`
 	Filters     string       `json:"f,omitzero"` // the canonical filters
 	ID          string       `json:"i"`          // id of the last record on the page
-	At          *record.Time `json:"t,omitzero"` // time of that record, in a list ordered by time
-	SyncedUntil *record.Time `json:"u,omitzero"` // end of the walk, in an incremental sync
+	At          *record.Time `json:"t,omitzero"` // time of the last record on the page, in a list ordered by time
+	SyncedUntil *record.Time `json:"u,omitzero"` // synced_until of every page, in an incremental list
 }
 
 // encode returns the cursor as base64url of its JSON, the form that clients see.
@@ -158,8 +159,8 @@ func (c cursor) encode() (string, error) {
 
 // cursor decodes the parameter cursor. It returns the zero cursor if the parameter is
 // absent. timed and synced say whether cursors of this list have At and SyncedUntil.
-// The filters must have been read before, because cursor accepts only what encode
-// returned for the same route, workspace and filters.
+// cursor accepts only a cursor that encode returned for the same route, workspace and
+// filters. The caller must therefore read all filters before it calls cursor.
 func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

@@ -56,7 +56,7 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 type page[T any] struct {
 	data        []T
 	next        *string      // cursor of the next page; nil on the last page
-	syncedUntil *record.Time // end of the walk, in an incremental sync; nil in other lists
+	syncedUntil *record.Time // synced_until of the page, in an incremental list; nil in other lists
 }
 
 // AppendJSON appends the JSON of api.List[T].
@@ -82,9 +82,9 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// listResponse returns the response with one page of a list. next is the position at
-// which the next page begins, used only if more is true. The page's synced_until is
-// next.SyncedUntil, even if more is false.
+// listResponse returns the response with one page of a list. The page's synced_until is
+// always next.SyncedUntil. The other fields of next are the position of the next page,
+// and are used only if more is true.
 func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
 	out := response{status: http.StatusOK, records: len(records)}
 	body := page[T]{data: records, syncedUntil: next.SyncedUntil}

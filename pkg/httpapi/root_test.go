@@ -43,7 +43,7 @@ func TestHEADCostsWhatGETCosts(t *testing.T) {
 			}
 		}
 	}
-	// Two GETs and two HEADs have returned one record each.
+	// Until now, two GETs and two HEADs have cost one record each.
 	resp := exchange(t, server, "HEAD /entity/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n", false)
 	if resp.StatusCode != http.StatusNotFound || !strings.HasPrefix(resp.Headers["Ratelimit"], `"records";r=196;`) {
 		t.Errorf("HEAD of an absent entity: %d, RateLimit: %s; want 404 with 196 records left", resp.StatusCode, resp.Headers["Ratelimit"])

@@ -21,7 +21,7 @@ type Route struct {
 	Scope  access.Scope    // scope that an API key must have
 
 	action action
-	needs  func(Stores) bool // reports whether the stores that the action uses are set; nil if it uses none
+	needs  func(Stores) bool // reports whether the stores that the action uses are set; nil if the action uses no store
 }
 
 // Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
@@ -124,7 +124,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // API Gateway found no route for the path that the client sent; the adapter normalized it
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // the method is allowed if the adapter normalized a path for which API Gateway found no route
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil
@@ -145,8 +145,8 @@ var allRoutes = sync.OnceValue(func() *http.ServeMux {
 	return mux
 })
 
-// allowedMethods returns the methods that have a route for the path of r. If a route
-// has exactly this path, routes with {proxy+} do not count.
+// allowedMethods returns the methods that have a route for the path of r. A route with
+// {proxy+} counts only if no other route matches the path.
 func allowedMethods(r *http.Request) []string {
 	if !isClean(r.URL.EscapedPath()) {
 		return nil
@@ -172,7 +172,7 @@ func allowedMethods(r *http.Request) []string {
 // isClean reports whether ServeMux serves an escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/dashboard/" || !strings.HasPrefix(escaped, "/") {
-		return false // {proxy+} matches at least one segment; {proxy...} also matches none
+		return false // {proxy+} of API Gateway needs at least one segment, and {proxy...} of ServeMux needs none
 	}
 	clean := path.Clean(escaped)
 	if strings.HasSuffix(escaped, "/") && clean != "/" {

@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// signIn stores an API key in the session cookie if the key has the scope dashboard. If API
-// keys are off, it sets no cookie.
+// signIn stores an API key in the session cookie if the key has the scope "dashboard".
+// If API keys are off, it sets no cookie.
 func signIn(s *service, r *request) (response, error) {
 	if err := checkOrigin(r); err != nil {
 		return response{}, err

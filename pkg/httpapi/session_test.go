@@ -14,8 +14,7 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// signIn signs in to the dashboard with the token in key, which may begin with
-// "Bearer ".
+// signIn signs in to the dashboard with key, a token that may begin with "Bearer ".
 func (g *guarded) signIn(t *testing.T, key string, header ...string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/dashboard/session", "192.0.2.1", fmt.Sprintf(`{"key":%q}`, strings.TrimPrefix(key, "Bearer ")))
@@ -42,8 +41,8 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 		t.Errorf("the log must say which key it was, and no more: %s", log)
 	}
 
-	// Over HTTPS only the cookie with the prefix is valid. A neighboring domain could
-	// have set the other cookie.
+	// Over HTTPS only the cookie with the prefix __Host- is valid. A neighboring domain
+	// could have set a cookie without the prefix.
 	for _, tt := range []struct {
 		proto, name string
 		status      int

@@ -111,7 +111,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 	}
 	c.now = c.now.Add(time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"a"}`)
-	c.now = c.now.Add(-2 * time.Second) // the clock of another instance
+	c.now = c.now.Add(-2 * time.Second) // another instance, whose clock is behind, handles the next request
 	c.invoke(t, a, "create-entity", "POST", "/create_entity", `{"id":"a","type":"new"}`)
 	c.now = c.now.Add(3 * time.Second)
 	c.invoke(t, a, "delete-entity", "POST", "/delete_entity", `{"id":"b"}`)
@@ -131,7 +131,7 @@ func TestChangesShowTombstonesForThirtyDays(t *testing.T) {
 		if page := c.get(t, a, list+query); page.ids() != want {
 			t.Errorf("%s: %s, want %s", query, page.ids(), want)
 		}
-		// An empty page must have a cursor if the walk continues.
+		// An empty page must have a cursor if further pages follow.
 		got := ""
 		page := c.get(t, a, list+query+"&limit=1")
 		for {

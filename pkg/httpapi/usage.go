@@ -12,8 +12,8 @@ import (
 )
 
 // getUsage responds with the usage of an address in the last 60 seconds. The parameter
-// address is an IP address, optionally with the prefix length that the response shows. The
-// default is the address of the caller.
+// address is an IP address, or a prefix in the form that the response shows, such as
+// 2001:db8::/64. The default is the address of the caller.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
 	text := r.log.address

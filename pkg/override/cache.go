@@ -82,17 +82,17 @@ func (c *Cache) Limits(address string) ratelimit.Limits {
 	return r.Limits()
 }
 
-// Refresh starts to read the rows if they have reached three quarters of the
-// maximum age. Callers must call it before each request. If the rows have reached
-// the maximum age, Refresh waits for the read, for up to a second or until ctx is
-// done. For 5 seconds after a failed read, it neither reads nor waits.
+// Refresh starts to read the rows if they have reached three quarters of the maximum
+// age. Callers must call it before each request. If the rows have reached the maximum
+// age, Refresh waits until the read ends or ctx is done. A read takes at most one
+// second. For 5 seconds after a failed read, Refresh neither reads nor waits.
 //
 // Refresh returns nil if the rows are younger than the maximum age. Otherwise it
 // returns an error that says why they are too old. The error matches ErrUnread if no
 // read has succeeded. Limits may still be called after an error.
 func (c *Cache) Refresh(ctx context.Context) error {
-	// The first read may have begun before the process was frozen, so its rows may
-	// be too old. Then a second read is needed.
+	// If the first read began before the process was frozen, its rows may be too old.
+	// Then a second read is needed.
 	for range 2 {
 		s, now := c.state(), c.wallClock()
 		if within(c.maxAge*3/4, s.readAt, now) {
@@ -158,6 +158,6 @@ func within(d time.Duration, t, now time.Time) bool {
 	return !t.IsZero() && age >= 0 && age < d
 }
 
-// wallClock returns the time without its monotonic reading. Lambda may freeze a
-// process between two requests, which stops its monotonic clock.
+// wallClock returns the time without its monotonic reading, because the monotonic clock
+// stops while Lambda freezes the process between two requests.
 func (c *Cache) wallClock() time.Time { return c.now().Round(0) }

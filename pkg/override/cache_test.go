@@ -123,7 +123,7 @@ func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 		s.set(nil, rowOf(2))
 		time.Sleep(override.MaxAge)
 		var wg sync.WaitGroup
-		for range 10 { // all of them share one read
+		for range 10 { // all callers share one read
 			wg.Go(func() {
 				if took, err := refresh(t, c); err != nil || took != s.takes {
 					t.Errorf("%v, error %v", took, err)

@@ -53,8 +53,8 @@ type Row struct {
 // Action says what happens to the requests of an address.
 type Action = ratelimit.Action
 
-// New returns r in the form that stores expect, with UpdatedAt set to now. It
-// returns an error if a field of r is not valid or if r has expired at now.
+// New returns r in the form that stores expect, with UpdatedAt set to now. It returns
+// an error if a field of r is not valid, or if r has already expired at the time now.
 func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
@@ -144,10 +144,9 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Put adds a row, which must be valid, or replaces the row of the same
-	// block. If MaxRows other blocks have rows that have not expired at
-	// r.UpdatedAt, it returns ErrFull and changes nothing. Concurrent calls may
-	// exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row of the same block. If
+	// MaxRows rows of other blocks have not expired at r.UpdatedAt, Put returns ErrFull
+	// and changes nothing. Concurrent calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block

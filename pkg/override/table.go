@@ -26,15 +26,15 @@ func NewTable(rows []Row) (*Table, error) {
 	return t, nil
 }
 
-// Find returns the row that applies to an address at the time now. Of the rows
-// that contain the address and have not expired, it is the one with the longest
-// prefix. The address has the form that ratelimit.ParseAddress returns. ok is
-// false if no row applies.
+// Find returns the row that applies to an address at the time now. This is the row with
+// the longest prefix among the rows that contain the address and have not expired. The
+// address has the form that ratelimit.ParseAddress returns. ok is false if no row
+// applies.
 func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
 	if t == nil || t.rows.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // IPv6 addresses have this form
+	client, err := netip.ParsePrefix(address) // an IPv6 address has the form of a prefix
 	if err != nil {
 		addr, err := netip.ParseAddr(address)
 		if err != nil {

@@ -9,13 +9,13 @@ import (
 // identify a client. One subscriber usually has a whole /64.
 const DefaultIPv6Prefix = 64
 
-// ParseAddress returns the address under which the requests of a client are
-// counted. s is the source IP address of the connection. An IPv4 address is
-// returned as is. An IPv4-mapped IPv6 address such as ::ffff:192.0.2.1 counts as
-// that IPv4 address. Any other IPv6 address counts by its first ipv6Prefix bits (1
-// to 128), and the result is a prefix such as 2001:db8::/64. Zones are dropped.
-// ParseAddress returns an error if s is not an IP address or ipv6Prefix is out of
-// range.
+// ParseAddress returns the address under which the requests of a client are counted.
+// The parameter s is the source IP address of the connection. An IPv4 address is
+// returned as is. An IPv4-mapped IPv6 address counts as the IPv4 address in it:
+// ::ffff:192.0.2.1 counts as 192.0.2.1. Any other IPv6 address counts by its first
+// ipv6Prefix bits (1 to 128), and the result is a prefix such as 2001:db8::/64. Zones
+// are removed. ParseAddress returns an error if s is not an IP address or ipv6Prefix is
+// out of range.
 func ParseAddress(s string, ipv6Prefix int) (string, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {

@@ -21,7 +21,7 @@ var jumps = []time.Duration{2 * time.Hour, -60 * time.Second, 10 * time.Second, 
 type jumping struct {
 	ratelimit.Store
 	clock *clock
-	jump  time.Duration // by which the clock jumps during the next charge
+	jump  time.Duration // duration by which the clock jumps during the next charge
 	calls int
 }
 
@@ -74,15 +74,15 @@ func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 	return 0
 }
 
-// After the clock jumps, requests are counted in the new current window. Requests
-// that fit into it pass. When it is full, the Limiter remembers that.
+// After the clock jumps, requests are counted in the new current window, and pass if
+// they fit into this window. When the window is full, the Limiter remembers it.
 func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {
 			l, s := newJumping(t)
 			for i, offset := range []time.Duration{0, jump, -jump, jump} {
 				s.clock.t = s.clock.t.Add(offset)
-				want := 0 // because the last two windows are full
+				want := 0 // after the second jump, the clock returns to windows that are already full
 				if i < 2 {
 					want = 3
 				}
@@ -184,8 +184,8 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// A refusal shows the remainder of each rule. It leaves out the counters that the
-// Limiter has not seen in this window.
+// A refusal shows the remainder of each rule whose counter the Limiter has seen in this
+// window. It leaves out the other rules.
 func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -214,11 +214,12 @@ func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 	}
 }
 
-// header returns the values of a header under its exact name.
+// header returns the values of the header called name. It does not convert the name to
+// its canonical form.
 func header(h http.Header, name string) []string { return h[name] }
 
 // A store may refuse a cost above the limit without returning the counters. The
-// decision then leaves them out, and the Limiter remembers the refusal.
+// decision then shows no counters, and the Limiter remembers the refusal.
 func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})

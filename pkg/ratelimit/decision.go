@@ -20,18 +20,18 @@ const RetryAfter = int(WindowLength / time.Second)
 type Decision struct {
 	Allowed  bool    // whether the request may pass
 	Blocked  bool    // refused by ActionBlock, not by a rule
-	Observed bool    // over a limit, but allowed by ActionObserve and not counted
+	Observed bool    // the request is over a limit, but ActionObserve allowed it without counting it
 	Local    bool    // decided without calling the store
-	Window   Window  // window of the charge, or the current window if the clock has jumped since
+	Window   Window  // window of the charge, or the current window if the clock jumped after the charge
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // why the store could not decide, if the fallback or the action decided instead
+	Degraded error   // error of the store if the fallback or the action decided instead; otherwise nil
 }
 
 // Count is the counter of one rule and the cost of a request by that rule.
 type Count struct {
 	Rule Rule
 	Cost int64 // cost of the request
-	Used int64 // value of the counter, including Cost if the request was allowed; last known value if Local
+	Used int64 // value of the counter, including Cost if the request was allowed; the last known value if the Decision is Local
 
 	// Unknown means that the value of the counter is not known. Used is then 0.
 	Unknown bool
@@ -52,8 +52,9 @@ func newDecision(key Key, costs []Cost, result Result) Decision {
 	return d
 }
 
-// under applies action to d. ActionUnlimited and ActionObserve allow every request.
-func (d Decision) under(action Action) Decision {
+// withAction applies action to d. ActionUnlimited and ActionObserve allow every
+// request.
+func (d Decision) withAction(action Action) Decision {
 	if action == ActionObserve {
 		d.Observed = !d.Allowed
 	}
@@ -79,7 +80,7 @@ func blocked(key Key, costs []Cost) Decision {
 	return d
 }
 
-// exhausted returns a refusal with nothing remaining.
+// exhausted returns a refusal in which all counters have reached their limits.
 func exhausted(key Key, costs []Cost) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -106,9 +107,9 @@ func (d Decision) tightest() Count {
 	})
 }
 
-// Violated returns the policies of the rules whose limits the request exceeds, in
-// the order of Counts. It returns nil if the request was blocked, or if it was
-// allowed and is not Observed.
+// Violated returns the policies of the rules whose limits the request exceeds, in the
+// order of Counts. It returns nil if the request was blocked. It also returns nil if
+// the request was allowed, unless the Decision is Observed.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil

@@ -51,8 +51,8 @@ func FuzzParseAddress(f *testing.F) {
 		if prefix < 1 || prefix > 128 {
 			return
 		}
-		// Addresses that differ in the last bit of the prefix have different
-		// buckets. Addresses that differ only in the bit after it share one.
+		// Addresses that differ in the last bit of the prefix have different buckets.
+		// Addresses that differ only in the first bit after the prefix share a bucket.
 		if other := flip(addr, prefix-1); !other.Is4In6() && of(other.String()) == bucket {
 			t.Errorf("%v and %v are both counted under %q", addr, other, bucket)
 		}

@@ -51,7 +51,7 @@ func (h *heldResponse) free() {
 func (h *heldResponse) Header() http.Header { return h.header }
 
 // WriteHeader implements http.ResponseWriter. It keeps only the first status, as
-// net/http does, and drops informational (1xx) ones.
+// net/http does, and ignores informational statuses (1xx).
 func (h *heldResponse) WriteHeader(status int) {
 	if h.status == 0 && status >= http.StatusOK {
 		h.status = status

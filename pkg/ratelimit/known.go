@@ -9,13 +9,13 @@ import (
 // about 6 MB. For requests that need other counters, the Limiter calls the store.
 const maxKnown = 1 << 15
 
-// known remembers counters of the current window, but only those of requests that
-// were refused or that exhausted a counter. Counters only grow within a window,
-// so a cost that did not fit once cannot fit until the window ends. An address
-// that stays within its limits takes no memory. known is safe for concurrent use.
+// known remembers the counters of requests that were refused, or that exhausted a
+// counter, in the current window. Counters only grow within a window, so a cost that
+// did not fit once cannot fit until the window ends. An address that stays within its
+// limits takes no memory. known is safe for concurrent use.
 type known struct {
 	current func() Window // returns the current window
-	window  atomic.Int64  // the window of counters, readable without mu
+	window  atomic.Int64  // window of the counters below, readable without mu
 
 	mu       sync.Mutex
 	counters map[counterID]seen
@@ -30,16 +30,17 @@ type counterID struct {
 // seen is what is known about a counter.
 type seen struct {
 	used    int64 // last known value, or 0
-	unseen  bool  // the value is unknown, because a cost was above the limit
+	unseen  bool  // the value is unknown: the store refused a cost above the limit without reading the counter
 	refused bool  // a request was refused because of this counter
 }
 
-// refuse returns the refusal of a request that is known not to fit. It reports
-// false for every other request.
+// refuse returns the refusal of a request that is known not to fit. It reports false
+// for every other request.
 //
-// If unread is true, the cost in records is the number that an export asks for.
-// The export may find fewer records. refuse therefore considers that cost only if
-// an export was read and then refused in the same window.
+// If unread is true, the request is an export that has not been read, and its cost in
+// records is the number that it asks for. The export may find fewer records. refuse
+// therefore considers this cost only if an export was read and then refused in the same
+// window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false
@@ -56,10 +57,10 @@ func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused 
 	return d, refused
 }
 
-// note remembers the counters of d if d is a refusal or exhausted one of them.
-// Otherwise it only updates counters that are already remembered. It ignores
-// decisions outside the current window, because no later request needs them. When
-// the clock jumps, only the counters of the window before the jump are lost.
+// note remembers the counters of d if d is a refusal, or if the request exhausted one
+// of the counters. Otherwise it only updates counters that are already remembered. It
+// ignores decisions outside the current window, because no later request needs them.
+// When the clock jumps, only the counters of the window before the jump are lost.
 func (k *known) note(key Key, d Decision) {
 	full := d.Remaining() == 0
 	if !full && key.Window != Window(k.window.Load()) {

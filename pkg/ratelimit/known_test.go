@@ -14,7 +14,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// counting is a Store that counts its calls and fails while down is set.
+// counting is a Store that counts its calls. Its calls fail while the field down is
+// true.
 type counting struct {
 	ratelimit.Store
 	calls atomic.Int64
@@ -37,8 +38,8 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a request for a list of at most asked records. The list contains
-// the given number of records.
+// asking returns a request for a list. The arguments are the maximum number of records
+// and the number of records that the list contains.
 func asking(route string, asked, records int64) ratelimit.Request {
 	r := list(route, records)
 	r.Asked = asked
@@ -156,7 +157,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 
 func TestPrecheck(t *testing.T) {
 	records, requests, both := []string{"records"}, []string{"requests"}, []string{"records", "requests"}
-	// 20 records are left, and the Limiter knows it.
+	// After these two requests, the Limiter knows that 20 records are left.
 	refused := []ratelimit.Request{list("list-entity", 180), asking("list-entity", 50, 30)}
 	tests := []struct {
 		name     string
@@ -214,9 +215,9 @@ func TestPrecheck(t *testing.T) {
 	}
 }
 
-// A Limiter admits the limit, no matter how many requests arrive at the same time.
-// It calls the store once for each admitted request, and once for each request in
-// progress when the counter reached its limit.
+// A Limiter admits as many requests as the limit allows, no matter how many arrive at
+// the same time. It calls the store once for each admitted request, and once for each
+// request that was in progress when the counter reached its limit.
 func TestAFloodCausesFewCalls(t *testing.T) {
 	const workers = 8
 	store := &counting{Store: memstore.New()}
@@ -227,7 +228,7 @@ func TestAFloodCausesFewCalls(t *testing.T) {
 }
 
 // flood sends many more requests than the limit at the same time. It checks that
-// exactly the limit passes.
+// exactly as many pass as the limit allows.
 func flood(t *testing.T, store ratelimit.Store, workers int) {
 	t.Helper()
 	const each = 500
@@ -265,7 +266,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the fallback refuses the second request
+		for range 2 { // the limit is 1, so the fallback refuses the second request
 			if _, err := l.Charge(t.Context(), general("usage")); (err == nil) != (fallback != nil) {
 				t.Fatalf("fallback %v: error %v", fallback, err)
 			}
@@ -303,7 +304,7 @@ func TestTheFallbackDecidesWhileTheStoreFails(t *testing.T) {
 		t.Fatalf("with the store: %+v", d)
 	}
 	store.down.Store(true)
-	for instance := range limiters { // each admits the whole limit, no matter what the store counted
+	for instance := range limiters { // each instance admits the whole limit, no matter what the store counted
 		for i := range int64(3) {
 			if d := charge(instance); !d.Allowed || !errors.Is(d.Degraded, errDown) || d.Remaining() != 2-i {
 				t.Fatalf("instance %d, request %d without the store: %+v", instance, i, d)
@@ -333,9 +334,9 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 	}
 }
 
-// A Limiter remembers at most 32,768 counters of a window (maxKnown), here those of
-// 16,384 addresses. For other addresses it calls the store. In the next window it
-// remembers none of them.
+// A Limiter remembers at most 32,768 counters of a window (maxKnown). In this test,
+// these are the counters of 16,384 addresses. For any further address, it calls the
+// store. When the next window begins, it forgets all counters.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memstore.New()}

@@ -13,14 +13,13 @@ type Config struct {
 	// Limits holds the limits of every address for which LimitsFor returns none.
 	Limits Limits
 
-	// LimitsFor, if not nil, returns the limits of an address. Zero fields of
-	// its result are replaced by those of Limits. LimitsFor is called several
-	// times per request, from many goroutines at once, so it must be fast and
-	// do no I/O.
+	// LimitsFor, if not nil, returns the limits of an address. A zero field of the
+	// result is replaced by the same field of Limits. LimitsFor is called several times
+	// per request, from many goroutines at once, so it must be fast and do no I/O.
 	LimitsFor func(address string) Limits
 
-	// Fallback, if not nil, is charged when the store fails. If it is a
-	// memstore, each process then admits up to the limit.
+	// Fallback, if not nil, is charged when the store fails. If Fallback is a memstore,
+	// each process then counts only its own requests and admits them up to the limit.
 	Fallback Store
 
 	// Now returns the current time. If it is nil, time.Now is used.
@@ -28,8 +27,9 @@ type Config struct {
 }
 
 // Limiter charges each request by the rules of its route: records, imports and
-// requests. It remembers exhausted counters, and refuses requests that cannot
-// fit without calling the store. It is safe for concurrent use.
+// requests. It remembers exhausted counters, and does not call the store for a request
+// that cannot fit into such a counter, but refuses it at once. A Limiter is safe for
+// concurrent use.
 type Limiter struct {
 	store     Store
 	fallback  Store
@@ -82,7 +82,7 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	}
 	d, err := l.decide(ctx, key, costs, limits.Action)
 	late := l.window() - key.Window
-	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // r may fit into the current window
+	if refused := err == nil && d.Degraded == nil && !d.Allowed; refused && late != 0 { // the charge was refused in another window, and r may fit into the current window
 		key.Window += late
 		d, err = l.decide(ctx, key, costs, limits.Action)
 		late = l.window() - key.Window
@@ -93,15 +93,15 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	if late < 0 || late > maxLate { // the clock jumped, so the client needs the end of the current window
 		d.Window += late
 	}
-	return d.under(limits.Action), err
+	return d.withAction(limits.Action), err
 }
 
 // maxLate is the largest number of windows by which a decision may follow its
 // charge. A larger number means that the clock jumped or the process was stopped.
 const maxLate = 3
 
-// decide refuses a request that is known not to fit, and charges every other
-// request.
+// decide refuses a request if the Limiter knows that it does not fit. Otherwise it
+// charges the request.
 func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
@@ -113,10 +113,10 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 	return l.charge(ctx, key, costs, costs)
 }
 
-// charge charges the store or, if it fails, the fallback. The counters grow by
-// charged, and the returned decision shows costs. They differ only in the limits.
-func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (Decision, error) {
-	result, err := l.store.Charge(ctx, key, charged)
+// charge charges the store or, if the store fails, the fallback. It charges storeCosts
+// and shows costs in the returned decision. The two differ only in the limits.
+func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
+	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
 		d := newDecision(key, costs, result)
 		l.known.note(key, d)
@@ -126,7 +126,7 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (D
 	if l.fallback == nil {
 		return exhausted(key, costs), err
 	}
-	result, fallbackErr := l.fallback.Charge(ctx, key, charged)
+	result, fallbackErr := l.fallback.Charge(ctx, key, storeCosts)
 	if fallbackErr != nil {
 		return exhausted(key, costs), errors.Join(err, fmt.Errorf("charge the fallback: %w", fallbackErr))
 	}
@@ -135,15 +135,15 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, charged []Cost) (D
 	return d, nil
 }
 
-// Precheck reports whether a charge of r is known to be refused. It is for exports
-// that have not been read yet: it takes the cost in records from r.Asked and
-// ignores r.Records. If refused is true, d is the decision, which allows the
-// request only under ActionObserve. Precheck charges nothing and does not call
-// the store.
+// Precheck reports whether the Limiter knows that a charge of r would be refused. It is
+// for exports that have not been read yet: it takes the cost in records from r.Asked
+// and ignores r.Records. If refused is true, d is the decision, which allows the
+// request only under ActionObserve. Precheck charges nothing and does not call the
+// store.
 //
-// When an export is refused after it was read, its counters show how many records
-// are left. For the rest of the window, Precheck refuses exports that ask for
-// more, even though they might find fewer records than they ask for.
+// When an export is refused after it was read, its counters show how many records are
+// left. For the rest of the window, Precheck refuses every export that asks for more
+// records than are left, although the export might find fewer.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)
@@ -155,7 +155,7 @@ func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 		return Decision{}, false
 	}
 	d, refused = l.known.refuse(key, costs, true)
-	return d.under(limits.Action), refused
+	return d.withAction(limits.Action), refused
 }
 
 // Uncharged returns the Decision about a request that cannot be charged, for

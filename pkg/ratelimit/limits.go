@@ -8,14 +8,14 @@ import (
 // DefaultLimit is the default limit of each rule, per window.
 const DefaultLimit = 200
 
-// MaxPerPartition is the highest allowed limit on imports and on requests, per
-// window. Each import or request writes to one partition key, and a DynamoDB
-// partition accepts 1,000 writes per second. The other 100 are left for charges
-// that are refused, which are writes too.
+// MaxPerPartition is the highest allowed limit on imports and on requests, per window.
+// Each import or request writes to one partition key, and a DynamoDB partition accepts
+// 1,000 writes per second. The remaining 100 writes are left for refused charges, which
+// are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is the number of charges per second that one partition key can
-// admit while it also refuses one charge from each of 200 instances.
+// SafePerPartition is the number of charges per second that one partition key can admit
+// if, in the same second, it also refuses one charge from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what happens to the requests of an address.
@@ -55,9 +55,10 @@ func (l Limits) Or(defaults Limits) Limits {
 	return l
 }
 
-// Check returns an error if a field is out of range. It returns a warning if an
-// address can stay within l and still cause more charges per second than its
-// partition key accepts, by calling each of exportRoutes export routes.
+// Check returns an error if a field is out of range. The parameter exportRoutes is the
+// number of export routes, which share one partition key for each address. Check
+// returns a warning if an address that stays within l can cause more than
+// SafePerPartition charges per second, by calling all export routes.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {
 		name  string

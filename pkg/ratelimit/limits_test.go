@@ -104,7 +104,7 @@ func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	charge(true, 0)
 	charge(true, 0)
 	*own = ratelimit.Limits{Imports: 10, Requests: 10}
-	charge(true, 0) // the tenth, because unlimited requests were counted and blocked ones were not
+	charge(true, 0) // the tenth counted request; unlimited requests are counted, and blocked requests are not
 }
 
 // ask sends n requests for one record to an export route and n requests to an

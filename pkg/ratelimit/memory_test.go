@@ -11,19 +11,19 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection,
-// except for keptByMemstore.
+// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection. Only
+// keptByMemstore is a number of keys.
 const (
 	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
-	boundOfCounted = 450     // for an address in one window of a memstore
+	boundOfCounted = 450     // for each address in each window of a memstore
 	keptByMemstore = 1 << 15 // number of keys that a memstore keeps besides the last four windows (maxHistory for each shard)
 )
 
 // TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
-// second. The heap must not grow with the number of addresses, so it must be as
-// large after three quarters of them as at the end. With the race detector or -short,
-// the test charges a tenth of the addresses.
+// second. The heap must not grow with the number of addresses. It must therefore have
+// the same size after three quarters of the addresses as at the end. With the race
+// detector or -short, the test charges a tenth of the addresses.
 func TestMemoryIsBounded(t *testing.T) {
 	addresses := 1_000_000
 	if testing.Short() || raceEnabled() {
@@ -34,7 +34,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	tests := []struct {
 		name  string
 		store ratelimit.Store
-		limit int64 // if 1, every address exhausts it
+		limit int64 // with a limit of 1, every address exhausts its counters
 		clock bool  // whether the clock moves
 		bound int64
 	}{
@@ -75,15 +75,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A Limiter remembers more about an address that was refused on several routes.
-// Here each address was refused on every export route of the service.
+// A Limiter remembers more about an address that was refused on several routes. In this
+// test, each address is refused on every export route of the service.
 func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	const bound = 24 << 20
 	l, _ := newLimiter(t, admitting{}, ratelimit.Limits{Records: 1})
 	before := heap()
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
-			for _, records := range []int64{1, 2} { // the first fills the counter, the second is refused
+			for _, records := range []int64{1, 2} { // the first request fills the counter, the second request is refused
 				r := asking(route, records, records)
 				r.Address = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {

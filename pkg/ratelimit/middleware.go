@@ -41,7 +41,7 @@ type Middleware struct {
 type Observation struct {
 	Decision Decision
 	Charged  bool          // whether the store was called
-	Latency  time.Duration // duration of that call; undefined if Charged is false
+	Latency  time.Duration // duration of the call to the store; undefined if Charged is false
 	Err      error         // why the request could not be charged, or nil
 }
 
@@ -74,7 +74,7 @@ func (m Middleware) After(next http.Handler) http.Handler {
 		held := heldResponses.Get().(*heldResponse)
 		defer held.free()
 		next.ServeHTTP(held, r)
-		if refused { // allowed by ActionObserve, which does not charge it
+		if refused { // ActionObserve allows the request and does not charge it
 			m.finish(w, r, Observation{Decision: d}, http.StatusOK)
 			held.writeTo(w)
 			return

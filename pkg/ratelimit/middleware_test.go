@@ -35,8 +35,8 @@ func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%d records", n)
 }
 
-// middleware returns a Middleware for a route of class. Requests with the path
-// /unknown have no address.
+// middleware returns a Middleware for a route of the given class. Requests with the
+// path /unknown have no address.
 func middleware(t *testing.T, store ratelimit.Store, class ratelimit.Class) ratelimit.Middleware {
 	l, _ := newLimiter(t, store, ratelimit.Limits{})
 	return ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
@@ -58,7 +58,8 @@ func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// values returns the values of a header under its exact name.
+// values returns the values of the header called name. It does not convert the name to
+// its canonical form.
 func values(w *httptest.ResponseRecorder, name string) []string { return w.Header()[name] }
 
 func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
@@ -127,8 +128,8 @@ func (exhausted) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Co
 	return result, nil
 }
 
-// Each request is observed once, after its decision and before its response is
-// written. Each refusal is written by Refuse.
+// Observe is called once for each request, after the decision and before the response
+// is written. Refuse writes each refusal.
 func TestMiddlewareHooks(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -136,7 +137,7 @@ func TestMiddlewareHooks(t *testing.T) {
 		fallback ratelimit.Store
 		before   int // number of requests before the one that is checked
 		target   string
-		status   int // of the refusal, or 0 if not refused
+		status   int // status of the refusal, or 0 if the request is not refused
 		want     ratelimit.Observation
 	}{
 		{"admitted", memstore.New(), nil, 0, "/?limit=1", 0, ratelimit.Observation{Charged: true}},
@@ -305,7 +306,8 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Buffers of responses are reused. No part of a response may appear in another.
+// Buffers of responses are reused. No part of a response must appear in another
+// response.
 func TestHeldResponsesDoNotMix(t *testing.T) {
 	m := middleware(t, memstore.New(), ratelimit.Export)
 	h := m.After(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -340,7 +342,8 @@ func TestHeldResponsesDoNotMix(t *testing.T) {
 			}()
 		}
 	}
-	// 20 responses cost 7 records each, 20 cost none, and the panics cost nothing.
+	// 20 responses cost 7 records and 1 request each, and 20 responses cost only 1
+	// request each. The panics cost nothing.
 	w := get(h, "/quiet")
 	if got := values(w, "RateLimit")[0]; got != `"records";r=60;t=1, "requests";r=159;t=1` {
 		t.Errorf("RateLimit %s", got)

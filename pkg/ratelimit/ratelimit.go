@@ -37,9 +37,9 @@ type Class string
 
 // The classes.
 const (
-	General Class = "general" // counts requests
-	Export  Class = "export"  // returns records: counts records and requests
-	Import  Class = "import"  // accepts records: counts imports and requests
+	General Class = "general" // all other routes; rule: PolicyRequests
+	Export  Class = "export"  // routes that return records; rules: PolicyRecords and PolicyRequests
+	Import  Class = "import"  // routes that accept records; rules: PolicyImports and PolicyRequests
 )
 
 // The names of the rules, as they appear in the RateLimit headers.
@@ -55,9 +55,9 @@ type Route struct {
 	Class Class
 }
 
-// Scope returns the scope of the route's counters. All export routes share one
-// scope, because they share the records rule. All import routes share another.
-// Each general route has its own scope, with the name of the route.
+// Scope returns the scope of the route's counters. All export routes share one scope,
+// because they share the records rule. All import routes share another scope. Each
+// general route has its own scope, with the name of the route.
 func (r Route) Scope() Scope {
 	switch r.Class {
 	case Export, Import:
@@ -132,12 +132,11 @@ type Result struct {
 
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
-	// Charge adds the amount of each cost to its counter under key. If one of
-	// the counters would exceed its limit, Charge refuses the charge and leaves
-	// all counters unchanged. There is at least one cost, and no two costs have
-	// the same counter. Result.Used may be nil if an amount is above its limit.
+	// Charge adds the amount of each cost to its counter under key. If one of the
+	// counters would exceed its limit, Charge refuses the charge and leaves all
+	// counters unchanged. There is at least one cost, and no two costs have the same
+	// counter. Result.Used may be nil if an amount is above the limit of its rule.
 	//
-	// If Charge returns an error, the charge may have been applied, but never
-	// in part.
+	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)
 }

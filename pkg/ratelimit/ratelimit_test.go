@@ -50,8 +50,8 @@ func repeat(n int, r ratelimit.Request) []ratelimit.Request {
 func TestRules(t *testing.T) {
 	tests := []struct {
 		name     string
-		pass     []ratelimit.Request // allowed, all in one window
-		refused  ratelimit.Request   // refused in the same window
+		pass     []ratelimit.Request // requests that are allowed, all in one window
+		refused  ratelimit.Request   // request that is refused in the same window
 		violated []string
 	}{
 		{"one request of 200 records", repeat(1, list("list-entity", 200)), list("list-entity", 1), []string{"records"}},
@@ -72,7 +72,7 @@ func TestRules(t *testing.T) {
 					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
 				}
 			}
-			for range 2 { // a refusal changes nothing
+			for range 2 { // twice, because a refusal must change nothing
 				d, err := l.Charge(t.Context(), tt.refused)
 				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
 					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)
@@ -110,7 +110,7 @@ func TestHeaders(t *testing.T) {
 	tests := []struct {
 		name     string
 		limits   ratelimit.Limits
-		requests []ratelimit.Request // only the decision about the last one is checked
+		requests []ratelimit.Request // only the decision about the last request is checked
 		want     map[string]string
 	}{
 		{"an export", ratelimit.Limits{}, repeat(1, list("list-entity", 50)), map[string]string{

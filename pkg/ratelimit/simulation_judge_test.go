@@ -46,9 +46,9 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	w.judgeLocal(c, d, key)
 }
 
-// judgeRefusal checks a refusal, or a decision that only ActionObserve allowed.
-// full holds the policies of the rules whose limits the request exceeded at the time
-// of the decision.
+// judgeRefusal checks a refusal, or a decision that allows the request only because of
+// ActionObserve. The parameter full holds the policies of the rules whose limits the
+// request exceeded at the time of the decision.
 func (w *world) judgeRefusal(c *call, d ratelimit.Decision, key ratelimit.Key, full []string) {
 	if len(full) == 0 {
 		w.fail("refused although it fits: %+v; the counters are %v", d, w.applied)
@@ -93,8 +93,8 @@ func (w *world) judgeBlocked(c *call, d ratelimit.Decision, err error) {
 	}
 }
 
-// judge checks the decision about a charge as soon as the Limiter returns it. began is
-// the window in which the charge began.
+// judge checks the decision about a charge as soon as the Limiter returns it. The
+// parameter began is the window in which the charge began.
 func (w *world) judge(c *call, d ratelimit.Decision, err error, began ratelimit.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,8 +177,8 @@ func sameRules(rules []rule, d ratelimit.Decision) bool {
 	})
 }
 
-// violatedBy returns the policies of the rules that did not fit the result of the
-// store.
+// violatedBy returns the policies of the rules whose limits the charge exceeds,
+// according to the result of the store.
 func violatedBy(c *call) (policies []string) {
 	for i, r := range c.rules {
 		if r.cost > 0 && c.result.Used[i]+r.cost > r.limit {
@@ -220,9 +220,9 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 	c.inst.fallback.add(c.key, c.rules)
 }
 
-// learn remembers a result of the store if it belongs to the current window. It skips
-// the counters of an admission that exhausts none, unless it already knows them,
-// because a Limiter need not remember those.
+// learn remembers a result of the store if it belongs to the current window. If the
+// request was admitted and exhausted no counter, learn only updates counters that it
+// already knows, because a Limiter need not remember the others.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -268,7 +268,7 @@ func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	defer w.mu.Unlock()
 	w.tally.acknowledged++
 	if d.Degraded != nil || d.Observed {
-		return // counted in the fallback's ledger, or not at all
+		return // the costs are in the fallback's ledger, or were not counted at all
 	}
 	c.acked = true
 	w.acked.add(c.key, c.rules)
@@ -304,7 +304,7 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored compares the counters of the store, which a charge of 0 returns, with
+// checkStored reads counters of the store, with a charge of 0, and compares them with
 // the ledger.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))

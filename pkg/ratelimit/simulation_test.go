@@ -28,8 +28,8 @@ const (
 	simulatedSeedsRace = 300 // with the race detector, or -short
 )
 
-// crowd is the minimum of world.most for one seed in 200. The other seeds have at
-// most 40 instances.
+// crowd is a large number of instances. The maximum number of instances, world.most, is
+// at least crowd for one seed in 200, and at most 40 for the other seeds.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store. The network between them is
@@ -40,19 +40,23 @@ const crowd = 1000
 // It keeps its own ledgers of the counters and checks for every request:
 //
 //   - The request is charged in the window that the clock of its instance shows.
-//     It is charged again only if that window ended before it was refused. The
-//     store is not called if the instance knows that a counter is exhausted.
+//     If that window ends before the request is refused, the request is charged
+//     again. The store is not called if the instance knows that a counter is
+//     exhausted.
 //   - The acknowledged costs never exceed the limit of a counter in any window.
 //     While the limits of an address change, the limit is the highest one that any
 //     instance knew.
 //   - A refused request did not fit at the time of the decision, and changes no
-//     counter. If Precheck refused it, the records it asked for did not fit. The
-//     decision shows the counters that the instance received from the store.
+//     counter. If Precheck refused an export, the records that the export asked
+//     for did not fit. The decision shows the counters that the instance received
+//     from the store.
 //   - A blocked address is always refused and never charged. An unlimited address
 //     is charged and never refused. An observed address is never refused, and
 //     requests beyond its limits are not counted.
-//   - A request whose charge got no response is refused. With a fallback, it may
-//     pass if the fallback's own count stays within the limit.
+//   - If the charge of a request got no response and there is no fallback, the
+//     request is refused, unless the action of its address is ActionUnlimited or
+//     ActionObserve. A fallback admits the request if its own count stays within
+//     the limit.
 //
 // At the end each counter is the sum of the acknowledged costs and of the charges
 // that were applied but whose response was lost.
@@ -80,7 +84,7 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
-			panic(fmt.Sprintf("seed %d: %v", seed, v)) // such as a request that never ends
+			panic(fmt.Sprintf("seed %d: %v", seed, v)) // v describes the panic, for example a request that never ends
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +135,7 @@ type tally struct {
 	overrides, blocked, unlimited, observed           int
 	uncounted                                         int // requests allowed without a response of the store
 	repeated                                          int // requests refused, then charged again in the next window
-	jumped                                            int // requests decided after the clock had left the window
+	jumped                                            int // requests decided after the clock had jumped away from the window of the charge
 }
 
 func (a *tally) add(b tally) {
@@ -216,19 +220,19 @@ type world struct {
 	addresses  []string
 	timeout    time.Duration // of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
-	concurrent bool          // whether an instance serves many requests at the same time, as a server does; a Lambda function serves one
+	concurrent bool          // whether an instance serves many requests at the same time, like a server, or only one, like a Lambda function
 	most       int           // maximum number of instances
 	requests   int
 	gap        time.Duration // mean time between requests
 	crashes    float64       // probability of a crash before each request
 	faults     faults
-	outage     struct{ from, to time.Time } // while every connection is refused
+	outage     struct{ from, to time.Time } // time during which every connection is refused
 
 	mu        sync.Mutex
-	instances []*instance // those that have not crashed
+	instances []*instance // instances that have not crashed
 	calls     []*call
 	applied   ledger // costs that the store added
-	highest   ledger // highest limit that each charge was subject to
+	highest   ledger // highest limit that applied to any charge of a counter
 	acked     ledger // costs of requests that were admitted and acknowledged to the client
 	tally     tally
 }
@@ -247,16 +251,16 @@ type instance struct {
 
 	// world.mu guards these fields.
 	skew      time.Duration               // error of the instance's clock
-	overrides map[string]ratelimit.Limits // by address, as the instance last read them
+	overrides map[string]ratelimit.Limits // limits by address, as the instance last read them
 	busy      int                         // number of requests in progress
 	fallback  ledger                      // costs that the fallback admitted
 	known     knowledge
 }
 
-// knowledge holds the counters that an instance received from the store. If they
-// exclude a request, the instance must not call the store.
+// knowledge holds the counters that an instance received from the store. If they show
+// that a request does not fit, the instance must not call the store.
 type knowledge struct {
-	window  ratelimit.Window // window of the counters; the instance may forget those of other windows
+	window  ratelimit.Window // window of the counters; the instance may forget counters of other windows
 	used    ledger
 	refused map[counterID]bool // counters that caused a refusal
 }
@@ -269,7 +273,7 @@ type call struct {
 	route string
 	rng   *rand.Rand
 
-	limits ratelimit.Limits // in force when the request was checked or charged
+	limits ratelimit.Limits // limits that were in force when the request was checked or charged
 	rules  []rule
 
 	charged   bool          // the store was called
@@ -340,8 +344,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A slower charge may find that the memstore has dropped its window. The memstore
-	// always keeps only the three windows before the newest one of all clocks.
+	// A charge that takes longer could find that the memstore has dropped its window.
+	// The memstore always keeps the newest window of all clocks and the three windows
+	// before it, but no others.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -349,7 +354,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	return w
 }
 
-// fail reports the first error only, because later ones usually follow from it.
+// fail reports only the first error, because later errors usually follow from it.
 func (w *world) fail(format string, args ...any) {
 	if !w.t.Failed() {
 		w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
@@ -390,12 +395,13 @@ func (w *world) run() {
 		under.Go(func() { w.serve(c) })
 	}
 	under.Wait()
-	time.Sleep(w.faults.slowest) // until the last late charge has arrived
+	time.Sleep(w.faults.slowest) // wait until the last late charge has arrived
 	w.audit()
 }
 
-// instance returns an instance for the next request, and starts one if necessary.
-// It returns nil if all are busy and no more may start. The caller holds w.mu.
+// instance returns an instance for the next request, and starts one if necessary. It
+// returns nil if all instances are busy and their number has reached w.most. The caller
+// holds w.mu.
 func (w *world) instance() *instance {
 	if w.concurrent && len(w.instances) > 0 && (len(w.instances) == w.most || w.rng.IntN(4) > 0) {
 		inst := pick(w.rng, w.instances...)
@@ -448,8 +454,8 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// override changes the limits of an address in one instance. The others keep the
-// old limits, as if they had not read the new ones yet. The caller holds w.mu.
+// override changes the limits of an address in one instance. The other instances keep
+// the old limits, as if they had not read the new limits yet. The caller holds w.mu.
 func (w *world) override(inst *instance) {
 	w.tally.overrides++
 	inst.overrides[pick(w.rng, w.addresses...)] = ratelimit.Limits{
@@ -550,7 +556,7 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The time of the work after the charge and of sending the response.
+	// The wait stands for the work after the charge and for sending the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}

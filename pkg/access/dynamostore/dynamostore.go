@@ -31,8 +31,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Store.Get calls only
-// GetItem, which is all that the Lambda functions need.
+// Client is the part of *dynamodb.Client that a Store uses. The Lambda functions call
+// only Store.Get, which needs only GetItem.
 type Client interface {
 	dynamorecord.Putter
 	dynamorecord.Getter

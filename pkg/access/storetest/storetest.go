@@ -28,8 +28,8 @@ func newKey(t *testing.T, k access.Key, n int) access.Key {
 
 var plain = access.Key{Workspace: "default", Scopes: []access.Scope{access.Export}}
 
-// Run tests that the stores returned by open fulfill the contract of
-// access.Manager. Each call of open must return a store without keys.
+// Run checks that the stores returned by open fulfill the contract of access.Manager.
+// Each call of open must return a store without keys.
 func Run(t *testing.T, open func(t *testing.T) access.Manager) {
 	storetest.RunAll(t, open, []storetest.Test[access.Manager]{
 		{Name: "get returns a key as it was created", Run: testReadBack},

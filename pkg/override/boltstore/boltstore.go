@@ -60,7 +60,7 @@ func list(b *bbolt.Bucket) (rows []override.Row, err error) {
 	return rows, nil
 }
 
-// Put implements override.Manager. It removes the rows that have expired.
+// Put implements override.Manager. It also removes all rows that have expired.
 func (s *Store) Put(ctx context.Context, r override.Row) error {
 	return s.file.Update(ctx, "put limits", func(b *bbolt.Bucket) error {
 		rows, err := list(b)
@@ -86,7 +86,8 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 	})
 }
 
-// Remove implements override.Manager. It does not create the file.
+// Remove implements override.Manager. If the file does not exist, Remove does not
+// create it.
 func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
 	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
 		return cmp.Or(err, override.ErrNotFound)

@@ -31,8 +31,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// Client is the part of *dynamodb.Client that a Store uses. Store.List calls only
-// Scan, which is all that the Lambda functions need.
+// Client is the part of *dynamodb.Client that a Store uses. The Lambda functions call
+// only Store.List, which needs only Scan.
 type Client interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
@@ -80,8 +80,8 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 	return nil
 }
 
-// countOthers returns the number of rows that have a block other than r.CIDR and
-// have not expired at r.UpdatedAt.
+// countOthers returns the number of unexpired rows of other blocks than r.CIDR. A row
+// is unexpired if it has not expired at r.UpdatedAt.
 func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
@@ -102,9 +102,9 @@ func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err err
 	return n, nil
 }
 
-// Remove implements override.Manager with one DeleteItem. If the SDK retries a
-// deletion whose response was lost, the retry finds no row, and Remove returns
-// ErrNotFound.
+// Remove implements override.Manager with one DeleteItem. If the response to a deletion
+// is lost, the SDK repeats the deletion. The repeated deletion finds no row, and Remove
+// returns ErrNotFound.
 func (s *Store) Remove(ctx context.Context, block netip.Prefix) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: dynamorecord.Item{"cidr": dynamorecord.Text(block.String())}, ReturnValues: types.ReturnValueAllOld,

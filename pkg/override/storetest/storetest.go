@@ -15,12 +15,13 @@ import (
 	"sluice/pkg/override"
 )
 
-// start is the current time, because DynamoDB removes rows that have expired.
+// start is the current time. If it were a time in the past, the rows could have
+// expired, and DynamoDB could remove them.
 var start = time.Now().UTC().Truncate(time.Second)
 
 func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
 
-// limit returns a row for a block, updated at start.
+// limit returns a row for a block. Its UpdatedAt is start.
 func limit(cidr string, records int64) override.Row {
 	return override.Row{CIDR: block(cidr), Action: "limit", Records: records, UpdatedAt: start}
 }
@@ -42,8 +43,8 @@ func checkRows(t *testing.T, s override.Store, want ...override.Row) {
 	}
 }
 
-// Run tests that the stores returned by open fulfill the contract of
-// override.Manager. Each call of open must return a store without rows.
+// Run checks that the stores returned by open fulfill the contract of override.Manager.
+// Each call of open must return a store without rows.
 func Run(t *testing.T, open func(t *testing.T) override.Manager) {
 	t.Run("a list returns the rows as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
 

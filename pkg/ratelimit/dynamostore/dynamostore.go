@@ -9,13 +9,13 @@
 //	            N  the counters
 //	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
-// Because the minute is part of the partition key, the writes of an address move
-// to another partition every minute, and one Query reads a whole minute of a
-// scope. Correctness does not depend on the deletion of items, because a key is
-// not used after its window.
+// The minute is part of the partition key. The counters of an address therefore get a
+// new partition key every minute, and one Query reads all counters of a scope for one
+// minute. Correctness does not depend on the deletion of items, because a key is not
+// used after its window.
 //
-// A charge is one UpdateItem that adds all costs on the condition that all of
-// them fit. DynamoDB serializes the updates of an item and applies each one
+// A charge is one UpdateItem. It adds all costs, on the condition that all of them
+// fit. DynamoDB serializes the updates of an item and applies each one
 // completely or not at all, so concurrent processes cannot exceed a limit
 // together. A transaction would take twice the write units, and would fail if it
 // conflicted with another charge, whereas an update waits. A read followed by a
@@ -81,10 +81,11 @@ func options(retryer aws.Retryer) func(*dynamodb.Options) {
 	}
 }
 
-// newRetryer returns a retryer that repeats a charge once if it cannot have been
-// applied, because DynamoDB throttled it or no connection was opened. After any
-// other failure the charge may have been applied, and repeating it would count it
-// twice. The SDK's default retryer repeats such calls.
+// newRetryer returns a retryer that repeats a charge once if DynamoDB throttled the
+// charge or no connection was opened, because the charge cannot have been applied then.
+// After any other failure, the charge may have been applied, and a repeated charge
+// would count twice. The SDK's default retryer also repeats a charge after such
+// failures.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = 2
@@ -103,9 +104,9 @@ func notConnected(err error) aws.Ternary {
 	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
 }
 
-// Charge implements ratelimit.Store with one UpdateItem, which takes one write
-// unit. It refuses an amount above its limit without a call, because the
-// condition lets an absent counter pass.
+// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If
+// an amount is above its limit, Charge refuses it without a call, because the condition
+// of the UpdateItem would admit it while the counter does not exist.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -136,11 +137,11 @@ func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit
 	return result, nil
 }
 
-// Connect opens the connection that the first charge needs. It sends an
-// UpdateItem whose condition always fails, because the item does not exist. The
-// call changes nothing, takes one write unit and needs no permission that a
-// charge does not need. Its partition key is random, so that instances that start
-// at the same time do not write to the same partition.
+// Connect opens the connection that the first charge needs. It sends an UpdateItem
+// whose condition always fails, because the item does not exist. The call changes
+// nothing, takes one write unit and needs only the permission that a charge needs too.
+// Its partition key is random, so instances that start at the same time write to
+// different partitions.
 func (s *Store) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,

@@ -24,7 +24,7 @@ func open(t *testing.T) ratelimit.Store {
 	return s
 }
 
-// one returns a cost of 1 by a rule on counter.
+// one returns a cost of 1 for a rule on the given counter.
 func one(counter string, limit int64) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }

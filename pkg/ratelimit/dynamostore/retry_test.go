@@ -38,14 +38,14 @@ func failsWith(status int, code string) response {
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(status)
-	io.WriteString(w, body) //nolint:errcheck // the client would fail the test
+	io.WriteString(w, body) //nolint:errcheck // if it fails, the client fails the test
 }
 
-// drops reads the call and closes its connection.
+// drops is a response that reads the call and closes its connection.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
-// resets reads the call and resets its connection, which the client sees as a
-// network failure.
+// resets is a response that reads the call and resets its connection. The client sees
+// this as a network failure.
 func resets(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -55,27 +55,28 @@ func resets(w http.ResponseWriter, _ *http.Request) {
 	conn.Close()                     //nolint:errcheck // the test wants the connection to fail
 }
 
-// cutsShort closes the connection in the middle of the response.
+// cutsShort is a response whose connection closes in the middle of the body.
 func cutsShort(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	reply(w, http.StatusOK, `{"Attributes":`)
 	panic(http.ErrAbortHandler)
 }
 
-// isSilent sends no response. It returns when the client gives up.
+// isSilent sends no response. It waits until the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// script is a fake DynamoDB that sends a list of responses, and its dialer.
+// script is a fake DynamoDB, which sends a list of responses, and the dialer of its
+// clients.
 type script struct {
 	mu        sync.Mutex
-	responses []response // to the first calls; all later calls succeed
-	refuse    int        // number of connections that the dialer still refuses
+	responses []response // responses to the first calls; all later calls succeed
+	refuse    int        // number of further connections that the dialer refuses
 	calls     int
 	dials     int
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body) //nolint:errcheck // so that the server notices when the client leaves
+	io.Copy(io.Discard, r.Body) //nolint:errcheck // reads the body, so that the server notices when the client disconnects
 	s.mu.Lock()
 	s.calls++
 	next := admits
@@ -126,8 +127,8 @@ func TestOnlyAChargeThatWasNotAppliedIsRepeated(t *testing.T) {
 	throttled := failsWith(http.StatusBadRequest, "ProvisionedThroughputExceededException")
 	tests := []struct {
 		name      string
-		responses []response // to the first calls; all later calls succeed
-		refuse    int        // number of connections that are refused at first
+		responses []response // responses to the first calls; all later calls succeed
+		refuse    int        // number of connections that the dialer refuses at first
 		calls     int
 		dials     int // 0: not checked
 		fails     bool
@@ -207,7 +208,7 @@ func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.calls > 1 { // 0 if the machine was too slow to send the call
+			if s.calls > 1 { // 0 if the deadline passes before the call, on a slow machine
 				t.Errorf("%d calls", s.calls)
 			}
 		})

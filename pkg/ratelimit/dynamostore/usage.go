@@ -74,8 +74,8 @@ func (s *UsageStore) Used(ctx context.Context, address string, scopes []ratelimi
 	return used, nil
 }
 
-// query returns the counters in the items of a partition key, by window. The
-// items fit into one page, because there are at most 60 of less than 1 KB each.
+// query returns the counters in the items of a partition key, by window. The items fit
+// into one page, because there are at most 60 items of less than 1 KB each.
 func (s *UsageStore) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
 	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
 		TableName:                &s.table,

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // age at which a window is dropped
-	retained   = 3                                        // age up to which a window is always kept, for late charges
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
+	retained   = 3                                        // age, in windows, up to which a window is always kept, for late charges
 	maxHistory = 512                                      // maximum number of keys per shard in windows older than retained
 )
 
@@ -52,10 +52,10 @@ func New() *Store {
 	return s
 }
 
-// Charge implements ratelimit.Store. It returns an error, and charges nothing, if
-// ctx is done or if the counters of the window were dropped. If the window is at
-// least a minute older than the newest one, the clock was set back, so Charge makes
-// that window the newest.
+// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx
+// is done or if the counters of the window were dropped. If the window is at least a
+// minute older than the newest window, the clock must have been set back. Charge then
+// makes the older window the newest one.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -109,7 +109,7 @@ func (s *Store) begin(w ratelimit.Window) {
 	}
 }
 
-// drop deletes the windows that are no longer needed when newest begins.
+// drop deletes the windows that are no longer needed when the window newest begins.
 func (sh *shard) drop(newest ratelimit.Window) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -77,7 +77,7 @@ func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	if grown := heap() - before; grown > boundOfActive {
 		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
 	}
-	for w := range ratelimit.Window(retained + 2) { // until the first window is dropped, because its keys exceed maxHistory
+	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, because the keys of that window exceed maxHistory
 		charge(t, s, keyAt(1, w))
 	}
 	if grown := heap() - before; grown > boundOfIdle {
@@ -145,8 +145,9 @@ func TestAWindowCountsForAMinute(t *testing.T) {
 	}
 }
 
-// Windows with too many keys are dropped early, except the three that precede the
-// newest. A charge in a dropped window must not start from zero.
+// A window with too many keys is dropped early, unless it is the newest window or one
+// of the three windows before it. A charge in a dropped window must not start from
+// zero.
 func TestAChargeInADroppedWindowFails(t *testing.T) {
 	s := New()
 	for w := ratelimit.Window(100); w < 104; w++ {

@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The sequences are short, so that rapid can try a hundred of them within seconds
-// on a store behind a network. The flag -rapid.checks changes that number.
+// The sequences are short. By default rapid tries 100 sequences (flag -rapid.checks),
+// which must take only seconds even if the store is behind a network.
 const (
 	mostSteps  = 20 // maximum number of charges in a sequence of charges
 	mostAtOnce = 12 // maximum number of concurrent charges
@@ -109,8 +109,8 @@ func chargeWithoutLoss(t *testing.T, s ratelimit.Store, sequences *atomic.Int64)
 
 var counterNames = []string{"records", "imports", "r_list_entity", "r_create_event"}
 
-// drawCosts draws the one or two costs of a charge. Many of them are just within
-// or just above the limit.
+// drawCosts draws the one or two costs of a charge. Many of their amounts are just
+// within or just above the limit.
 func drawCosts(rt *rapid.T, limits *rapid.Generator[int64]) []ratelimit.Cost {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(counterNames), 1, 2, rapid.ID[string]).Draw(rt, "names")
 	slices.Sort(names)

@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// cost returns a cost of amount by a rule on the counter called name.
+// cost returns a cost of the given amount for a rule on the counter called name.
 func cost(name string, limit, amount int64) ratelimit.Cost {
 	return ratelimit.Cost{Rule: ratelimit.Rule{Policy: name, Counter: name, Limit: limit}, Amount: amount}
 }
@@ -104,8 +104,8 @@ var sequences = []struct {
 	}},
 }
 
-// Run tests that the stores returned by open fulfill the contract of
-// ratelimit.Store. Each call of open must return a store without counters.
+// Run checks that the stores returned by open fulfill the contract of ratelimit.Store.
+// Each call of open must return a store without counters.
 func Run(t *testing.T, open func(t *testing.T) ratelimit.Store) {
 	for _, tt := range sequences {
 		t.Run(tt.name, func(t *testing.T) {

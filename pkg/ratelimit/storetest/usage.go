@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// RunUsage tests that a ratelimit.UsageStore returns the counters of a
+// RunUsage checks that a ratelimit.UsageStore returns the counters of a
 // ratelimit.Store. Each call of open must return a new pair of stores that share one
 // set of counters, which is empty.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
