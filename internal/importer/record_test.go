@@ -116,7 +116,7 @@ func TestReadRecords(t *testing.T) {
 				got := fmt.Sprint(rec.Line, " ", sent(t, rec, !tt.entities))
 				line, reason, rejected := strings.Cut(tt.want[i], "!")
 				if rejected {
-					if rec.Line != mustInt(t, line) || rec.Err == nil || !strings.Contains(rec.Err.Error(), reason) {
+					if line != fmt.Sprint(rec.Line, " ") || rec.Err == nil || !strings.Contains(rec.Err.Error(), reason) {
 						t.Errorf("record %d, line %d: %v, want %s", i, rec.Line, rec.Err, tt.want[i])
 					}
 				} else if rec.Err != nil || got != tt.want[i] {
@@ -129,14 +129,6 @@ func TestReadRecords(t *testing.T) {
 			}
 		})
 	}
-}
-
-func mustInt(t *testing.T, s string) (n int64) {
-	t.Helper()
-	if _, err := fmt.Sscan(s, &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {

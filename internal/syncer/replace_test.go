@@ -16,18 +16,27 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		copied bool // whether an earlier run made a copy
-		change func(path string) error
+		change func(t *testing.T, path string) error
 	}{
-		"appeared": {false, func(path string) error { return os.WriteFile(path, []byte("mine\n"), 0o600) }},
-		"appended": {true, func(path string) error { return appendTo(path, "mine\n") }},
-		"same size": {true, func(path string) error {
-			return errors.Join(overwrite(path), os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)))
+		"appeared": {false, func(t *testing.T, path string) error { write(t, path, "mine\n"); return nil }},
+		"appended": {true, func(t *testing.T, path string) error { write(t, path, read(t, path)+"mine\n"); return nil }},
+		"same size": {true, func(t *testing.T, path string) error {
+			write(t, path, strings.ToUpper(read(t, path)))
+			return os.Chtimes(path, time.Time{}, time.Now().Add(time.Second))
 		}},
-		"replaced": {true, replaceByAnother},
-		"linked": {true, func(path string) error {
+		"replaced by a file of the same size and time": {true, func(t *testing.T, path string) error {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			next := path + ".edited"
+			write(t, next, strings.ToUpper(read(t, path)))
+			return errors.Join(os.Chtimes(next, info.ModTime(), info.ModTime()), os.Rename(next, path))
+		}},
+		"linked": {true, func(_ *testing.T, path string) error {
 			return errors.Join(os.Rename(path, path+".moved"), os.Symlink(path+".moved", path))
 		}},
-		"removed": {true, os.Remove},
+		"removed": {true, func(_ *testing.T, path string) error { return os.Remove(path) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +57,7 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tt.change(path); err != nil {
+			if err := tt.change(t, path); err != nil {
 				t.Fatal(err)
 			}
 			want, wantErr := os.ReadFile(path)
@@ -64,38 +73,6 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 			}
 		})
 	}
-}
-
-func appendTo(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
-}
-
-// overwrite changes a file in place. Its size stays.
-func overwrite(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(strings.ToUpper(string(text))), 0o600)
-}
-
-// replaceByAnother replaces a file by another one of the same size and time.
-func replaceByAnother(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	next := path + ".edited"
-	return errors.Join(os.WriteFile(next, []byte(strings.ToUpper(string(text))), 0o600), os.Chtimes(next, info.ModTime(), info.ModTime()), os.Rename(next, path))
 }
 
 func TestADanglingLinkIsNotReplaced(t *testing.T) {
