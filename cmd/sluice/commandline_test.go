@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -14,35 +15,93 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/test/child"
+	"sluice/internal/test/secrettest"
 )
 
-// An empty filter, for example from an unset shell variable, must not select everything.
-func TestEmptyFlagValuesAreRejected(t *testing.T) {
+// An invalid command line has its own exit code, prints what is wrong, and creates no file.
+func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
+	const since = " --since 2026-01-01T00:00:00Z"
+	for want, lines := range map[string][]string{
+		"unknown command":   {"nothing", "serve now", "usage now", "keys list now"},
+		"unknown flag":      {"--nothing", "limits --once"},
+		"accepts 2 arg(s)":  {"import events", "erase entity"},
+		"--workers must be": {"import events f.ndjson --workers 0", "import events f.ndjson --workers 65"},
+		"--rate must be":    {"import events f.ndjson --rate 0", "sync entities copy.ndjson --rate 0"},
+
+		"import entities or events":    {"import things f.ndjson"},
+		"no such file":                 {"import events none.ndjson"},
+		"does not tell its format":     {"import events file.txt", "import events .", "export event -o file"},
+		"events never change":          {"import events f.ndjson --update", "import events f.ndjson --create-only"},
+		"exclude each other":           {"import entities f.ndjson --create-only --update"},
+		"--one-by-one is for events":   {"import entities f.ndjson --one-by-one"},
+		"--format must be":             {"import events f.ndjson --format xml", "export event -o - --format xml"},
+		"must be three":                {"import events f.ndjson --rejects f.ndjson"},
+		"--url needs http:// or https": {"import events f.ndjson --url localhost", "usage --url=localhost:3000", "erase entity a --url ftp://host"},
+
+		"say with -o":                       {"export event", "export event --output="},
+		"export entities or events":         {"export things -o -"},
+		"--since is not an RFC 3339":        {"export entities -o - --since now"},
+		"--include-deleted needs --since":   {"export entities -o - --include-deleted"},
+		"--include-deleted is for entities": {"export events -o - --include-deleted" + since},
+		"--since excludes --from and --to":  {"export events -o - --to 2026-02-01T00:00:00Z" + since},
+		"--since writes NDJSON": {
+			"export entities -o - --format csv" + since, "export entities -o x.csv" + since, "export entities -o - --csv-formulas neutralize" + since,
+		},
+		"filters for entities may have only type": {"export entities -o - --entity-id ada" + since},
+
+		"the copy is an NDJSON file, not":        {"sync entities -", "sync entities copy.ndjson.gz", "sync events copy.csv"},
+		`sync entities or events, not "people"`:  {"sync people copy.ndjson"},
+		"erase takes entity and an id":           {"erase event e"},
+		`the id "a/b"`:                           {"erase entity a/b"},
+		"give one":                               {"limits set", "limits remove"},
+		"use 192.0.2.0/24":                       {"limits set 192.0.2.7/24"},
+		"use 2001:db8:1:2::/64":                  {"limits set 2001:db8:1:2:3::/80"},
+		"--action block":                         {"limits set 192.0.2.1 --records 0"},
+		"above 900":                              {"limits set 192.0.2.1 --imports 901"},
+		"such as 30m, 12h or 90d":                {"limits set 192.0.2.1 --expires-in 0d", "keys create --scope import --expires-in soon"},
+		"--data-dir, or --dynamodb and --table":  {"limits list --data-dir d --table t", "keys list --data-dir d --dynamodb http://127.0.0.1:9"},
+		"a key needs a scope: import, export or": {"keys create"},
+		`there is no scope "admin"`:              {"keys create --scope admin"},
+		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
+		"name it with --data-dir":                {"keys create --scope import"}, // where no server would find the key
+		"give the id of one key":                 {"keys revoke"},
+		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
+
+		"is not a regular file": {"export event -o /tmp"},
+		"sluice: ": {
+			"export event -o - --json", "export event -o - --type t", "export entity -o - --to 2026-01-01T00:00:00Z", "export event -o - --from now",
+			"limits now", "limits list all", "limits remove here", "limits check 192.0.2.0/24", "limits set 2001:db8::1", "limits set 192.0.2.1 --requests x",
+			"limits set 192.0.2.1 --action allow", "limits set 192.0.2.1 --action block --records 1", "limits set 192.0.2.1 --note a\x01b", "keys now",
+		},
+	} {
+		for _, args := range lines {
+			wantUsageError(t, args, want)
+		}
+	}
+	// An empty filter, for example from an unset shell variable, must not select everything.
 	for _, args := range []string{
 		"export event -o - --entity-id=", "export event -o - --from=", "export event -o - --to=", "export entity -o - --type=",
-		"export entity -o - --csv-formulas=", "export entity -o e.csv --format=",
+		"export entity -o - --csv-formulas=", "export entity -o e.csv --format=", "export entities -o - --since=",
 		"keys list --workspace=", "keys create --scope import --workspace=", "keys create --scope import --expires-in=", "usage --once --address=",
 	} {
 		words := strings.Fields(args)
 		flag, _, _ := strings.Cut(words[len(words)-1], "=")
-		out, stderr, code := run(t, sluiceCommand(t, nowhere, words...))
-		if want := "sluice: " + flag + " is empty; give it a value or leave it out\n"; code != exitUsage || stderr != want || out != "" {
-			t.Errorf("%s: exit code %d, %q%q; want %q", args, code, out, stderr, want)
-		}
+		wantUsageError(t, args, flag+" is empty; give it a value or leave it out")
 	}
+	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
 }
 
-func TestTheURLNeedsAScheme(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ url, flag, want string }{
-		{nowhere, "--url=localhost:3000", `sluice: --url needs http:// or https://, not "localhost:3000"`},
-		{"api.example.com", "--once", `sluice: SLUICE_URL needs http:// or https://, not "api.example.com"`},
-	} {
-		if out, stderr, code := run(t, sluiceCommand(t, tt.url, "usage", tt.flag)); code != exitUsage || stderr != tt.want+"\n" || out != "" {
-			t.Errorf("exit code %d, %s%s; want %s", code, out, stderr, tt.want)
-		}
+// wantUsageError fails the test unless the program rejects a command line with an error that
+// contains want. The working directory has an empty file f.ndjson.
+func wantUsageError(t *testing.T, args, want string) {
+	t.Helper()
+	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)
+	overwrite(t, filepath.Join(cmd.Dir, "f.ndjson"), "")
+	if _, stderr := wantRun(t, cmd, exitUsage, "", want); !strings.HasPrefix(stderr, "sluice: ") {
+		t.Errorf("%s: %s", args, stderr)
 	}
+	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
 // An import with an API key that lacks permission leaves no journal. The user can then try
@@ -66,45 +125,13 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 		}
 		wantFiles(t, filepath.Dir(file), "entities.ndjson", "events.ndjson")
 	}
-	s.stop(t)
 }
 
-func TestOneRecordWasRejected(t *testing.T) {
-	t.Parallel()
-	s := start(t, t.TempDir())
-	file := write(t, "events.ndjson", "{\n"+`{"name":"n"}`)
-	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "event", file))
-	if code != exitRejected || !strings.HasPrefix(out, "2 events: 1 new, 0 there already, 1 rejected. 1 call in ") || stderr != "sluice: 1 record was rejected; "+file+".rejects.ndjson says why\n" {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	s.stop(t)
-}
-
-// A key is created where a server looks for it, not in a new store that no server uses.
-func TestAKeyNeedsAStore(t *testing.T) {
-	t.Parallel()
-	cmd := sluiceCommand(t, nowhere, "keys", "create", "--scope", "import")
-	cmd.Env = append(cmd.Env, "DATA_DIR=", "KEYS_TABLE=")
-	out, stderr, code := run(t, cmd)
-	if code != exitUsage || out != "" || !strings.Contains(stderr, cmd.Dir+"/.sluice") || !strings.Contains(stderr, "--data-dir") || !strings.Contains(stderr, "--table") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	wantFiles(t, cmd.Dir)
-	// With --data-dir the directory need not exist: a server may use it later.
-	cmd = sluiceCommand(t, nowhere, "keys", "create", "--scope", "import", "--data-dir", "later")
-	if out, stderr, code := run(t, cmd); code != 0 || !strings.HasPrefix(out, "slc_") || !strings.Contains(stderr, cmd.Dir+"/later") {
-		t.Errorf("exit code %d, %s", code, stderr)
-	}
-}
-
-// The server prints its data directory as an absolute path, which is valid in any working
-// directory.
-func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
+// The server prints its data directory as an absolute path, and a command that creates an
+// API key in any working directory.
+func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	work, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -114,18 +141,18 @@ func TestThePrintedDataDirectoryIsAbsolute(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + relative})
-	printed := s.stop(t)
-	if want := "  records in " + dir + "/sluice.db, "; !strings.Contains(printed, want) {
-		t.Errorf("%q does not contain %q", printed, want)
+	arguments, err := s.ReadyText(t.Context(), `KEY=\$\(sluice (.*)\)`)
+	if want := "  records in " + dir + "/sluice.db, "; err != nil || !strings.Contains(s.Log(), want) {
+		t.Fatalf("%q does not contain %q, %v", s.Log(), want, err)
 	}
-	command := regexp.MustCompile(`KEY=\$\(sluice (.*)\)`).FindStringSubmatch(printed)
-	if command == nil {
-		t.Fatalf("no command in %q", printed)
-	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", program+" "+command[1])
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", program+" "+arguments)
 	cmd.Dir = t.TempDir()
-	if _, stderr, code := run(t, cmd); code != 0 || !strings.Contains(stderr, dir) {
-		t.Errorf("%s: exit code %d, %s", command[1], code, stderr)
+	key, _ := wantRun(t, cmd, 0, "slc_", dir)
+	secrettest.Keep(strings.TrimSpace(key))
+	for _, scheme := range []string{"Bearer ", "bearer  "} {
+		if r := s.client(t).check(t, "POST", "/create_entity", `{"id":"ada"}`, "Authorization", scheme+strings.TrimSpace(key)); r.status/100 != 2 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
 	}
 }
 
@@ -190,8 +217,8 @@ func TestAnOutageIsReported(t *testing.T) {
 	}
 }
 
-// onTerminal runs a shell command on a terminal and returns what it shows.
-func onTerminal(t *testing.T, env []string, command string) string {
+// onTerminal runs a shell command on a terminal and returns what it shows and its exit code.
+func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
 	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
@@ -201,12 +228,13 @@ func onTerminal(t *testing.T, env []string, command string) string {
 		t.Fatal(err)
 	}
 	defer stdin.Close() //nolint:errcheck // it has ended
-	out, _, _ := run(t, cmd)
-	return out
+	shown, _, code = run(t, cmd)
+	return shown, code
 }
 
 // Every line of the progress fits the terminal, even if its width changes, and
-// shows how long it is until the next try.
+// shows how long it is until the next try. The import makes at most as many calls per second
+// as --rate allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -219,8 +247,13 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	resize := "stty cols 60; { sleep 1.5; stty cols 120 </dev/tty; } & "
-	file := write(t, "events.ndjson", eventLines(300))
-	shown := onTerminal(t, sluiceCommand(t, slow).Env, resize+program+" import events --one-by-one --workers 1 --rate 50 "+file)
+	const records, rate = 150, 50
+	file := write(t, "events.ndjson", eventLines(records))
+	began := time.Now()
+	shown, _ := onTerminal(t, sluiceCommand(t, slow).Env, resize+program+" import events --one-by-one --workers 1 --rate "+fmt.Sprint(rate)+" "+file)
+	if took := time.Since(began); took < (records-1)*time.Second/rate {
+		t.Errorf("%d calls in %s, which is faster than --rate", calls.Load(), took)
+	}
 	var widths []int
 	for text := range strings.SplitSeq(shown, "\r\x1b[K") {
 		line, _, _ := strings.Cut(text, "\r\n")
@@ -234,55 +267,52 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	if !strings.Contains(shown, "No response from "+slow+": EOF.") {
 		t.Errorf("%q", shown)
 	}
-	s.stop(t)
 }
 
-// So does every line of the bars.
+// So does every line of the bars. A signal ends the command, which restores the terminal.
 func TestUsageFitsTheTerminal(t *testing.T) {
 	t.Parallel()
-	url, _ := usageServer(t)
-	// The shell becomes the command, so that $$ is its process.
-	resize := "stty rows 24 cols 60; { sleep 1.5; stty cols 120 </dev/tty; sleep 1.5; kill -INT $$; } & exec "
-	shown := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")
-	screens := strings.Split(shown, "\x1b[H")[1:]
-	if len(screens) < 3 {
-		t.Fatalf("%q", shown)
-	}
-	for _, tt := range []struct {
-		screen  string
-		columns int
-		want    string
-	}{
-		{screens[0], 60, " 0 of 200"}, {screens[len(screens)-1], 120, " 0 now, at most 0 of 200, 0 full"},
-	} {
-		longest := 0
-		for line := range strings.SplitSeq(tt.screen, "\x1b[K") {
-			longest = max(longest, utf8.RuneCountInString(strings.TrimLeft(line, "\r\n")))
+	for _, signal := range []string{"INT", "TERM"} {
+		url, asked := usageServer(t)
+		wide, ended := filepath.Join(t.TempDir(), "wide"), filepath.Join(t.TempDir(), "ended")
+		go func() {
+			for _, file := range []string{wide, ended} {
+				for range 3 { // responses
+					<-asked
+				}
+				overwrite(t, file, "")
+			}
+		}()
+		// The shell becomes the command, so that $$ is its process.
+		resize := "stty rows 24 cols 60; await() { until [ -e $1 ]; do sleep 0.05; done; }; " +
+			"{ await " + wide + "; stty cols 120 </dev/tty; await " + ended + "; kill -" + signal + " $$; } & exec "
+		shown, code := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")
+		if code != 0 || !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[H192.0.2.1") || !strings.HasSuffix(shown, "\x1b[J\x1b[?25h\x1b[?1049l") {
+			t.Errorf("SIG%s: exit code %d, %q", signal, code, shown)
 		}
-		if longest >= tt.columns || longest < tt.columns*3/4 || !strings.Contains(tt.screen, tt.want+"\x1b[K") {
-			t.Errorf("%d of %d columns are used: %q; want %q", longest, tt.columns, tt.screen, tt.want)
+		screens := strings.Split(shown, "\x1b[H")[1:]
+		if len(screens) < 3 {
+			t.Fatalf("%q", shown)
+		}
+		for _, tt := range []struct {
+			screen  string
+			columns int
+			want    string
+		}{
+			{screens[0], 60, " 0 of 200"}, {screens[len(screens)-1], 120, " 0 now, at most 0 of 200, 0 full"},
+		} {
+			longest := 0
+			for line := range strings.SplitSeq(tt.screen, "\x1b[K") {
+				longest = max(longest, utf8.RuneCountInString(strings.TrimLeft(line, "\r\n")))
+			}
+			if longest >= tt.columns || longest < tt.columns*3/4 || !strings.Contains(tt.screen, tt.want+"\x1b[K") {
+				t.Errorf("%d of %d columns are used: %q; want %q", longest, tt.columns, tt.screen, tt.want)
+			}
 		}
 	}
 }
 
-// The import makes at most as many calls per second as --rate allows.
-func TestImportRate(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		calls.Add(1)
-		next.ServeHTTP(w, r)
-	})
-	began := time.Now()
-	out, stderr, code := run(t, sluiceCommand(t, proxy, "import", "events", "--one-by-one", "--rate", "20", write(t, "events.ndjson", eventLines(41))))
-	if took := time.Since(began); code != 0 || calls.Load() != 41 || took < 2*time.Second {
-		t.Errorf("%d calls in %s, exit code %d, %s%s", calls.Load(), took, code, out, stderr)
-	}
-	s.stop(t)
-}
-
-func TestCompletionOfValues(t *testing.T) {
+func TestCompletionAndVersion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"keys create --scope ":           "dashboard export import",
@@ -300,4 +330,5 @@ func TestCompletionOfValues(t *testing.T) {
 			t.Errorf("%q: %q, %s", args, got, stderr)
 		}
 	}
+	wantRun(t, sluiceCommand(t, nowhere, "--version"), 0, "sluice version 0.1.0\n", "")
 }

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +14,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
+	api "sluice/pkg/client"
+	"sluice/pkg/record"
 )
 
 // The tests of the dashboard run the page in Chromium against `sluice serve`.
@@ -79,13 +76,22 @@ func visible(id string) string {
 	return fmt.Sprintf("document.getElementById(%q)?.offsetParent", id)
 }
 
-// seedPage creates the records that the page shows, from the address of the browser.
+// seedPage creates the records that the page shows.
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
-	c := s.clientAt(t, browserAddress)
+	var events []api.NewEvent
+	var entities []api.NewEntity
 	for i := range 12 {
-		c.create(t, "/create_event", fmt.Sprintf(`{"name":"order_paid","entity_id":"customer-%d","attributes":{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}}`, i, i*7))
-		c.create(t, "/create_entity", fmt.Sprintf(`{"id":"customer-%02d","type":"customer","attributes":{"plan":"pro","seats":%d}}`, i, i))
+		events = append(events, api.NewEvent{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
+		entities = append(entities, api.NewEntity{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
+	}
+	c := newClient(t, s.url)
+	_, err := c.CreateEvents(t.Context(), events)
+	if err == nil {
+		_, err = c.UpsertEntities(t.Context(), entities)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -94,7 +100,6 @@ func TestDashboard(t *testing.T) {
 	b := browsertest.Start(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
 		"every state is without barriers":       dashboardStates,
-		"records are shown as they are":         dashboardShowsRecords,
 		"records are browsed":                   dashboardBrowses,
 		"a limit that is used up is waited out": dashboardWaitsOutALimit,
 		"a service that is gone comes back":     dashboardOutlivesTheService,
@@ -128,6 +133,8 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Audit("empty")
 
 	seedPage(t, s)
+	numbers := `{"huge":1E400,"price":77.50,"reference":12345678901234567890}`
+	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"name":"measured","attributes":`+numbers+`}`)
 	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
 	open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
 		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
@@ -139,6 +146,9 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
 		expired,
 	)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
+	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
+		t.Errorf("%s, want all digits of %s", got, numbers)
+	}
 	tab.Click("[data-id=g] button")
 	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
 	tab.Click("#new-export label:has([value=csv])")
@@ -175,33 +185,16 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("usage-charts"))
 }
 
-// The page shows numbers with all their digits, even if a float64 cannot represent them.
-func dashboardShowsRecords(t *testing.T, b *browsertest.Browser) {
-	s := start(t, t.TempDir())
-	seedPage(t, s)
-	want := `{"huge":1E400,"price":77.50,"reference":12345678901234567890}`
-	s.clientAt(t, browserAddress).create(t, "/create_event", `{"name":"measured","attributes":`+want+`}`)
-	tab := b.Tab(t, browsertest.Desktop)
-	tab.Open(s.url + "/dashboard")
-	tab.Wait(`document.querySelectorAll('#records > li').length === 10`)
-	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // dashboardRequests returns the number of requests that the browser sent to the dashboard
 // route in the last minute.
 func dashboardRequests(t *testing.T, s *server) (n int) {
 	t.Helper()
-	var usage struct {
-		Seconds []struct{ Requests map[string]int }
-	}
-	r := s.clientAt(t, browserAddress).want(t, http.StatusOK, "GET", "/usage", "")
-	if err := json.Unmarshal([]byte(r.body), &usage); err != nil {
+	usage, err := newClient(t, s.url).Usage(t.Context(), browserAddress)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, second := range usage.Seconds {
-		n += second.Requests["dashboard"]
+		n += int(second.Requests["dashboard"])
 	}
 	return n
 }
@@ -301,9 +294,7 @@ func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 
 func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
-	if _, stderr, code := limits(t, []string{"DATA_DIR=" + dir}, "set", "127.99.99.98", "--action", "observe", "--records", "50"); code != 0 {
-		t.Fatal(stderr)
-	}
+	limits(t, []string{"DATA_DIR=" + dir}, "set", "127.99.99.98", "--action", "observe", "--records", "50")
 	s := start(t, dir)
 	seed(t, s, 3)
 	c := s.client(t)
@@ -422,59 +413,13 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// undetected builds the program without the race detector, which makes large imports seven
-// times slower. The other tests use the race detector.
-func undetected(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return path
-}
-
-// imported returns the beginning of the JSON of event number i.
-func imported(i int) string {
-	at := time.Date(2026, 1, 2, 0, 0, i, 0, time.UTC).Format("2006-01-02T15:04:05.000Z")
-	return fmt.Sprintf(`{"id":"evt-%06d","name":"order_paid","entity_id":"customer-%d","occurred_at":"%s","attributes":{"amount":%d.50,"currency":"EUR","number":%d}`, i, i%97, at, i%1000, i)
-}
-
-// importEvents imports events 0 to n-1, from several addresses.
-func importEvents(t *testing.T, s *server, n int) {
-	t.Helper()
-	const size = 100
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := 0; i < n; i += size {
-			next <- i
-		}
-	}()
-	var wg sync.WaitGroup
-	for range 8 {
-		c := s.client(t)
-		wg.Go(func() {
-			for first := range next {
-				events := make([]string, 0, size)
-				for i := first; i < min(first+size, n); i++ {
-					events = append(events, imported(i)+"}")
-				}
-				c.create(t, "/create_events", `{"events":[`+strings.Join(events, ",")+`]}`)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// The test imports 50,000 events, exports them through the page, and reads the file that
-// the browser downloads.
+// The test exports 50,000 events through the page and reads the file that the browser
+// downloads.
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 50_000 // so that the export takes long enough to be watched
 	dir := t.TempDir()
-	s := startProgram(t, undetected(t), []string{"DATA_DIR=" + dir})
-	importEvents(t, s, n)
-	s.stop(t)
-	s = start(t, dir)
+	fillEvents(t, dir, n, 5)
+	s := start(t, dir)
 
 	tab := b.Tab(t, browsertest.Desktop)
 	tab.Open(s.url + "/dashboard")
@@ -504,45 +449,20 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 		}
 	}
 	// Without the race detector the export may end before the page polls.
-	if between < 2 && len(buildFlags) > 0 {
+	if between < 2 && raceDetector() {
 		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
 	}
 
 	tab.Click("#exports [data-status=succeeded] button")
-	file, err := os.Open(download())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close() //nolint:errcheck // only read
-	unzip, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(unzip)
-	found := make(map[string]string, n)
-	for lines.Scan() {
-		line := lines.Text()
-		content, created, _ := strings.Cut(line, `,"created_at":"`)
-		if id := line[:len(`{"id":"evt-000000"`)]; found[id] != "" {
-			t.Errorf("%s is there again", id)
-		} else {
-			found[id] = content
+	i := 0
+	for line := range strings.Lines(gunzip(t, read(t, download()))) {
+		if want, err := filledEvent(i, 5).AppendJSON(nil); err != nil || line != string(want)+"\n" {
+			t.Fatalf("line %d is %s, want %s, %v", i, line, want, err)
 		}
-		if _, err := time.Parse(time.RFC3339, strings.TrimSuffix(created, `"}`)); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
+		i++
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if len(found) != n {
-		t.Errorf("the file has %d events, want %d", len(found), n)
-	}
-	for i := range n {
-		want := imported(i)
-		if got := found[want[:len(`{"id":"evt-000000"`)]]; got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
+	if i != n {
+		t.Errorf("the file has %d events, want %d", i, n)
 	}
 }
 

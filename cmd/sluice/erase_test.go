@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"sluice/internal/test/syncwait"
 	api "sluice/pkg/client"
 	"sluice/pkg/erasurejob"
-	"sluice/pkg/record"
 )
 
 // A server is killed during an erasure. The command waits until a new server with the same
@@ -22,10 +20,7 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
-	c, err := api.New(s.url, api.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, s.url)
 	if _, _, err := c.CreateEntity(t.Context(), api.NewEntity{ID: "ada"}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,34 +62,11 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if page, err := c.ListEvents(t.Context(), api.EventQuery{}); err != nil || len(page.Data) != 3 {
 		t.Errorf("left of others are %+v, error %v", page, err)
 	}
-	resp, err := http.Get(again.url + "/entity?updated_since=" + record.TimeOf(time.Unix(0, 0)).String() + "&order=desc&include_deleted=true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"deleted":true,"erased":true`) {
-		t.Errorf("the changes are %s, error %v", body, err)
+	r := again.client(t).want(t, http.StatusOK, "GET", "/entity?updated_since=1970-01-01T00:00:00Z&order=desc&include_deleted=true", "")
+	if !strings.Contains(r.body, `"deleted":true,"erased":true`) {
+		t.Errorf("the changes are %s", r.body)
 	}
 	syncwait.Await(t, c, time.Now())
 	killedSync(t, g, 0, "events", events)
 	wantSynced(t, again, "events", events)
-}
-
-func TestEraseSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		args []string
-		want string
-		code int
-	}{
-		{[]string{"erase", "event", "e"}, "erase takes entity and an id", exitUsage},
-		{[]string{"erase", "entity", "a b"}, "the id", exitUsage},
-		{[]string{"erase", "entity"}, "accepts 2 arg(s)", exitUsage},
-		{[]string{"erase", "entity", "a", "--url", "ftp://host"}, "needs http://", exitUsage},
-	} {
-		_, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", tt.args...))
-		if code != tt.code || !strings.Contains(stderr, tt.want) {
-			t.Errorf("%q: exit code %d, %s", tt.args, code, stderr)
-		}
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	api "sluice/pkg/client"
 )
 
 // between runs a proxy in front of target and returns its URL. handle receives each request
@@ -43,23 +45,11 @@ func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	if out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", write(t, "events.ndjson", eventLines(n)))); code != 0 {
-		t.Fatalf("exit code %d, %s%s", code, out, stderr)
-	}
+	wantRun(t, sluiceCommand(t, s.url, "import", "events", write(t, "events.ndjson", eventLines(n))), 0, "", "")
 	c := s.client(t)
 	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"hal","type":"robot"}`)
 	return s
-}
-
-// jobs returns the ids and statuses of the server's export jobs.
-func (s *server) jobs(t *testing.T) (list []job) {
-	t.Helper()
-	var page struct{ Data []job }
-	if err := json.Unmarshal([]byte(s.client(t).want(t, http.StatusOK, "GET", "/export_job", "").body), &page); err != nil {
-		t.Fatal(err)
-	}
-	return page.Data
 }
 
 // wantFiles fails the test unless dir contains exactly these files.
@@ -78,13 +68,9 @@ func wantFiles(t *testing.T, dir string, names ...string) {
 	}
 }
 
-func gunzip(t *testing.T, path string) string {
+func gunzip(t *testing.T, packed string) string {
 	t.Helper()
-	packed, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	unpacked, err := gzip.NewReader(strings.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,24 +92,20 @@ func TestExport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 || result.Records != 50 || result.File != events || result.Job == "" {
 		t.Fatalf("exit code %d, %s%s, %v", code, out, stderr, err)
 	}
-	lines := gunzip(t, events)
+	lines := gunzip(t, read(t, events))
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
 	// A second run is a new export. With --force it replaces the existing file.
-	if err := os.WriteFile(events, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
 	}
-	if old, err := os.ReadFile(events); err != nil || string(old) != "old" {
-		t.Errorf("the file was replaced without --force: %.100q, %v", old, err)
+	if old := read(t, events); old != "old" {
+		t.Errorf("the file was replaced without --force: %.100q", old)
 	}
-	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "events", "-o", events, "--force")); code != 0 || !strings.HasPrefix(out, "50 events in "+events+", checked: ") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	if again := gunzip(t, events); again != lines {
+	wantRun(t, sluiceCommand(t, s.url, "export", "events", "-o", events, "--force"), 0, "50 events in "+events+", checked: ", "")
+	if again := gunzip(t, read(t, events)); again != lines {
 		t.Errorf("the second export differs: %.200s", again)
 	}
 	for _, tt := range []struct {
@@ -141,37 +123,26 @@ func TestExport(t *testing.T) {
 		}
 	}
 	people := at("people.csv")
-	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people)); code != 0 || !strings.HasPrefix(out, "1 entity in ") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	text, err := os.ReadFile(people)
-	if err != nil || !strings.HasPrefix(string(text), "id,type,created_at,updated_at,attributes.f,attributes.lines\r\nada,person,") || !strings.Contains(string(text), ",'=1,") {
-		t.Errorf("%s, %v", text, err)
+	wantRun(t, sluiceCommand(t, s.url, "export", "entity", "--type", "person", "-o", people), 0, "1 entity in ", "")
+	if text := read(t, people); !strings.HasPrefix(text, "id,type,created_at,updated_at,attributes.f,attributes.lines\r\nada,person,") || !strings.Contains(text, ",'=1,") {
+		t.Error(text)
 	}
 	for _, flags := range [][]string{{"--csv-formulas", "keep", "--format", "csv", "--unpack=false", "-o", at("kept")}, {"--unpack", "-o", at("entities.ndjson.gz")}} {
-		if out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"export", "entity"}, flags...)...)); code != 0 || !strings.HasPrefix(out, "2 entities in ") {
-			t.Errorf("%v: exit code %d, %s%s", flags, code, out, stderr)
-		}
+		wantRun(t, sluiceCommand(t, s.url, append([]string{"export", "entity"}, flags...)...), 0, "2 entities in ", "")
 	}
-	if kept := gunzip(t, at("kept")); !strings.Contains(kept, ",=1,") {
+	if kept := gunzip(t, read(t, at("kept"))); !strings.Contains(kept, ",=1,") {
 		t.Errorf("%s", kept)
 	}
-	if text, err := os.ReadFile(at("entities.ndjson.gz")); err != nil || !strings.HasPrefix(string(text), `{"id":"ada"`) {
-		t.Errorf("%.100q, %v", text, err)
+	if text := read(t, at("entities.ndjson.gz")); !strings.HasPrefix(text, `{"id":"ada"`) {
+		t.Errorf("%.100q", text)
 	}
 	wantFiles(t, dir, "entities.ndjson.gz", "events.ndjson.gz", "kept", "people.csv")
 
 	// The exported file can be imported into another service.
 	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "events", events)); code != 0 || !strings.HasPrefix(out, "50 events: 50 new") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entity", people)); code != 0 || !strings.HasPrefix(out, "1 entity: 1 new") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
+	wantRun(t, sluiceCommand(t, other.url, "import", "events", events), 0, "50 events: 50 new", "")
+	wantRun(t, sluiceCommand(t, other.url, "import", "entity", people), 0, "1 entity: 1 new", "")
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
-	other.stop(t)
-	s.stop(t)
 }
 
 // A CSV export that is imported into another service and exported again is identical,
@@ -191,23 +162,15 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	times := regexp.MustCompile(`"(created|updated)_at":"[^"]*"|\d{4}-\d\d-\d\dT[^,]*Z`)
 	export := func(url, name string, flags ...string) (path, text string) {
 		path = filepath.Join(t.TempDir(), name)
-		if out, stderr, code := run(t, sluiceCommand(t, url, append([]string{"export", "entity", "-o", path}, flags...)...)); code != 0 {
-			t.Fatalf("exit code %d, %s%s", code, out, stderr)
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return path, times.ReplaceAllString(string(b), "time")
+		wantRun(t, sluiceCommand(t, url, append([]string{"export", "entity", "-o", path}, flags...)...), 0, "", "")
+		return path, times.ReplaceAllString(read(t, path), "time")
 	}
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
 		// Without --create-only, a merge would remove null attributes. In the second import
 		// all entities already exist, with the same content.
-		if out, stderr, code := run(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file)); code != 0 {
-			t.Errorf("%s: exit code %d, %s%s", formulas, code, out, stderr)
-		}
+		wantRun(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file), 0, "", "")
 		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
 			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
 		}
@@ -218,8 +181,6 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 			}
 		}
 	}
-	other.stop(t)
-	s.stop(t)
 }
 
 // After a kill during the download, the next export continues the download of the same job.
@@ -264,32 +225,23 @@ func TestAKilledExportContinues(t *testing.T) {
 			t.Fatal("nothing was downloaded")
 		}
 	}
-	if _, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != exitFailure || !strings.Contains(stderr, "another export of this file is running") {
-		t.Errorf("two at once: exit code %d, %s", code, stderr)
-	}
+	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), exitFailure, "", "another export of this file is running")
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	first.Wait() //nolint:errcheck // it was killed
-	if _, stderr, code := run(t, sluiceCommand(t, proxy, "export", "entity", "-o", file)); code != exitFailure || !strings.Contains(stderr, "not finished") {
-		t.Errorf("other records: exit code %d, %s", code, stderr)
-	}
-	out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file))
-	if code != 0 || !strings.HasPrefix(out, "300 events in ") || !strings.Contains(stderr, fmt.Sprintf("Continuing after byte %d of", sent)) {
-		t.Fatalf("exit code %d, %s%s", code, out, stderr)
-	}
+	wantRun(t, sluiceCommand(t, proxy, "export", "entity", "-o", file), exitFailure, "", "not finished")
+	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), 0, "300 events in ", fmt.Sprintf("Continuing after byte %d of", sent))
 	if got := <-ranges + "|" + <-ranges; got != fmt.Sprintf("|bytes=%d-", sent) {
 		t.Errorf("the ranges were %s", got)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil || strings.Count(string(text), "\n") != 300 {
-		t.Errorf("%d lines, %v", strings.Count(string(text), "\n"), err)
+	if n := strings.Count(read(t, file), "\n"); n != 300 {
+		t.Errorf("%d lines", n)
 	}
 	wantFiles(t, filepath.Dir(file), "events.ndjson")
-	if jobs := s.jobs(t); len(jobs) != 1 {
-		t.Errorf("the jobs are %+v", jobs)
+	if page, err := newClient(t, s.url).ListExportJobs(t.Context(), api.ExportJobQuery{}); err != nil || len(page.Data) != 1 {
+		t.Errorf("the jobs are %+v, %v", page, err)
 	}
-	s.stop(t)
 }
 
 // A downloaded file that differs from what the job wrote is not moved to the output path.
@@ -317,20 +269,13 @@ func TestAnExportIsChecked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.csv")
 	for spoiled, says := range map[string]string{"file": "gzip: invalid checksum", "count": "it has 20 records, the job wrote 21"} {
 		part.Store(spoiled)
-		if out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != exitFailure || out != "" || !strings.Contains(stderr, says) {
-			t.Errorf("%s: exit code %d, %s%s", spoiled, code, out, stderr)
-		}
-		if out, _, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", "-")); code != exitFailure || out != "" {
-			t.Errorf("%s, to standard output: exit code %d, %s", spoiled, code, out)
-		}
+		wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), exitFailure, "", says)
+		wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", "-"), exitFailure, "", "")
 		wantFiles(t, filepath.Dir(file), "events.csv.sluice-export", "events.csv.sluice-export.part")
 	}
 	part.Store("nothing")
-	if out, stderr, code := run(t, sluiceCommand(t, proxy, "export", "event", "-o", file)); code != 0 || !strings.HasPrefix(out, "20 events") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
+	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), 0, "20 events", "")
 	wantFiles(t, filepath.Dir(file), "events.csv")
-	s.stop(t)
 }
 
 // After an interrupt the next run continues the job. If no run can continue it, the
@@ -379,17 +324,8 @@ func TestAnInterruptedExport(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 		// The journal belongs to the service at its URL.
-		journal, err := os.ReadFile(output + ".sluice-export")
-		if err == nil {
-			err = os.WriteFile(output+".sluice-export", bytes.Replace(journal, []byte(proxy), []byte(over), 1), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdout, stderr, code := run(t, sluiceCommand(t, over, "export", "event", "-o", output))
-		if code != 0 || !strings.HasPrefix(stdout, "1 event in") || !strings.Contains(stderr, "has failed: It was too large.; beginning a new one") {
-			t.Errorf("exit code %d, %s%s", code, stdout, stderr)
-		}
+		journal := output + ".sluice-export"
+		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
+		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large.; beginning a new one")
 	}
-	s.stop(t)
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"compress/gzip"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -14,82 +12,31 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	api "sluice/pkg/client"
 	"sluice/pkg/event"
 	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
-// job has the fields of an export job that these tests use.
-type job struct {
-	ID              string    `json:"id"`
-	Status          string    `json:"status"`
-	CreatedAt       time.Time `json:"created_at"`
-	RecordsWritten  int       `json:"records_written"`
-	RecordsExpected *int      `json:"records_expected"`
-	SizeBytes       *int64    `json:"size_bytes"`
-	DownloadURL     *string   `json:"download_url"`
-	Error           *string   `json:"error"`
-}
-
-func readJob(t *testing.T, r response) (j job) {
+// exported waits for an export job and returns the job and the text of its file.
+func exported(t *testing.T, c *api.Client, id string) (exportjob.Job, string) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(r.body), &j); err != nil {
-		t.Fatalf("%s: %v", r.body, err)
+	j, err := c.AwaitExportJob(t.Context(), id, nil)
+	var file strings.Builder
+	if err == nil {
+		_, err = c.DownloadExport(t.Context(), id, 0, &file)
 	}
-	return j
-}
-
-// awaitJob polls a job, as the page does, until it has ended.
-func (c *client) awaitJob(t *testing.T, id string, seen func(job)) job {
-	t.Helper()
-	ask := time.NewTicker(20 * time.Millisecond)
-	defer ask.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-ask.C {
-		r := c.check(t, "GET", "/export_job/"+id, "")
-		if r.status == http.StatusTooManyRequests {
-			continue
-		}
-		j := readJob(t, r)
-		if seen != nil {
-			seen(j)
-		}
-		if j.Status != "queued" && j.Status != "running" {
-			return j
-		}
+	if err != nil || int64(file.Len()) != *j.SizeBytes {
+		t.Fatalf("%d bytes of %+v: %v", file.Len(), j, err)
 	}
-	t.Fatalf("job %s has not ended in two minutes", id)
-	return job{}
-}
-
-// download follows a job's link and returns the content of the file.
-func (c *client) download(t *testing.T, j job) string {
-	t.Helper()
-	if j.Status != "succeeded" || j.DownloadURL == nil {
-		t.Fatalf("the job has no file: %+v", j)
-	}
-	resp, err := c.Get(*j.DownloadURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	if resp.StatusCode != http.StatusOK || resp.ContentLength != *j.SizeBytes {
-		t.Fatalf("status %d, %d bytes; the job says %d", resp.StatusCode, resp.ContentLength, *j.SizeBytes)
-	}
-	unzip, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(unzip)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return j, gunzip(t, file.String())
 }
 
 func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
-		c := s.client(t)
+		c, client := s.client(t), newClient(t, s.url)
 		var lines []string
 		for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
 			r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
@@ -105,16 +52,16 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
 		} {
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
-			j := c.awaitJob(t, tt.id, nil)
-			if got := c.download(t, j); got != tt.want {
+			j, got := exported(t, client, tt.id)
+			if got != tt.want {
 				t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
 			}
-			if n := strings.Count(tt.want, `"attributes"`); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
+			if n := int64(strings.Count(tt.want, `"attributes"`)); j.RecordsWritten != n || j.RecordsExpected == nil || *j.RecordsExpected != n {
 				t.Errorf("%s: %+v, want %d records", tt.id, j, n)
 			}
 		}
 		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
-		csv := c.download(t, c.awaitJob(t, "csv", nil))
+		_, csv := exported(t, client, "csv")
 		for _, want := range []string{
 			`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
 			`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
@@ -130,15 +77,18 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-func TestLinksToExportFiles(t *testing.T) {
+// A server with the data directory of an earlier one has its records and export files, but
+// rejects its links.
+func TestLinksToExportFilesAndARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	c := s.client(t)
+	created := c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"ada","attributes":{"n":1.50}}`)
 	c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"x","resource":"event","format":"ndjson"}`)
-	j := c.awaitJob(t, "x", nil)
+	j, _ := exported(t, newClient(t, s.url), "x")
 	link := strings.TrimPrefix(*j.DownloadURL, c.url)
-	name := "events-" + j.CreatedAt.Format(time.DateOnly) + ".ndjson.gz"
+	name := "events-" + j.CreatedAt.Time().Format(time.DateOnly) + ".ndjson.gz"
 	if whole := c.do(t, "GET", link, ""); whole.status != 200 || whole.header.Get("Content-Disposition") != "attachment; filename="+name || whole.header.Get("Content-Type") != "application/gzip" {
 		t.Errorf("%d %v", whole.status, whole.header)
 	} else if part := c.do(t, "GET", link, "", "Range", "bytes=2-5"); part.status != http.StatusPartialContent || part.body != whole.body[2:6] {
@@ -160,13 +110,31 @@ func TestLinksToExportFiles(t *testing.T) {
 			t.Errorf("%s: %d %.100q", name, r.status, r.body)
 		}
 	}
-	s.stop(t)
-	c = start(t, dir).client(t)
+	if printed := s.stop(t); !strings.Contains(printed, "Stopped.") {
+		t.Errorf("it printed %q", printed)
+	}
+	s = start(t, dir)
+	c = s.client(t)
+	if got := c.want(t, http.StatusOK, "GET", "/entity/ada", ""); got.body != created.body {
+		t.Errorf("read back %s, created %s", got.body, created.body)
+	}
 	if r := c.do(t, "GET", link, ""); r.status != 403 {
 		t.Errorf("a link of the server before: %d", r.status)
 	}
-	if j := readJob(t, c.check(t, "GET", "/export_job/x", "")); c.download(t, j) != "" {
-		t.Error("the file is not empty")
+	if _, text := exported(t, newClient(t, s.url), "x"); text != "" {
+		t.Errorf("the file has %s", text)
+	}
+}
+
+// filledEvent returns event number i of fillEvents.
+func filledEvent(i, attributes int) event.Event {
+	var others strings.Builder
+	for j := range attributes - 1 {
+		fmt.Fprintf(&others, `,"a%d":%d`, j, j)
+	}
+	return event.Event{
+		ID: fmt.Sprintf("e%06d", i), Name: "n", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d%s}`, i, &others)),
+		OccurredAt: record.TimeOf(time.UnixMilli(int64(i))), CreatedAt: record.TimeOf(time.UnixMilli(0)),
 	}
 }
 
@@ -174,28 +142,30 @@ func TestLinksToExportFiles(t *testing.T) {
 // a server that is not running.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
-	var others strings.Builder
-	for i := range attributes - 1 {
-		fmt.Fprintf(&others, `,"a%d":%d`, i, i)
-	}
+	fill(t, dir, n, eventbolt.New, func(store *eventbolt.Store, i int) error {
+		_, _, err := store.Create(t.Context(), "default", filledEvent(i, attributes))
+		return err
+	})
+}
+
+// fill opens a store in the data file of a server that is not running, and calls create for
+// each number from 0 to n-1.
+func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
+	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := eventbolt.New(db)
+	store, err := open(db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var writers sync.WaitGroup
-	const together = 500 // events per transaction
+	const together = 500 // records per transaction
 	for w := range together {
 		writers.Go(func() {
 			for i := w; i < n; i += together {
-				e := event.Event{
-					ID: fmt.Sprintf("e%06d", i), Name: "n", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d%s}`, i, &others)),
-					OccurredAt: record.TimeOf(time.UnixMilli(int64(i))), CreatedAt: record.TimeOf(time.UnixMilli(0)),
-				}
-				if _, _, err := store.Create(t.Context(), "default", e); err != nil {
+				if err := create(store, i); err != nil {
 					t.Error(err)
 					return
 				}
@@ -204,20 +174,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	}
 	writers.Wait()
 	if err := db.Close(); err != nil || t.Failed() {
-		t.Fatal("import: ", err)
+		t.Fatal("fill: ", err)
 	}
-}
-
-// bearer adds an API key to requests.
-type bearer struct {
-	key  string
-	next http.RoundTripper
-}
-
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.key)
-	return b.next.RoundTrip(r)
 }
 
 // One workspace has as many large exports as its quota allows, and the first one has used
@@ -226,35 +184,59 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 12 // more than the default
 	dir := t.TempDir()
-	fillEvents(t, dir, 200_000, 50) // an export takes several times its first turn
+	events := 100_000 // an export of them takes several times its first turn
+	if raceDetector() {
+		events = 20_000
+	}
+	fillEvents(t, dir, events, 50)
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
 	s := startIn(t, env)
-	in := func(workspace string) *client {
-		c := s.client(t)
-		c.Transport = bearer{createKey(t, env, "--scope", "dashboard", "--workspace", workspace), c.Transport}
+	in := func(workspace string) *api.Client {
+		c, err := api.New(s.url, api.Config{Key: createKey(t, env, "--scope", "dashboard", "--workspace", workspace)})
+		if err != nil {
+			t.Fatal(err)
+		}
 		return c
 	}
 	large, small := in("default"), in("other")
-	for i := range quota {
-		large.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%d","resource":"event","format":"csv"}`, i))
+	order := api.NewExportJob{Resource: exportjob.Event, Format: exportjob.CSV}
+	for range quota {
+		if _, _, err := large.CreateExportJob(t.Context(), order); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r := large.want(t, http.StatusConflict, "POST", "/create_export_job", `{"resource":"event","format":"csv"}`); !strings.Contains(r.body, "too_many_export_jobs") {
-		t.Error(r.body)
+	_, _, err := large.CreateExportJob(t.Context(), order)
+	if refused, ok := errors.AsType[*api.Error](err); !ok || refused.Code != "too_many_export_jobs" {
+		t.Error(err)
 	}
-	for look := time.NewTicker(100 * time.Millisecond); strings.Count(large.want(t, http.StatusOK, "GET", "/export_job", "").body, `"running"`) < 2; {
+	count := func(status exportjob.Status) (n int) {
+		page, err := large.ListExportJobs(t.Context(), api.ExportJobQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range page.Data {
+			if j.Status == status {
+				n++
+			}
+		}
+		return n
+	}
+	for look := time.NewTicker(100 * time.Millisecond); count(exportjob.Running) < 2; {
 		<-look.C
 	}
 	began := time.Now()
-	small.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"small","resource":"event","format":"csv"}`)
-	small.download(t, small.awaitJob(t, "small", nil))
+	j, _, err := small.CreateExportJob(t.Context(), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported(t, small, j.ID)
 	took := time.Since(began)
 	t.Logf("the small export took %v", took)
 	if took > time.Minute {
 		t.Error("that is more than a minute")
 	}
-	list := large.want(t, http.StatusOK, "GET", "/export_job", "").body
-	if ended := strings.Count(list, `"succeeded"`); ended > 1 {
-		t.Errorf("%d of the large exports had ended by then, so this proves nothing: %s", ended, list)
+	if ended := count(exportjob.Succeeded); ended > 1 {
+		t.Errorf("%d of the large exports had ended by then, so this proves nothing", ended)
 	}
 }
 
@@ -266,17 +248,24 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	dir := t.TempDir()
 	fillEvents(t, dir, records, 1)
 	s := start(t, dir)
-	owner := s.client(t)
-	var j job
+	owner := newClient(t, s.url)
+	var id string
 	during := false
 	for n := 0; n < 10 && !during; n++ {
 		oneWindow(t, s, func(c *client) (responses []response) {
-			j = readJob(t, owner.want(t, http.StatusCreated, "POST", "/create_export_job", `{"resource":"event","format":"ndjson"}`))
+			j, _, err := owner.CreateExportJob(t.Context(), api.NewExportJob{Resource: exportjob.Event, Format: exportjob.NDJSON})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id = j.ID
 			for range 4 {
 				responses = append(responses, c.do(t, "GET", "/event?limit=50", ""))
 			}
 			responses = append(responses, c.do(t, "GET", "/event?limit=1", ""))
-			during = readJob(t, owner.check(t, "GET", "/export_job/"+j.ID, "")).Status == "running"
+			if j, err = owner.GetExportJob(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			during = j.Status == exportjob.Running
 			if responses[0].reset(t) == responses[4].reset(t) {
 				for i, r := range responses {
 					if want := []int{200, 200, 200, 200, 429}[i]; r.status != want {
@@ -284,14 +273,17 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 					}
 				}
 			}
-			j = owner.awaitJob(t, j.ID, nil)
+			if _, err := owner.AwaitExportJob(t.Context(), id, nil); err != nil {
+				t.Fatal(err)
+			}
 			return responses
 		})
 	}
 	if !during {
 		t.Fatal("the job never ran all the while; it is too small for this test")
 	}
-	lines := strings.Split(strings.TrimSuffix(owner.download(t, j), "\n"), "\n")
+	j, text := exported(t, owner, id)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) != records || j.RecordsWritten != records {
 		t.Fatalf("%d lines; the job is %+v", len(lines), j)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,7 @@ func TestGeneratedClients(t *testing.T) {
 	c := s.clientAt(t, browserAddress)
 	want := []string{"a", "b", "c", "d", "e"}
 	for _, id := range want {
-		c.create(t, "/create_entity", `{"id":"`+id+`","attributes":{"huge":1E400,"exact":12345678901234567890}}`)
+		c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"`+id+`","attributes":{"huge":1E400,"exact":12345678901234567890}}`)
 	}
 	for language, run := range map[string]func(t *testing.T, dir string) []byte{
 		"go": func(t *testing.T, dir string) []byte {

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"sluice/internal/importer"
+	"sluice/internal/test/secrettest"
 )
 
 // unlimited sets the highest limits in the environment of a server.
@@ -35,6 +36,15 @@ func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// inEnv is like sluiceCommand, for a command without a service. env has additional
+// environment variables ("NAME=value").
+func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := sluiceCommand(t, nowhere, args...)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
 // run runs a command and returns what it printed and its exit code.
 func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	t.Helper()
@@ -44,7 +54,23 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	secrettest.Collect("sluice", errOut.String())
+	if !strings.Contains(strings.Join(cmd.Args, " "), "keys create") { // only its output has a secret
+		secrettest.Collect("sluice", out.String())
+	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// wantRun runs cmd and fails the test unless it exits with code, its output begins with
+// stdout, and its diagnostics contain stderr. A command that fails must print no output.
+func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out, diagnostics string) {
+	t.Helper()
+	out, diagnostics, got := run(t, cmd)
+	failed := code != 0 && code != exitRejected
+	if got != code || !strings.HasPrefix(out, stdout) || failed && out != "" || !strings.Contains(diagnostics, stderr) {
+		t.Errorf("%q: exit code %d, %.500s%s; want %d, %s%s", cmd.Args[1:], got, out, diagnostics, code, stdout, stderr)
+	}
+	return out, diagnostics
 }
 
 // write creates a file in a new temporary directory and returns its path.
@@ -177,10 +203,10 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 		records int
 		perCall int
 	}{
-		"events one by one":   {[]string{"events", "--one-by-one"}, eventLines, "/event", 2400, 1},
+		"events one by one":   {[]string{"events", "--one-by-one"}, eventLines, "/event", 1200, 1},
 		"events in batches":   {[]string{"events"}, eventLines, "/event", 12_000, 100},
-		"entities in batches": {[]string{"entities", "--workers", "1"}, entityLines, "/entity", 18_000, 100},
-		"entities one by one": {[]string{"entities", "--create-only"}, entityLines, "/entity", 2400, 1},
+		"entities in batches": {[]string{"entities", "--workers", "1"}, entityLines, "/entity", 12_000, 100},
+		"entities one by one": {[]string{"entities", "--create-only"}, entityLines, "/entity", 1200, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,43 +270,32 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 			if code != 0 || !strings.HasPrefix(out, fmt.Sprint(tt.records, " ", tt.args[0])) || g.count != before {
 				t.Errorf("run once more: exit code %d, %d calls, %s", code, g.count-before, out)
 			}
-			s.stop(t)
 		})
 	}
 }
 
-// An import at the default limits uses them fully and is rarely refused.
+// An import at the default limits is rarely refused, and sends 100 entities per call.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
-	s := start(t, t.TempDir())
-	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", "--one-by-one", "--json", write(t, "events.ndjson", eventLines(1000))))
-	var result importer.Result
-	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %s%s: %v", code, out, stderr, err)
+	for name, tt := range map[string]struct {
+		args    []string
+		lines   string
+		records int64
+		calls   int64
+	}{
+		"events one by one": {[]string{"events", "--one-by-one"}, eventLines(1000), 1000, 1000},
+		"entities":          {[]string{"entities"}, entityLines(10_000), 10_000, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"import", "--json", tt.args[0], write(t, "records.ndjson", tt.lines)}, tt.args[1:]...)
+			out, _ := wantRun(t, sluiceCommand(t, start(t, t.TempDir()).url, args...), 0, "{", "")
+			var r importer.Result
+			if err := json.Unmarshal([]byte(out), &r); err != nil || r.Created != tt.records || r.Calls-r.CallsRefused != tt.calls || r.CallsRefused > 5 {
+				t.Errorf("%s, %v; want %d created by %d calls", out, err, tt.records, tt.calls)
+			}
+		})
 	}
-	t.Logf("%s", out)
-	if result.Created != 1000 || result.CallsRefused > 5 {
-		t.Errorf("%+v; want 1000 created and at most 5 calls refused", result)
-	}
-	s.stop(t)
-}
-
-// An import sends 100 entities per call. At the default limits, 100,000 entities take at
-// least 5 seconds.
-func TestAnImportOfEntitiesTakesACallForAHundred(t *testing.T) {
-	t.Parallel()
-	const entities = 10_000
-	s := start(t, t.TempDir())
-	out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "entities", "--json", write(t, "entities.ndjson", entityLines(entities))))
-	var result importer.Result
-	if err := json.Unmarshal([]byte(out), &result); err != nil || code != 0 {
-		t.Fatalf("exit code %d, %s%s: %v", code, out, stderr, err)
-	}
-	t.Logf("%s", out)
-	if result.Created != entities || result.Calls-result.CallsRefused != entities/100 || result.CallsRefused > 5 {
-		t.Errorf("%+v; want %d created by %d calls", result, entities, entities/100)
-	}
-	s.stop(t)
 }
 
 func TestImportSaysWhatItRejects(t *testing.T) {
@@ -293,20 +308,13 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 	lines := []string{`{"id":"a","name":"n"}`, `{"id":"taken","name":"other"}`, `{"name":""}`, `{`, `{"id":"taken","name":"n"}`, `{"name":"deep","attributes":` + deep + `}`, `{"id":"b","name":"n"}`, `{"name":"large","attributes":` + large + `}`}
 	for _, args := range [][]string{nil, {"--one-by-one"}} {
 		file := write(t, "events.ndjson", strings.Join(lines, "\n"))
-		out, stderr, code := run(t, sluiceCommand(t, s.url, append([]string{"import", "events", file, "--json"}, args...)...))
-		if code != exitRejected || !strings.Contains(stderr, "5 records were rejected; "+file+".rejects.ndjson says why") {
-			t.Errorf("%v: exit code %d, %s", args, code, stderr)
-		}
+		out, _ := wantRun(t, sluiceCommand(t, s.url, append([]string{"import", "events", file, "--json"}, args...)...), exitRejected, "", "5 records were rejected; "+file+".rejects.ndjson says why")
 		var result importer.Result
 		if err := json.Unmarshal([]byte(out), &result); err != nil || result.Rejected != 5 || result.Created+result.Existing != 3 || result.RejectsFile != file+".rejects.ndjson" {
 			t.Errorf("%v: %s: %v", args, out, err)
 		}
-		text, err := os.ReadFile(file + ".rejects.ndjson")
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(read(t, file+".rejects.ndjson")) {
 			var r struct {
 				Line, Status  int
 				Reason, Input string
@@ -329,7 +337,6 @@ func TestImportSaysWhatItRejects(t *testing.T) {
 			t.Errorf("%v: run once more: exit code %d, %s", args, code, again)
 		}
 	}
-	s.stop(t)
 }
 
 func TestImportOfEntities(t *testing.T) {
@@ -341,44 +348,28 @@ func TestImportOfEntities(t *testing.T) {
 	text := "id,type,attributes.x\na,t,5\nb,t,5\nc,t,5\n,t,5\n"
 
 	file := write(t, "entities.csv", text)
-	out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", "--create-only", file))
-	if code != exitRejected || !strings.HasPrefix(out, "4 entities: 2 new, 0 there already, 0 updated, 2 rejected. 4 calls") {
-		t.Errorf("exit code %d, %s", code, out)
-	}
+	wantRun(t, sluiceCommand(t, s.url, "import", "entities", "--create-only", file), exitRejected, "4 entities: 2 new, 0 there already, 0 updated, 2 rejected. 4 calls", "")
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":1,"y":2}}`) // unchanged
-	if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.Contains(string(rejected), `{"line":3,"reason":"another entity already has the id \"b\"`) {
-		t.Errorf("rejected %s, %v", rejected, err)
+	if rejected := read(t, file+".rejects.ndjson"); !strings.Contains(rejected, `{"line":3,"reason":"another entity already has the id \"b\"`) {
+		t.Errorf("rejected %s", rejected)
 	}
 
 	for i, args := range [][]string{nil, {"--update"}} {
 		file = write(t, "entities.csv.gz", packed(t, text+fmt.Sprintf("d-%d,t,null\na b,t,5\n", i)))
-		out, _, code = run(t, sluiceCommand(t, s.url, append([]string{"import", "entities", file}, args...)...))
-		if code != exitRejected || !strings.HasPrefix(out, "6 entities: 2 new, 0 there already, 3 updated, 1 rejected. 1 call ") {
-			t.Errorf("exit code %d, %s", code, out)
-		}
+		wantRun(t, sluiceCommand(t, s.url, append([]string{"import", "entities", file}, args...)...), exitRejected, "6 entities: 2 new, 0 there already, 3 updated, 1 rejected. 1 call ", "")
 		c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":2}}`)
 		c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"b","type":"t","attributes":{"x":5}}`)
 		c.want(t, http.StatusOK, "POST", "/create_entity", fmt.Sprintf(`{"id":"d-%d","type":"t"}`, i))
-		if rejected, err := os.ReadFile(file + ".rejects.ndjson"); err != nil || !strings.HasPrefix(string(rejected), `{"line":7,"reason":"the record has fields`) {
-			t.Errorf("rejected %s, %v", rejected, err)
+		if rejected := read(t, file+".rejects.ndjson"); !strings.HasPrefix(rejected, `{"line":7,"reason":"the record has fields`) {
+			t.Errorf("rejected %s", rejected)
 		}
 	}
-	s.stop(t)
-}
 
-// An entity without a type in the file keeps its own.
-func TestImportOfEntitiesKeepsTypesThatTheFileLacks(t *testing.T) {
-	t.Parallel()
-	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	c := s.client(t)
-	c.want(t, http.StatusCreated, "POST", "/create_entity", `{"id":"a","type":"person","attributes":{"x":1}}`)
-	file := write(t, "entities.ndjson", `{"id":"a","attributes":{"y":2}}`+"\n"+`{"id":"b"}`)
-	if out, _, code := run(t, sluiceCommand(t, s.url, "import", "entities", file)); code != 0 || !strings.HasPrefix(out, "2 entities: 1 new, 0 there already, 1 updated") {
-		t.Errorf("exit code %d, %s", code, out)
-	}
-	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"person","attributes":{"x":1,"y":2}}`)
-	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"b","type":"entity"}`)
-	s.stop(t)
+	// An entity without a type in the file keeps its own.
+	file = write(t, "entities.ndjson", `{"id":"a","attributes":{"y":3}}`+"\n"+`{"id":"e"}`)
+	wantRun(t, sluiceCommand(t, s.url, "import", "entities", file), 0, "2 entities: 1 new, 0 there already, 1 updated", "")
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":3}}`)
+	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"e","type":"entity"}`)
 }
 
 // packed returns a text compressed with gzip.
@@ -400,117 +391,49 @@ func TestImportFromStandardInput(t *testing.T) {
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	cmd := sluiceCommand(t, s.url, "import", "events", "-")
 	cmd.Stdin = strings.NewReader(eventLines(250))
-	out, stderr, code := run(t, cmd)
-	if code != 0 || !strings.HasPrefix(out, "250 events: 250 new") || !strings.Contains(stderr, "Standard input has no journal") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
-		t.Errorf("it left %v, %v", left, err)
-	}
+	wantRun(t, cmd, 0, "250 events: 250 new", "Standard input has no journal")
+	wantFiles(t, cmd.Dir)
 	wantEachOnce(t, s.client(t), "/event", 250)
-	s.stop(t)
 }
 
 // An error that does not concern a single record stops the import. The next run continues.
 func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
-	var calls, bad atomic.Int64
+	var calls atomic.Int64
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	to, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := httputil.NewSingleHostReverseProxy(to)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if calls.Add(1) == 30 {
-			bad.Add(1)
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"code":"forbidden","detail":"the key may not import"}`)
 			return
 		}
 		next.ServeHTTP(w, r)
-	}))
-	defer proxy.Close()
+	})
 	file := write(t, "events.ndjson", "{\n"+eventLines(100))
 	args := []string{"import", "events", "--one-by-one", "--workers", "1", file}
-	_, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...))
-	if code != exitFailure || !strings.Contains(stderr, "status 403: the key may not import") || !strings.Contains(stderr, "After line 30 of "+file) {
-		t.Fatalf("exit code %d, %s", code, stderr)
+	_, stderr := wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "status 403: the key may not import")
+	if !strings.Contains(stderr, "After line 30 of "+file) {
+		t.Fatal(stderr)
 	}
 
 	// Until the import is complete, no other import can replace its journal.
-	if _, stderr, code := run(t, sluiceCommand(t, s.url, args...)); code != exitFailure || !strings.Contains(stderr, "not finished") {
-		t.Errorf("into another service: exit code %d, %s", code, stderr)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(text, "{}\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...)); code != exitFailure || !strings.Contains(stderr, "other content") {
-		t.Errorf("with other content: exit code %d, %s", code, stderr)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	wantRun(t, sluiceCommand(t, s.url, args...), exitFailure, "", "not finished")
+	text := read(t, file)
+	overwrite(t, file, text+"{}\n")
+	wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "other content")
+	overwrite(t, file, text)
 
-	out, stderr, code := run(t, sluiceCommand(t, proxy.URL, args...))
-	if code != exitRejected || !strings.Contains(stderr, "Continuing after line 30") || !strings.HasPrefix(out, "101 events: 100 new, 0 there already, 1 rejected. 71 calls") {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
-	rejected, err := os.ReadFile(file + ".rejects.ndjson")
-	if err != nil || strings.Count(string(rejected), "\n") != 1 {
-		t.Errorf("rejected %s, %v", rejected, err)
+	wantRun(t, sluiceCommand(t, proxy, args...), exitRejected, "101 events: 100 new, 0 there already, 1 rejected. 71 calls", "Continuing after line 30")
+	if rejected := read(t, file+".rejects.ndjson"); strings.Count(rejected, "\n") != 1 {
+		t.Errorf("rejected %s", rejected)
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
 	// After the import is complete, --again or a changed file can replace it.
-	out, _, code = run(t, sluiceCommand(t, proxy.URL, append(args, "--again")...))
-	if code != exitRejected || !strings.HasPrefix(out, "101 events: 66 new, 34 there already") {
-		t.Errorf("again: exit code %d, %s", code, out)
-	}
-	if err := os.WriteFile(file, []byte(`{"id":"given-0","name":"n","attributes":{"i":0}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, _, code = run(t, sluiceCommand(t, proxy.URL, args...)); code != 0 || !strings.HasPrefix(out, "1 event: 0 new, 1 there already") {
-		t.Errorf("with new content: exit code %d, %s", code, out)
-	}
-	s.stop(t)
-}
-
-func TestUsageErrorsHaveACodeOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	file := write(t, "events.ndjson", "")
-	for _, args := range [][]string{
-		{"nothing"}, {"--nothing"}, {"serve", "now"},
-		{"import", "events"}, {"import", "things", file}, {"import", "events", file + "x"}, {"import", "events", "file.txt"}, {"import", "events", os.TempDir() + "/.csv"},
-		{"import", "events", file, "--workers", "0"}, {"import", "events", file, "--workers", "65"}, {"import", "events", file, "--update"}, {"import", "events", file, "--create-only"}, {"import", "entities", file, "--create-only", "--update"}, {"import", "entities", file, "--one-by-one"},
-		{"import", "events", file, "--format", "xml"}, {"import", "events", file, "--rejects", file}, {"import", "events", file, "--rate", "0"}, {"import", "events", file, "--url", "localhost"},
-		{"export", "event"}, {"export", "event", "-o", ""}, {"export", "things", "-o", "-"}, {"export", "event", "-o", "file"}, {"export", "event", "-o", os.TempDir()}, {"export", "event", "-o", "-", "--json"},
-		{"export", "event", "-o", "-", "--format", "xml"}, {"export", "event", "-o", "-", "--type", "t"}, {"export", "entity", "-o", "-", "--to", "2026-01-01T00:00:00Z"}, {"export", "event", "-o", "-", "--from", "now"},
-		{"usage", "now"}, {"limits", "now"}, {"limits", "--once"}, {"limits", "set"}, {"limits", "set", "192.0.2.1/24"}, {"limits", "set", "2001:db8::1"},
-		{"limits", "set", "192.0.2.1", "--records", "0"}, {"limits", "set", "192.0.2.1", "--imports", "901"}, {"limits", "set", "192.0.2.1", "--requests", "x"},
-		{"limits", "set", "192.0.2.1", "--action", "allow"}, {"limits", "set", "192.0.2.1", "--action", "block", "--records", "1"}, {"limits", "set", "192.0.2.1", "--expires-in", "0d"},
-		{"limits", "set", "192.0.2.1", "--note", "a\nb"}, {"limits", "remove"}, {"limits", "remove", "here"}, {"limits", "check", "192.0.2.0/24"}, {"limits", "list", "all"},
-		{"limits", "list", "--data-dir", "d", "--table", "t"}, {"keys", "now"}, {"keys", "create", "--scope", "all"}, {"keys", "create", "--scope", "import", "--expires-in", "0d"}, {"keys", "revoke"}, {"keys", "list", "--data-dir", "d", "--table", "t"},
-	} {
-		if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", args...)); code != exitUsage || stderr == "" || out != "" {
-			t.Errorf("%v: exit code %d, %s%s", args, code, out, stderr)
-		}
-	}
-	if out, stderr, code := run(t, sluiceCommand(t, "http://127.0.0.1:1", "import", "events", file)); code != 0 || !strings.HasPrefix(out, "0 events") {
-		t.Errorf("an empty file: exit code %d, %s%s", code, out, stderr)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	if out, stderr, code := run(t, sluiceCommand(t, nowhere, "--version")); code != 0 || out != "sluice version 0.1.0\n" {
-		t.Errorf("exit code %d, %s%s", code, out, stderr)
-	}
+	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
+	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
+	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")
 }
 
 // The API key never appears in the output, and the output has plain lines unless it is a
@@ -530,5 +453,4 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 			t.Errorf("%v printed %q", args, all)
 		}
 	}
-	s.stop(t)
 }

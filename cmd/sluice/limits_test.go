@@ -4,74 +4,55 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/internal/test/dynamolocal"
 	"sluice/pkg/override"
 )
 
 // limits runs `sluice limits`. env has additional environment variables ("NAME=value").
-func limits(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+func limits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, append([]string{"limits"}, args...)...)
-	cmd.Env, cmd.Dir = append(os.Environ(), env...), t.TempDir()
-	return run(t, cmd)
+	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")
 }
 
 // Rows can be set, listed, checked and removed while a server runs, with either kind of
 // store, and the server applies them.
 func TestLimitsOfARunningServer(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"embedded", "DynamoDB"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := []string{"DATA_DIR=" + t.TempDir(), "LIMITS_MAX_AGE=1s"}
-			var where []string
-			if name == "DynamoDB" {
-				where = []string{"--dynamodb", dynamolocal.Endpoint(t)}
-				for _, table := range []string{"Counters", "Entities", "Events", "Keys", "Limits"} {
-					env = append(env, strings.ToUpper(table)+"_TABLE="+dynamolocal.Table(t, table+"Table"))
-				}
+	onEachBackend(t, []string{"LIMITS_MAX_AGE=1s"}, func(t *testing.T, s *server) {
+		c, other := s.client(t), s.client(t)
+		do := func(want string, args ...string) {
+			t.Helper()
+			if stdout, stderr := limits(t, s.env, append(args, s.args...)...); !regexp.MustCompile(want).MatchString(stdout) {
+				t.Errorf("%v: %s%s", args, stdout, stderr)
 			}
-			s := startIn(t, env, where...)
-			c, other := s.client(t), s.client(t)
-			do := func(want string, args ...string) {
-				t.Helper()
-				stdout, stderr, code := limits(t, env, append(args, where...)...)
-				if code != 0 || !regexp.MustCompile(want).MatchString(stdout) {
-					t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
-				}
+		}
+		await := func(status int, limit string) {
+			t.Helper()
+			time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
+			if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
+				t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 			}
-			await := func(status int, limit string) {
-				t.Helper()
-				time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
-				if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
-					t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
-				}
-				if r := other.check(t, "GET", "/entity", ""); r.status != http.StatusOK || r.header.Get("X-RateLimit-Limit") != "200" {
-					t.Errorf("another address: %d %v", r.status, r.header)
-				}
+			if r := other.check(t, "GET", "/entity", ""); r.status != http.StatusOK || r.header.Get("X-RateLimit-Limit") != "200" {
+				t.Errorf("another address: %d %v", r.status, r.header)
 			}
-			await(http.StatusOK, "200")
-			do(`^$`, "list")
-			do(`no row applies`, "check", c.address)
-			do(`^`+c.address+`/32: limit, records default, imports default, requests 30\. It is in force everywhere within 60 seconds\.\n$`, "set", c.address, "--requests", "30", "--note", "Ada's laptop")
-			await(http.StatusOK, "30")
-			do(`^CIDR +ACTION +RECORDS +IMPORTS +REQUESTS +UPDATED +EXPIRES +NOTE\n`+c.address+`/32 +limit +default +default +30 +\S+Z +never +Ada's laptop\n$`, "list")
-			do(`"action": "block"`, "set", c.address, "--action", "block", "--expires-in", "1h", "--json")
-			await(http.StatusForbidden, "200")
-			do(`: block, expires: 20\S+Z\n$`, "check", c.address)
-			do(`is removed`, "remove", c.address+"/32")
-			await(http.StatusOK, "200")
-			s.stop(t)
-		})
-	}
+		}
+		await(http.StatusOK, "200")
+		do(`^$`, "list")
+		do(`no row applies`, "check", c.address)
+		do(`^`+c.address+`/32: limit, records default, imports default, requests 30\. It is in force everywhere within 60 seconds\.\n$`, "set", c.address, "--requests", "30", "--note", "Ada's laptop")
+		await(http.StatusOK, "30")
+		do(`^CIDR +ACTION +RECORDS +IMPORTS +REQUESTS +UPDATED +EXPIRES +NOTE\n`+c.address+`/32 +limit +default +default +30 +\S+Z +never +Ada's laptop\n$`, "list")
+		do(`"action": "block"`, "set", c.address, "--action", "block", "--expires-in", "1h", "--json")
+		await(http.StatusForbidden, "200")
+		do(`: block, expires: 20\S+Z\n$`, "check", c.address)
+		do(`is removed`, "remove", c.address+"/32")
+		await(http.StatusOK, "200")
+	})
 }
 
 func TestLimitsAsJSON(t *testing.T) {
@@ -79,9 +60,9 @@ func TestLimitsAsJSON(t *testing.T) {
 	env := []string{"DATA_DIR=" + filepath.Join(t.TempDir(), "new"), "CLIENT_IPV6_PREFIX=56"}
 	read := func(v any, args ...string) {
 		t.Helper()
-		stdout, stderr, code := limits(t, env, append(args, "--json")...)
-		if err := json.Unmarshal([]byte(stdout), v); code != 0 || err != nil {
-			t.Fatalf("%v: exit code %d, %s%s", args, code, stdout, stderr)
+		stdout, stderr := limits(t, env, append(args, "--json")...)
+		if err := json.Unmarshal([]byte(stdout), v); err != nil {
+			t.Fatalf("%v: %s%s", args, stdout, stderr)
 		}
 	}
 	var rows []override.Row
@@ -111,48 +92,9 @@ func TestLimitsWarnOfWhatOnePartitionMayNotCarry(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir()}
 	for requests, warns := range map[int]bool{200: false, 201: true, 900: true} {
-		stdout, stderr, code := limits(t, env, "set", "192.0.2.1", "--requests", fmt.Sprint(requests))
-		if code != 0 || stdout == "" || strings.HasPrefix(stderr, "Warning: ") != warns || warns && !strings.Contains(stderr, "503") {
-			t.Errorf("%d: exit code %d, %s%s", requests, code, stdout, stderr)
+		stdout, stderr := limits(t, env, "set", "192.0.2.1", "--requests", fmt.Sprint(requests))
+		if stdout == "" || strings.HasPrefix(stderr, "Warning: ") != warns || warns && !strings.Contains(stderr, "503") {
+			t.Errorf("%d: %s%s", requests, stdout, stderr)
 		}
-	}
-}
-
-func TestLimitsErrorsSayWhatToDo(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, tt := range []struct {
-		args []string
-		code int
-		says string
-	}{
-		{[]string{"set", "192.0.2.7/24"}, exitUsage, "use 192.0.2.0/24"},
-		{[]string{"set", "2001:db8:1:2:3::/80"}, exitUsage, "use 2001:db8:1:2::/64"},
-		{[]string{"set", "192.0.2.7", "--imports", "901"}, exitUsage, "above 900"},
-		{[]string{"set", "192.0.2.7", "--records", "0"}, exitUsage, "--action block"},
-		{[]string{"remove", "192.0.2.7"}, exitFailure, "\"sluice limits list\" shows them"},
-		{[]string{"set", "192.0.2.7", "--dynamodb", "http://127.0.0.1:1"}, exitFailure, "127.0.0.1:1"},
-	} {
-		stdout, stderr, code := limits(t, []string{"DATA_DIR=" + dir}, tt.args...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.says) {
-			t.Errorf("%v: exit code %d, %s%s", tt.args, code, stdout, stderr)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "limits.db")); err == nil {
-		t.Error("what failed created a file")
-	}
-}
-
-// With the name of a table and no other flag, the AWS SDK configuration selects the
-// endpoint.
-func TestLimitsOfADeployedTable(t *testing.T) {
-	t.Parallel()
-	env := []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
-	table := []string{"--table", dynamolocal.Table(t, "LimitsTable")}
-	if stdout, stderr, code := limits(t, env, append(table, "set", "192.0.2.0/24", "--action", "unlimited")...); code != 0 {
-		t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
-	}
-	if stdout, stderr, code := limits(t, env, append(table, "check", "192.0.2.7")...); code != 0 || !strings.Contains(stdout, "192.0.2.0/24: unlimited") {
-		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }

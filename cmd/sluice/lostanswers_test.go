@@ -1,70 +1,33 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	api "sluice/pkg/client"
+	"sluice/pkg/record"
 )
 
 // loseAThird runs a proxy in front of a server. It forwards every request, but closes the
 // connection instead of returning a third of the responses.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := httputil.NewSingleHostReverseProxy(to)
 	lost := new(atomic.Int64)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return between(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if rand.IntN(3) > 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(httptest.NewRecorder(), r)
 		lost.Add(1)
-		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-			conn.Close() //nolint:errcheck // that is the fault
-		}
-	}))
-	t.Cleanup(proxy.Close)
-	return proxy.URL, lost
-}
-
-// insist repeats an import until its response arrives, and returns the response. It stops
-// early only if the service says not to retry. It repeats a batch while one of its results
-// is a 503.
-func insist(ctx context.Context, base, target, body string) (status int, answer string, err error) {
-	for range 50 {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+target, strings.NewReader(body))
-		if err != nil {
-			return 0, "", err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			continue // lost
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close() //nolint:errcheck // read to its end
-		again := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests ||
-			resp.StatusCode == http.StatusMultiStatus && strings.Contains(string(b), `"status":503`)
-		if err != nil || again {
-			continue
-		}
-		return resp.StatusCode, string(b), nil
-	}
-	return 0, "", fmt.Errorf("%s: no answer in 50 tries", target)
+		panic(http.ErrAbortHandler) // closes the connection
+	}), lost
 }
 
 // A client that retries calls without a response ends with the intended records: each
@@ -73,41 +36,48 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16
 	onEachBackend(t, append([]string{"EVENT_SHARDS=4"}, unlimited...), func(t *testing.T, s *server) {
-		lossy, lost := loseAThird(t, s.url)
-
-		// Each job is a sequence of calls by one worker.
-		var jobs [][][2]string // target, body
+		url, lost := loseAThird(t, s.url)
+		lossy, c := newClient(t, url), newClient(t, s.url)
+		var jobs []func() error
 		for i := range single {
-			jobs = append(jobs, [][2]string{{"/create_event", fmt.Sprintf(`{"id":"s%04d","name":"single"}`, i)}})
+			jobs = append(jobs, func() error {
+				_, _, err := lossy.CreateEvent(t.Context(), api.NewEvent{ID: fmt.Sprintf("s%04d", i), Name: "single"})
+				return err
+			})
 		}
 		for i := range batches {
-			var events []string
-			for j := range batch {
-				events = append(events, fmt.Sprintf(`{"id":"b%02d-%02d","name":"batch"}`, i, j))
-			}
-			jobs = append(jobs, [][2]string{{"/create_events", `{"events":[` + strings.Join(events, ",") + `]}`}})
+			jobs = append(jobs, func() error {
+				var events []api.NewEvent
+				for j := range batch {
+					events = append(events, api.NewEvent{ID: fmt.Sprintf("b%02d-%02d", i, j), Name: "batch"})
+				}
+				results, err := lossy.CreateEvents(t.Context(), events)
+				for _, r := range results {
+					err = errors.Join(err, r.Err)
+				}
+				return err
+			})
 		}
 		for i := range entities {
-			id := fmt.Sprintf("e%02d", i)
-			job := [][2]string{
-				{"/create_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":0,"gone":true}}`, id)},
-				{"/update_entity", fmt.Sprintf(`{"id":%q,"attributes":{"n":%d,"gone":null}}`, id, i)},
-			}
-			if i%3 == 0 {
-				job = append(job, [2]string{"/delete_entity", fmt.Sprintf(`{"id":%q}`, id)})
-			}
-			jobs = append(jobs, job)
+			jobs = append(jobs, func() error {
+				id := fmt.Sprintf("e%02d", i)
+				_, _, err := lossy.CreateEntity(t.Context(), api.NewEntity{ID: id, Attributes: record.Attributes(`{"n":0,"gone":true}`)})
+				if err == nil {
+					_, err = lossy.UpdateEntity(t.Context(), id, record.Attributes(fmt.Sprintf(`{"n":%d,"gone":null}`, i)))
+				}
+				if err == nil && i%3 == 0 {
+					err = lossy.DeleteEntity(t.Context(), id)
+				}
+				return err
+			})
 		}
-		next := make(chan [][2]string)
+		next := make(chan func() error)
 		var wg sync.WaitGroup
 		for range workers {
 			wg.Go(func() {
 				for job := range next {
-					for _, call := range job {
-						status, answer, err := insist(t.Context(), lossy, call[0], call[1])
-						if err != nil || status != http.StatusOK && status != http.StatusCreated && (status != http.StatusMultiStatus || strings.Contains(answer, `"problem"`)) {
-							t.Errorf("%s %s: %d %.300s, error %v", call[0], call[1], status, answer, err)
-						}
+					if err := job(); err != nil {
+						t.Error(err)
 					}
 				}
 			})
@@ -118,30 +88,22 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 		close(next)
 		wg.Wait()
 
-		c := s.client(t)
 		events := make(map[string]int)
-		for _, id := range walk(t, c, "/event?limit=200") {
-			events[id]++
+		for e, err := range c.Events(t.Context(), api.EventQuery{Limit: 200}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if events[e.ID]++; events[e.ID] > 1 {
+				t.Errorf("event %s is there %d times", e.ID, events[e.ID])
+			}
 		}
 		if len(events) != single+batches*batch {
 			t.Errorf("%d events, want %d", len(events), single+batches*batch)
 		}
-		for id, n := range events {
-			if n != 1 {
-				t.Errorf("event %s is there %d times", id, n)
-			}
-		}
 		for i := range entities {
-			r := c.do(t, "GET", fmt.Sprintf("/entity/e%02d", i), "")
-			if i%3 == 0 {
-				if r.status != http.StatusNotFound {
-					t.Errorf("entity %d: %d %s", i, r.status, r.body)
-				}
-				continue
-			}
-			var got struct{ Attributes json.RawMessage }
-			if err := json.Unmarshal([]byte(r.body), &got); err != nil || string(got.Attributes) != fmt.Sprintf(`{"n":%d}`, i) {
-				t.Errorf("entity %d: %d %s", i, r.status, r.body)
+			e, err := c.GetEntity(t.Context(), fmt.Sprintf("e%02d", i))
+			if deleted := i%3 == 0; errors.Is(err, api.ErrNotFound) != deleted || !deleted && (err != nil || string(e.Attributes) != fmt.Sprintf(`{"n":%d}`, i)) {
+				t.Errorf("entity %d: %+v, %v", i, e, err)
 			}
 		}
 		calls := int64(single + batches + entities*2 + entities/3)

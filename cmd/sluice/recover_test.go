@@ -44,9 +44,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "entities.ndjson")
 	for _, cmd := range [][]string{{onTable(restored).url, "export", "entities", "-o", file}, {now.url, "import", "entities", file}} {
-		if out, stderr, code := run(t, sluiceCommand(t, cmd[0], cmd[1:]...)); code != 0 {
-			t.Fatalf("%v: exit code %d, %s%s", cmd, code, out, stderr)
-		}
+		wantRun(t, sluiceCommand(t, cmd[0], cmd[1:]...), 0, "", "")
 	}
 	for target, want := range map[string]string{"/entity/ada": `"plan":"gold"`, "/entity/bob": `"id":"bob"`} {
 		if r := now.client(t).want(t, http.StatusOK, "GET", target, ""); !strings.Contains(r.body, want) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 )
 
-// Every route of docs/api.md responds as described, on either kind of store.
+// Every route of docs/api.md responds as described, to good and to bad requests, on either
+// kind of store.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
@@ -44,18 +46,56 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/dashboard/nothing", "", 404, `"code":"no_such_route"`},
 		{"GET", "/nowhere", "", 404, `"code":"no_such_route"`},
 		{"DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
+
+		{"POST", "/create_event", `{"name":`, 400, "well-formed"},
+		{"POST", "/create_event", "{\"name\":\"\xff\"}", 400, "UTF-8"},
+		{"POST", "/create_event", `{"name":5}`, 422, "name must be a string"},
+		{"POST", "/create_event", `{"name":"a","nmae":"b"}`, 422, "nmae is not a field"},
+		{"POST", "/create_event", `{"name":"a","occurred_at":"yesterday"}`, 422, "RFC 3339"},
+		{"POST", "/create_entity", `[1]`, 400, "object"},
+		{"POST", "/create_entity", `{"attributes":` + strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 41), 422, "nested deeper than 32"},
+		{"POST", "/create_entity", `{"attributes":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "depth"},
+		{"POST", "/create_entity", `{"attributes":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`, 413, "larger than 262144"},
+		{"POST", "/create_entity", strings.Repeat("x", 12<<20), 413, "larger than 262144"},
+		{"GET", "/entity?limit=0", "", 400, "limit must be a whole number from 1 to 200"},
+		{"GET", "/entity?limit=x", "", 400, "limit must be"},
+		{"GET", "/entity?limit=201", "", 400, "limit must be"},
+		{"GET", "/event?limit=-1", "", 400, "limit must be"},
+		{"GET", "/event?limit=", "", 400, "limit must be"},
+		{"GET", "/entity?lmit=1", "", 400, "lmit is not a parameter"},
+		{"GET", "/entity?limit=%zz", "", 400, "percent-encode"},
+		{"GET", "/entity?cursor=abc", "", 400, "cursor is not a cursor"},
+		{"GET", "/entity?cursor=eyJyIjoibGlzdC1ldmVudCIsInciOiJkZWZhdWx0IiwiaSI6ImEifQ", "", 400, "cursor is not a cursor"}, // of another list
+		{"GET", "/event?cursor=", "", 400, "cursor is not a cursor"},
+		{"GET", "/entity/a%20b", "", 400, "id in the path"},
+		{"GET", "/entity/a%2Fb", "", 400, "id in the path"},
+		{"GET", "/entity/%00%0a", "", 400, "id in the path"},
+		{"GET", "/%25zz", "", 404, "no route"},
+		{"GET", "/entity/", "", 404, "no route"},
+		{"GET", "/create_event", "", 405, "use POST"},
+
+		{"POST", "/upsert_entities", `{"entities":[{"id":"bob"},{"id":"eve"},{"id":"cleo"}]}`, 201, `"status":201`},
 	}
-	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
+	onEachBackend(t, append([]string{"EVENT_SHARDS=4"}, unlimited...), func(t *testing.T, s *server) {
 		c := s.client(t)
 		for _, step := range steps {
-			r := c.do(t, step.method, step.target, step.body)
+			r := c.check(t, step.method, step.target, step.body)
 			if r.status != step.status || !strings.Contains(r.body, step.want) {
-				t.Errorf("%s %s %s: %d %s, want %d with %s", step.method, step.target, step.body, r.status, r.body, step.status, step.want)
+				t.Errorf("%s %s %.100s: %d %s, want %d with %s", step.method, step.target, step.body, r.status, r.body, step.status, step.want)
 			}
-			if wantProblem := step.status >= http.StatusBadRequest; wantProblem != (r.header.Get("Content-Type") == "application/problem+json") {
-				t.Errorf("%s %s: Content-Type %s", step.method, step.target, r.header.Get("Content-Type"))
+			if wantProblem := step.status >= http.StatusBadRequest; wantProblem != (r.header.Get("Content-Type") == "application/problem+json") || wantProblem && !strings.Contains(r.body, `"instance":"`) {
+				t.Errorf("%s %s: Content-Type %s, %s", step.method, step.target, r.header.Get("Content-Type"), r.body)
+			}
+			if (r.header.Get("Allow") != "") != (step.status == http.StatusMethodNotAllowed) {
+				t.Errorf("%s %s: Allow: %q", step.method, step.target, r.header.Get("Allow"))
 			}
 			checkLimitHeaders(t, r)
+		}
+		for _, limit := range []int{1, 3, 4, 200} {
+			entities, events := walk(t, c, fmt.Sprintf("/entity?limit=%d", limit)), walk(t, c, fmt.Sprintf("/event?limit=%d", limit))
+			if got := strings.Join(append(entities, events...), " "); got != "ada bob cleo eve e4 e3 e2 e1" {
+				t.Errorf("in pages of %d: %s, want the entities by id and the newest events first", limit, got)
+			}
 		}
 	})
 }

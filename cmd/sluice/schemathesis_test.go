@@ -27,5 +27,4 @@ func TestSchemathesis(t *testing.T) {
 	} else {
 		t.Logf("%s", out)
 	}
-	s.stop(t)
 }

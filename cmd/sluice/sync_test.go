@@ -6,14 +6,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/syncwait"
@@ -294,7 +291,7 @@ func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
 // there are and how many of them have changed.
 func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	t.Parallel()
-	total, changed := 20_000, 300
+	total, changed := 5000, 300
 	for variable, n := range map[string]*int{"SYNC_ENTITIES": &total, "SYNC_CHANGES": &changed} {
 		if text := os.Getenv(variable); text != "" {
 			var err error
@@ -327,35 +324,14 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 // dated an hour before at, except for the given number, which changed at that time.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := entitybolt.New(db)
-	if err != nil {
-		t.Fatal(err)
-	}
 	before := at.Time().Add(-time.Hour)
-	var writers sync.WaitGroup
-	const together = 500 // entities per transaction
-	for w := range together {
-		writers.Go(func() {
-			for i := w; i < total; i += together {
-				id := fmt.Sprintf("%07d", i)
-				e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
-				_, _, err := entity.Create(t.Context(), store, "default", e, before)
-				if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
-					_, err = entity.Update(t.Context(), store, "default", id, record.Attributes(`{"changed":true}`), at.Time())
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	writers.Wait()
-	if err := db.Close(); err != nil || t.Failed() {
-		t.Fatal("import: ", err)
-	}
+	fill(t, dir, total, entitybolt.New, func(store *entitybolt.Store, i int) error {
+		id := fmt.Sprintf("%07d", i)
+		e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
+		_, _, err := entity.Create(t.Context(), store, "default", e, before)
+		if err == nil && i%(total/changed) == 0 && i/(total/changed) < changed {
+			_, err = entity.Update(t.Context(), store, "default", id, record.Attributes(`{"changed":true}`), at.Time())
+		}
+		return err
+	})
 }

@@ -2,14 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	api "sluice/pkg/client"
@@ -48,47 +43,5 @@ func TestUsageOnce(t *testing.T) {
 	}
 	if got := <-asked; got != "/usage" {
 		t.Errorf("asked for %s", got)
-	}
-}
-
-// The command restores the terminal, however it ends.
-func TestUsageLeavesTheTerminalAsItWas(t *testing.T) {
-	t.Parallel()
-	need(t, "script", "install bsdutils, whose script(1) lends a terminal")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		url, asked := usageServer(t)
-		// The shell prints its process id and is then replaced by the command.
-		cmd := exec.CommandContext(t.Context(), "script", "-qec", "echo $$; exec "+program+" usage", os.DevNull)
-		cmd.Env = sluiceCommand(t, url).Env
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdin, err := cmd.StdinPipe() // script ends with its input
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		<-asked
-		<-asked
-		var pid int
-		if _, err := fmt.Fscan(stdout, &pid); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, signal); err != nil {
-			t.Fatal(err)
-		}
-		rest, err := io.ReadAll(stdout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdin.Close() //nolint:errcheck // it has ended
-		cmd.Wait()    //nolint:errcheck // its exit code is looked at
-		shown := strings.TrimLeft(string(rest), "\r\n")
-		if cmd.ProcessState.ExitCode() != 0 || !strings.HasPrefix(shown, "\x1b[?1049h\x1b[?25l\x1b[H192.0.2.1") || !strings.HasSuffix(shown, "\x1b[J\x1b[?25h\x1b[?1049l") {
-			t.Errorf("%v: exit code %d, %q", signal, cmd.ProcessState.ExitCode(), shown)
-		}
 	}
 }

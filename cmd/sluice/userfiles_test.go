@@ -48,28 +48,19 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		overwrite(t, filepath.Join(dir, path), badEvent)
-		_, stderr, code := run(t, in(dir, sluiceCommand(t, nowhere, "import", "events", path)))
-		if code != exitRejected {
-			t.Errorf("%s: exit code %d, %s", path, code, stderr)
-		}
+		wantRun(t, in(dir, sluiceCommand(t, nowhere, "import", "events", path)), exitRejected, "", "")
 		name := filepath.Base(path)
-		wantFiles(t, filepath.Dir(filepath.Join(dir, path)), list(path == "../x.ndjson", "work", name, name+".rejects.ndjson", name+".sluice-import")...)
+		want := []string{name, name + ".rejects.ndjson", name + ".sluice-import"}
+		if path == "../x.ndjson" {
+			want = append([]string{"work"}, want...)
+		}
+		wantFiles(t, filepath.Dir(filepath.Join(dir, path)), want...)
 	}
 
 	cmd := sluiceCommand(t, nowhere, "import", "events", "-")
 	cmd.Stdin = strings.NewReader(badEvent)
-	if _, stderr, code := run(t, cmd); code != exitRejected {
-		t.Errorf("standard input: exit code %d, %s", code, stderr)
-	}
+	wantRun(t, cmd, exitRejected, "", "")
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
-}
-
-// list returns the sorted names of the files, including the directory dir if has is true.
-func list(has bool, dir string, names ...string) []string {
-	if has {
-		return append([]string{dir}, names...)
-	}
-	return names
 }
 
 // The import does not start if --rejects names the imported file in any way.
@@ -88,10 +79,7 @@ func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rejects := range []string{"x.ndjson", "./x.ndjson", "d/../x.ndjson", file, "link", "hard"} {
-		_, stderr, code := run(t, in(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)))
-		if code != exitUsage {
-			t.Errorf("--rejects %s: exit code %d, %s", rejects, code, stderr)
-		}
+		wantRun(t, in(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)), exitUsage, "", "")
 		wantFiles(t, dir, "d", "hard", "link", "x.ndjson")
 		if got := read(t, file); got != badEvent {
 			t.Fatalf("--rejects %s: the imported file is now %q", rejects, got)
@@ -105,26 +93,20 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, nowhere, "import", "events", "-")
 	first.Stdin = strings.NewReader(badEvent)
-	if _, stderr, code := run(t, first); code != exitRejected {
-		t.Fatalf("exit code %d, %s", code, stderr)
-	}
+	wantRun(t, first, exitRejected, "", "")
 	file := filepath.Join(first.Dir, "rejects.ndjson")
 	rejects := read(t, file)
 
-	again := in(first.Dir, sluiceCommand(t, nowhere))
-	again.Path, again.Args = "/bin/sh", []string{"sh", "-c", "cat rejects.ndjson | " + program + " import events -"}
-	if _, stderr, code := run(t, again); code == 0 || code == exitRejected || !strings.Contains(stderr, "rejects.ndjson") {
+	again := func(args string) *exec.Cmd {
+		return in(first.Dir, exec.CommandContext(t.Context(), "sh", "-c", "cat rejects.ndjson | "+program+" import events - --url "+nowhere+args))
+	}
+	if _, stderr, code := run(t, again("")); code == 0 || code == exitRejected || !strings.Contains(stderr, "rejects.ndjson") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	if got := read(t, file); got != rejects {
 		t.Fatalf("the file that was read is now %q, was %q", got, rejects)
 	}
-
-	again = in(first.Dir, sluiceCommand(t, nowhere))
-	again.Path, again.Args = "/bin/sh", []string{"sh", "-c", "cat rejects.ndjson | " + program + " import events - --rejects more.ndjson"}
-	if _, stderr, code := run(t, again); code != exitRejected {
-		t.Errorf("with another name: exit code %d, %s", code, stderr)
-	}
+	wantRun(t, again(" --rejects more.ndjson"), exitRejected, "", "")
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
@@ -237,7 +219,6 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	if got, want := read(t, rejects), own+strings.Replace(own, `"line":1`, `"line":3`, 1); got != want {
 		t.Errorf("the reject file is %q, want %q", got, want)
 	}
-	s.stop(t)
 }
 
 func TestALinkToAnImportedFileIsTheSameFile(t *testing.T) {
@@ -253,12 +234,11 @@ func TestALinkToAnImportedFileIsTheSameFile(t *testing.T) {
 	}
 	for i, path := range []string{link, file, link} {
 		out, stderr, code := run(t, sluiceCommand(t, s.url, "import", "events", path))
-		if code != exitRejected || !strings.HasPrefix(out, "11 events: 10 new, 0 there already, 1 rejected.") || strings.Contains(stderr, "Imported already") != (i > 0) {
+		if code != exitRejected || !strings.HasPrefix(out, "11 events: 10 new, 0 there already, 1 rejected. ") || !strings.HasSuffix(stderr, "sluice: 1 record was rejected; "+file+".rejects.ndjson says why\n") || strings.Contains(stderr, "Imported already") != (i > 0) {
 			t.Errorf("import %d: exit code %d, %s%s", i, code, out, stderr)
 		}
 	}
 	wantEachOnce(t, s.client(t), "/event", 10)
 	wantFiles(t, dir, "link.ndjson", "one")
 	wantFiles(t, filepath.Dir(file), "events.ndjson", "events.ndjson.rejects.ndjson", "events.ndjson.sluice-import")
-	s.stop(t)
 }
