@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -210,21 +211,15 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 
 	c := s.clientAt(t, browserAddress)
 	flood := func(path string) (end func()) {
-		stop := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			tick := time.NewTicker(4 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-tick.C:
-					c.do(t, "GET", path, "")
-				case <-stop:
-					return
-				}
+			for ctx.Err() == nil {
+				c.do(t, "GET", path, "")
+				time.Sleep(4 * time.Millisecond) // between two requests
 			}
 		})
-		end = sync.OnceFunc(func() { close(stop); wg.Wait() })
+		end = sync.OnceFunc(func() { cancel(); wg.Wait() })
 		t.Cleanup(end)
 		return end
 	}

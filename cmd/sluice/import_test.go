@@ -104,24 +104,8 @@ func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name
 func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
-	target := path + "?limit=200"
-	for target != "" {
-		r := c.do(t, "GET", target, "")
-		var page struct {
-			Data []struct {
-				Attributes struct{ I int }
-			}
-			NextCursor string `json:"next_cursor"`
-		}
-		if err := json.Unmarshal([]byte(r.body), &page); err != nil || r.status != http.StatusOK {
-			t.Fatalf("%d %s: %v", r.status, r.body, err)
-		}
-		for _, e := range page.Data {
-			times[e.Attributes.I]++
-		}
-		if target = ""; page.NextCursor != "" {
-			target = path + "?limit=200&cursor=" + url.QueryEscape(page.NextCursor)
-		}
+	for _, r := range walk(t, c, path+"?limit=200") {
+		times[r.Attributes.I]++
 	}
 	if len(times) != n {
 		t.Errorf("%d different records, want %d", len(times), n)

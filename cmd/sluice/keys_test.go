@@ -198,19 +198,10 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startIn(t, append([]string{"DATA_DIR=" + dir}, tt.env...))
+			c := &client{Client: http.DefaultClient, url: s.url}
 			for host, want := range map[string]int{"rebound.example": tt.rebound, "localhost:3000": 200, s.url[len("http://"):]: 200} {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/openapi.yaml", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.Host = host
-				resp, err := http.DefaultClient.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp.Body.Close() //nolint:errcheck // not read
-				if resp.StatusCode != want {
-					t.Errorf("host %s: %d, want %d", host, resp.StatusCode, want)
+				if r := c.do(t, "GET", "/openapi.yaml", "", "Host", host); r.status != want {
+					t.Errorf("host %s: %d, want %d", host, r.status, want)
 				}
 			}
 			printed := s.stop(t)

@@ -187,6 +187,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	req.Host = req.Header.Get("Host") // if empty, that of the URL
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -378,23 +379,25 @@ func checkLimitHeaders(t *testing.T, r response) {
 	}
 }
 
-// walk follows the Link headers of a list to its last page and returns the ids.
-func walk(t *testing.T, c *client, target string) (ids []string) {
+// listed is a record of a list.
+type listed struct {
+	ID         string
+	Attributes struct{ I int }
+}
+
+// walk follows the Link headers of a list to its last page and returns the records.
+func walk(t *testing.T, c *client, target string) (records []listed) {
 	t.Helper()
 	for target != "" {
 		r := c.want(t, http.StatusOK, "GET", target, "")
 		var page struct {
-			Data []struct {
-				ID string `json:"id"`
-			} `json:"data"`
+			Data       []listed
 			NextCursor *string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal([]byte(r.body), &page); err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range page.Data {
-			ids = append(ids, e.ID)
-		}
+		records = append(records, page.Data...)
 		link := r.header.Get("Link")
 		if (link == "") != (page.NextCursor == nil) {
 			t.Fatalf("next_cursor %v with the header Link: %s", page.NextCursor, link)
@@ -405,7 +408,7 @@ func walk(t *testing.T, c *client, target string) (ids []string) {
 		}
 		target = next
 	}
-	return ids
+	return records
 }
 
 func TestServeSaysWhatIsWrong(t *testing.T) {
