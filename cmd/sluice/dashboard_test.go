@@ -413,7 +413,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 50_000 // so that the export takes long enough to be watched
 	dir := t.TempDir()
-	fillEvents(t, dir, n, 5)
+	fillEvents(t, dir, n, 80)
 	s := start(t, dir)
 
 	tab := b.Tab(t, browsertest.Desktop)
@@ -451,7 +451,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#exports [data-status=succeeded] button")
 	i := 0
 	for line := range strings.Lines(gunzip(t, read(t, download()))) {
-		if want, err := filledEvent(i, 5).AppendJSON(nil); err != nil || line != string(want)+"\n" {
+		if want, err := filledEvent(i, 80).AppendJSON(nil); err != nil || line != string(want)+"\n" {
 			t.Fatalf("line %d is %s, want %s, %v", i, line, want, err)
 		}
 		i++
