@@ -138,17 +138,21 @@ func dashboardStates(t *testing.T, b *browsertest.Browser) {
 	s.clientAt(t, browserAddress).want(t, http.StatusCreated, "POST", "/create_event", `{"name":"measured","attributes":`+numbers+`}`)
 	expired := fakeJob("g", "event", "ndjson", "succeeded", 400*time.Hour, map[string]any{"records_written": 50000, "size_bytes": 4_234_567})
 	open(answers{"/export_job/g": {Status: http.StatusOK, Body: expired}, "/export_job": jobPage(
-		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"filters": map[string]any{"entity_id": "customer-7"}}),
+		fakeJob("a", "event", "csv", "queued", time.Second, map[string]any{"started_at": nil, "filters": map[string]any{"entity_id": "customer-7"}}),
 		fakeJob("b", "event", "ndjson", "running", 8*time.Second, map[string]any{"records_written": 18400, "records_expected": 50000,
 			"filters": map[string]any{"from": "2026-11-01T00:00:00.000Z", "to": "2026-11-21T00:00:00.000Z"}}),
 		fakeJob("c", "entity", "ndjson", "running", 20*time.Second, map[string]any{"records_written": 3100}),
 		fakeJob("d", "entity", "csv", "succeeded", time.Hour, map[string]any{"records_written": 12043, "size_bytes": 1_234_567, "filters": map[string]any{"type": "customer"}}),
 		fakeJob("e", "event", "ndjson", "failed", 3*time.Hour, map[string]any{"records_written": 900, "error": "the file could not be written; start the export again"}),
 		fakeJob("f", "event", "ndjson", "cancelled", 4*time.Hour, map[string]any{"records_written": 21000}),
+		fakeJob("h", "event", "ndjson", "queued", 5*time.Hour, map[string]any{"records_written": 20_000, "records_expected": 50_000}), // between two runs
 		expired,
-	)}, `document.querySelectorAll('#exports > li').length === 7 && document.querySelectorAll('#records > li').length === 10`)
+	)}, `document.querySelectorAll('#exports > li').length === 8 && document.querySelectorAll('#records > li').length === 10`)
 	if got := browsertest.Eval[string](tab, `document.querySelector('#records code').textContent`); got != numbers {
 		t.Errorf("%s, want all digits of %s", got, numbers)
+	}
+	if got := browsertest.Eval[float64](tab, `document.querySelector('[data-id=h] progress').value`); got != 40 {
+		t.Errorf("a job between two runs shows %v %%, want 40", got)
 	}
 	tab.Click("[data-id=g] button")
 	tab.Wait(`document.querySelector('[data-id=g] button').textContent.startsWith('Export again')`)
@@ -414,7 +418,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	const n = 50_000 // enough for several polls during the export
 	dir := t.TempDir()
-	fillEvents(t, dir, n, 5)
+	fillEvents(t, dir, n, 80)
 	s := start(t, dir)
 
 	tab := b.Tab(t, browsertest.Desktop)
@@ -452,7 +456,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#exports [data-status=succeeded] button")
 	i := 0
 	for line := range strings.Lines(gunzip(t, read(t, download()))) {
-		if want, err := filledEvent(i, 5).AppendJSON(nil); err != nil || line != string(want)+"\n" {
+		if want, err := filledEvent(i, 80).AppendJSON(nil); err != nil || line != string(want)+"\n" {
 			t.Fatalf("line %d is %s, want %s, %v", i, line, want, err)
 		}
 		i++

@@ -64,7 +64,7 @@ function actionOf(job) {
 
 /** Returns the progress of a job from 0 to 100, or null if unknown. */
 function percentOf(job) {
-  if (job.status === 'queued') return 0;
+  if (!job.started_at) return 0;
   if (!job.records_expected) return null;
   return Math.min(100, (100 * job.records_written) / job.records_expected);
 }
@@ -72,9 +72,9 @@ function percentOf(job) {
 function jobFacts(job, percent) {
   const written = count(job.records_written, 'record');
   switch (job.status) {
-    case 'queued':
-      return 'Starts in a moment';
+    case 'queued': // after its first run, a large job is queued for the next one
     case 'running':
+      if (!job.started_at) return 'Starts in a moment';
       return percent === null ? `${written} so far` : `${number(job.records_written)} of ${count(job.records_expected, 'record')} · ${Math.floor(percent)} %`;
     case 'succeeded':
       return [
