@@ -38,8 +38,8 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
 		patch, want string
-		after       time.Duration // time of the call, after noon
-		wantAfter   time.Duration // expected updated_at, after noon
+		after       time.Duration // time from noon to the call
+		wantAfter   time.Duration // expected time from noon to updated_at
 	}{
 		{`{}`, `{"a":1}`, time.Hour, 0},
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},

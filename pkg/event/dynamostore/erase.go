@@ -61,7 +61,7 @@ func placeOf(item dynamorecord.Item) (event.Event, error) {
 }
 
 // deleteEach deletes the items of the events that were created at or before q.Until. It
-// returns the number of deleted items and the errors of the others.
+// returns the number of deleted items and the errors of the failed deletions.
 func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group sync.WaitGroup
