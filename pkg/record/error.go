@@ -104,7 +104,7 @@ func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten shortens a text of a client to 64 characters, for errors.
+// Shorten shortens a text that a client sent to 64 characters, for use in errors.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

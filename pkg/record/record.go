@@ -72,9 +72,9 @@ func CheckName(name string) error {
 // object is `{}`.
 type Attributes = json.RawMessage
 
-// SameAttributes reports whether a and b are the same JSON value. The order of
-// members does not matter. The digits of a number do: 1 differs from 1.0. If a or b
-// is not JSON, SameAttributes reports whether their bytes are equal.
+// SameAttributes reports whether a and b are the same JSON value. The order of members
+// does not matter. The digits of a number matter, so 1 differs from 1.0. If a or b is not
+// JSON, SameAttributes reports whether their bytes are equal.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readHeader reads and checks the header. columns are the columns that it may have
-// besides attributes.
+// readHeader reads and checks the header. columns are the columns that the header may
+// have besides attributes.
 func (r *Reader) readHeader(columns []string) error {
 	row, err := r.nextRow()
 	switch {
@@ -52,10 +52,10 @@ type row struct {
 	text  []byte // the row as in the file, including the line break
 	line  int64  // number of its first line
 	cells []cell
-	err   error // the first error in the row, whose rest is still read
+	err   error // the first error in the row; the rest of the row is still read
 
 	quoted strings.Builder // text read so far of a cell whose closing quote is on a later line
-	open   bool            // whether the row has such a cell
+	open   bool            // whether the row has a cell whose closing quote is on a later line
 }
 
 var (

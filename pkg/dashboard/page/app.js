@@ -52,7 +52,9 @@ function showUnreachable(error) {
     showView('unreachable');
     $('unreachable-title').focus();
   }
-  if (error.status === 0) reopening = setTimeout(open, awayInterval); // status 0 means that the service cannot be reached, so another attempt costs it nothing
+  // Status 0 means that the service cannot be reached. Another attempt then costs the
+  // service nothing.
+  if (error.status === 0) reopening = setTimeout(open, awayInterval);
 }
 
 /** Asks for an API key if the current one is missing or not sufficient. */

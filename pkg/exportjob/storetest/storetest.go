@@ -29,7 +29,7 @@ const workspace = "default"
 // old jobs.
 var created = record.TimeOf(time.Now())
 
-// later returns the time d after created.
+// later returns the time that is d after the variable created.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
 // Run tests the implementation of exportjob.Store and exportjob.Backlog that open
@@ -318,7 +318,7 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)
 	j.Revision++
-	replace(t, s, j) // must not change the count again
+	replace(t, s, j) // must not change the number of unfinished jobs again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

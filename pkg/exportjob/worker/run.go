@@ -16,10 +16,10 @@ import (
 // run is one run of a worker, on one job.
 type run struct {
 	*Worker
-	calls context.Context // context of calls that must be completed; ends Config.Grace after the context of the run
+	calls context.Context // context of calls that must be completed; it ends Config.Grace after the context of the run ends
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
-	saved time.Time // time at which job was saved
+	saved time.Time // time of the latest save of the job
 
 	counted atomic.Pointer[int64] // total number of the job's records; nil until they have been counted
 }
@@ -94,8 +94,8 @@ func (r *run) handOver(ctx context.Context) error {
 	return r.save(next)
 }
 
-// save stores next as the job. It returns errTaken if another run holds the job, and
-// errEnded if the job has ended.
+// save replaces the stored job with next. It returns errTaken if another run holds the
+// job, and errEnded if the job has ended.
 func (r *run) save(next exportjob.Job) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	for {
