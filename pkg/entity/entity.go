@@ -200,8 +200,8 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write until write reports done or returns an error, at most three times.
-// write does not report done if another request changed the entity first. op names the
+// retry calls write until write reports done or returns an error, at most three times. If
+// another request changed the entity first, write does not report done. op names the
 // operation in errors.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {

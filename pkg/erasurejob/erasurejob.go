@@ -122,7 +122,7 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 
 // Request queues a job that erases the events of an entity that were created at or before
 // the time until. If the entity has an unfinished job, Request queues that job again, and
-// it starts over. Its time becomes the later of until and its previous time. This also
+// it starts over. The job then erases events up to the later of both times. This also
 // restarts a job whose worker was killed. If the job of the entity has ended, a new job
 // replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {

@@ -212,8 +212,8 @@ func (j Job) FileName() string {
 	return fmt.Sprintf("%s-%s.%s.gz", plural, j.CreatedAt.Time().Format(time.DateOnly), j.Format)
 }
 
-// FileKey returns the name of the job's file, which is unique among all workspaces.
-// It is a path of two segments, whatever characters the workspace contains.
+// FileKey returns the name of the job's file, which is unique among all workspaces. It is
+// always a path of two segments, no matter which characters the workspace contains.
 func (j Job) FileKey() string {
 	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", j.Resource, j.ID, j.Format)
 }

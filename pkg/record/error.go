@@ -49,7 +49,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the first *Error in the chain of err, or 0 if it has none.
+// KindOf returns the kind of the first *Error in the chain of err, or 0 if the chain has
+// no *Error.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

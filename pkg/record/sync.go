@@ -15,8 +15,8 @@ const (
 	// a write to the end of the write.
 	WriteTimeout = 5 * time.Second
 
-	// MaxIndexDelay is the maximum time from the end of a write until every read of
-	// an index returns it.
+	// MaxIndexDelay is the maximum time from the end of a write until every read of an
+	// index returns the written record.
 	MaxIndexDelay = 2 * time.Second
 
 	// SyncLag is the age at which every write is in the index, even if the clock that

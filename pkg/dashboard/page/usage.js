@@ -11,8 +11,8 @@ const actionTexts = {
 };
 
 /**
- * The limits. key is the name of the limit in the API. The function of returns
- * the usage in one second.
+ * The limits. Each has its name in the API (key), its name on the page (name)
+ * and a function that returns its usage in one second (of).
  */
 const meters = [
   { key: 'records', name: 'Records read', of: (s) => s.records },

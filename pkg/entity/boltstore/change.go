@@ -106,8 +106,8 @@ func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) 
 	return tombstone, err
 }
 
-// exhume removes all tombstones of an entity and returns the latest one. If the entity has
-// no tombstone, exhume returns a Change with only the id.
+// exhume removes all tombstones of an entity and returns the latest tombstone. If the
+// entity has no tombstone, exhume returns a Change with only the id.
 func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error) {
 	latest := entity.Change{Entity: entity.Entity{ID: id}}
 	b := boltrecord.Bucket(entities.Tx(), tombstones, workspace)

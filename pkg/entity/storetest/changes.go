@@ -191,7 +191,7 @@ func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 }
 
 // testDeleteAfterErase erases an entity, creates it again and deletes it. The list of
-// changes must still say which events are erased.
+// changes must still contain the ErasedAt of the erasure.
 func testDeleteAfterErase(t *testing.T, s entity.Store) {
 	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
 	if err != nil {

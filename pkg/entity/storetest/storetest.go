@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is the workspace of tests that need only one.
+// workspace is the workspace of tests that need only one workspace.
 const workspace = storetest.Workspace
 
 var (

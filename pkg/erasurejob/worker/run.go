@@ -157,7 +157,8 @@ func (r *run) save(next erasurejob.Job) error {
 		case stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// An earlier save of this run succeeded, but its response was lost.
+		// An earlier save of this run succeeded, but its response was lost. Try again
+		// with the stored job.
 		r.job = stored
 		next.EventsErased = max(next.EventsErased, stored.EventsErased)
 	}

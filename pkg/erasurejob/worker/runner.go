@@ -39,8 +39,8 @@ func NewRunner(store erasurejob.Store, logger *slog.Logger) *Runner {
 }
 
 // Start begins to run jobs with worker, first the jobs in backlog. The store of worker
-// must be r. No run starts after ctx is done. Call Wait then to wait for the end of the
-// current runs.
+// must be r. No run starts after ctx is done. After that, call Wait to wait for the end
+// of the current runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog erasurejob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {

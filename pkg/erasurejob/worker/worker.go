@@ -81,9 +81,9 @@ func New(store erasurejob.Store, events Events, cfg Config) (*Worker, error) {
 
 // Run takes a job and works on it until the job has ended, another run has taken it, the
 // job was requested again, or ctx is done. If ctx is done, Run queues the job for the
-// next run within Config.Grace. Run returns nil in all these cases. It also returns nil
-// if the job does not exist. An error means that the caller must run the job again. After
-// Config.MaxTries consecutive runs without progress, the job fails.
+// next run. Run takes at most Config.Grace for this. Run returns nil in all these cases.
+// It also returns nil if the job does not exist. An error means that the caller must run
+// the job again. After Config.MaxTries consecutive runs without progress, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -62,8 +62,8 @@ func remove(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return nil
 }
 
-// removeEmpty removes the bucket of an entity's events if it is empty. The name of the
-// bucket is the id of the entity, which must not remain after an erasure.
+// removeEmpty removes the bucket of an entity's events if the bucket is empty. The name
+// of the bucket is the id of the entity, which must not remain after an erasure.
 func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	entities := boltrecord.Bucket(tx, byEntity, workspace)
 	b := boltrecord.Bucket(tx, byEntity, workspace, entityID)

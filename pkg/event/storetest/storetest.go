@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is the workspace of tests that need only one.
+// workspace is the workspace of tests that need only one workspace.
 const workspace = storetest.Workspace
 
 // The first and the last record.Time, and a time between them.

@@ -33,8 +33,8 @@ const Prefix = "/export_file/"
 // LinkLifetime is how long a link is valid.
 const LinkLifetime = 15 * time.Minute
 
-// uploads is the directory of the uploads. No workspace has this name, because
-// FileKey escapes dots.
+// uploads is the directory of the uploads. It cannot be the directory of a workspace,
+// because FileKey escapes dots.
 const uploads = ".uploads"
 
 // Store is an exportjob.Files and exportjob.Links, and the http.Handler of its links.

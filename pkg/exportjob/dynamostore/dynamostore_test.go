@@ -37,9 +37,9 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses is an HTTP client that sends every request. For some of the next requests it
-// returns an error, as if the response had been lost. The number of these requests is
-// left.
+// loses is an HTTP client that sends every request. It returns an error for the next
+// requests, as if their responses had been lost. The field left is the number of these
+// requests.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64
@@ -81,8 +81,8 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client that cancels some of the next transactions, for reasons with the
-// given codes. The number of these transactions is left.
+// cancels is a client that cancels the next transactions, for reasons with the given
+// codes. The field left is the number of these transactions.
 type cancels struct {
 	*dynamodb.Client
 	left  int

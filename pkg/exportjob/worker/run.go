@@ -27,8 +27,8 @@ type run struct {
 // errTaken means that another run has taken the job.
 var errTaken = errors.New("another run has the export job")
 
-// errEnded means that another request ended the job, for example a cancellation.
-// run.job is then the ended job.
+// errEnded means that another request ended the job, for example a cancellation. The
+// field run.job then contains the ended job.
 var errEnded = errors.New("the export job has ended")
 
 // failure is the reason why a job fails, as text for users.
@@ -115,7 +115,8 @@ func (r *run) save(next exportjob.Job) error {
 		case stored.Status != exportjob.Running || stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// An earlier save of this run succeeded, but its response was lost.
+		// An earlier save of this run succeeded, but its response was lost. Try again
+		// with the stored job.
 		r.job = stored
 	}
 }

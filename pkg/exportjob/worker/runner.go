@@ -60,8 +60,8 @@ func NewRunner(store exportjob.Store, maxSlow int, logger *slog.Logger) (*Runner
 }
 
 // Start begins to run jobs with worker, first the unfinished jobs in backlog. The store
-// of worker must be r. No run starts after ctx is done. Call Wait then to wait for the
-// end of the current runs.
+// of worker must be r. No run starts after ctx is done. After that, call Wait to wait for
+// the end of the current runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {

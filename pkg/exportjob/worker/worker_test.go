@@ -166,7 +166,7 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 				case 0, 1, 2, 3:
 					return fate(what + 1)
 				case 4, 5:
-					if depth < 3 { // deliver the same job to another worker while this one is suspended
+					if depth < 3 { // meanwhile, deliver the same job to another worker
 						w.pending++
 						deliver(depth + 1)
 					}

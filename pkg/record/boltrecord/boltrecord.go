@@ -230,8 +230,8 @@ func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	return expired
 }
 
-// Lookup returns an iterator over the entries of an index, whose values are ids. It
-// yields each key of the index with the value that b has for the id.
+// Lookup returns an iterator over the entries of an index. The value of an entry is an
+// id. The iterator yields the key of each entry with the value of its id in b.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {

@@ -112,8 +112,8 @@ func Error(op string, err error) error {
 
 // isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
 // so that a retry would fail too. It uses the HTTP status, because the SDK has no type
-// for many errors and so does not say whether the caller is at fault. Throttling has
-// status 400, but a retry may succeed.
+// for many errors and therefore does not say whether the caller caused them. Throttling
+// has status 400, but a retry may succeed.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError

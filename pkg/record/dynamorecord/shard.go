@@ -99,10 +99,10 @@ func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.Sy
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }
 
-// RestorePosition sets two attributes of an item: the time, whose attribute is named by
-// the parameter at, and the id. It takes both from the attribute sortKey, which contains
-// the text of a record.SyncPosition. An index with this sort key therefore does not have
-// to project the time and the id.
+// RestorePosition sets the attributes of an item that hold the time and the id. The
+// parameter at is the name of the attribute for the time. Both values are in the
+// attribute sortKey, which contains the text of a record.SyncPosition. An index with this
+// sort key therefore does not have to project them.
 func RestorePosition(item Item, sortKey, at string) {
 	position := Read(item).Text(sortKey)
 	time, id, _ := strings.Cut(position, "#")

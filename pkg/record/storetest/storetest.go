@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Workspace is the workspace of tests that need only one.
+// Workspace is the workspace of tests that need only one workspace.
 const Workspace = "default"
 
 // Store holds the common methods of stores of records R.
