@@ -45,7 +45,7 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that is behind
+		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // called with a clock that is behind
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))

@@ -130,7 +130,7 @@ type Job struct {
 	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
 	FileExpiresAt *record.Time `json:"-"` // set once the job has succeeded
 	Revision      int64        `json:"-"` // number of the latest change of the job, counted from 1
-	Progress      Progress     `json:"-"` // zero in lists
+	Progress      Progress     `json:"-"` // zero in the jobs of a list
 }
 
 // Progress is the state that a worker needs to continue a job. A job that failed or

@@ -131,8 +131,8 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember is like Check, but if err is an error of Decoders.Decode, it adds each
-// invalid member of the object with its path.
+// checkMember adds an invalid field, like Check. If err is an error of Decoders.Decode,
+// checkMember instead adds each invalid member of the object, with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {

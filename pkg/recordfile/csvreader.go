@@ -50,7 +50,7 @@ func (r *Reader) readHeader(columns []string) error {
 // carriage returns from cells and does not report whether a cell has quotes.
 type row struct {
 	text  []byte // the row as in the file, including the line break
-	line  int64  // number of its first line
+	line  int64  // number of the first line of the row
 	cells []cell
 	err   error // the first error in the row; the rest of the row is still read
 
@@ -113,7 +113,7 @@ func (r *row) add(line string) {
 			r.quoted.WriteString(end)
 			return
 		}
-		if strings.HasPrefix(rest, `"`) { // two quotes mean one
+		if strings.HasPrefix(rest, `"`) { // two quotes stand for one quote
 			r.quoted.WriteByte('"')
 			content = rest[1:]
 			continue

@@ -181,8 +181,8 @@ func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	return update
 }
 
-// Erase implements entity.Store. It reads the entity and its tombstone and replaces both in
-// a transaction, on the condition that neither has changed.
+// Erase implements entity.Store. It reads the entity and its tombstone. A transaction
+// then replaces both by the new tombstone, on the condition that neither has changed.
 func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (entity.Change, error) {
 	const op = "erase entity"
 	for {

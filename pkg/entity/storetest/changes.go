@@ -26,7 +26,7 @@ func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e with the time updated.
+// remove deletes e at the time in the variable updated.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
 	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {

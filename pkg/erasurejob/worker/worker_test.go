@@ -67,7 +67,7 @@ func (s *jobs) Unfinished(context.Context) ([]erasurejob.Key, error) {
 // Erase calls the function next before each page. If this function returns an error,
 // Erase erases only the first event of the page.
 type events struct {
-	created []time.Time // zero if erased
+	created []time.Time // times of creation; zero for erased events
 	next    func(page int) error
 	pages   int
 }
@@ -322,7 +322,7 @@ func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 func TestARunnerRunsQueuedJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s, logger := eventsCreated(many(150, time.Now())...), &jobs{}, slog.New(slog.DiscardHandler)
-		request(t, s) // by an earlier process
+		request(t, s) // requested by an earlier process
 		r := worker.NewRunner(s, logger)
 		w, err := worker.New(r, e, worker.Config{Logger: logger})
 		if err != nil {

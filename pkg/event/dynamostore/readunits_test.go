@@ -25,7 +25,7 @@ type meter struct {
 	mu      sync.Mutex
 	units   float64
 	queries int
-	items   map[string]item // by id
+	items   map[string]item // items that queries returned, by id
 }
 
 // item holds the properties of an item that determine the cost of reading it.

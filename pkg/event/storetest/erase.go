@@ -40,7 +40,7 @@ func testErase(t *testing.T, s event.Store) {
 		case 6:
 			e.EntityID = ""
 		case 7:
-			e.EntityID = "u-10" // u-1 is a prefix of it
+			e.EntityID = "u-10" // the id u-1 is a prefix of this id
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
 			old = append(old, e)

@@ -66,7 +66,7 @@ type world struct {
 
 // stored is an entity or an event.
 type stored struct {
-	key    string // its position in a list
+	key    string // position of the record in a list
 	entity entity.Entity
 	event  event.Event
 }
@@ -137,7 +137,7 @@ type life struct {
 	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
 	lists atomic.Int64           // number of the call of list that fails, counted from 1; 0 if none fails
 
-	pageTime time.Duration // duration of a list
+	pageTime time.Duration // duration of each call of list
 	dead     atomic.Bool
 }
 

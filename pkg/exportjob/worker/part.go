@@ -18,7 +18,7 @@ type member struct {
 func (w *Worker) newMember() *member {
 	m := &member{flush: w.flush}
 	m.Grow(w.PartBytes + w.PartBytes/8)                        // the extra space is for the record with which a part exceeds PartBytes
-	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // the level is valid
+	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // cannot fail, because the level is valid
 	return m
 }
 

@@ -60,7 +60,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	return r.tidy()
 }
 
-// tidy removes the upload and the file of a job that ended without a file.
+// tidy removes the upload and the file of a job that failed or was cancelled.
 func (r *run) tidy() error {
 	if !r.job.Status.Final() || r.job.Status == exportjob.Succeeded {
 		return nil

@@ -53,7 +53,7 @@ func TestAnyCallMayFail(t *testing.T) {
 				w.finish()
 				w.checkFile()
 				if calls <= step {
-					break // the run made fewer calls
+					break // every call of the run has been tested
 				}
 			}
 		}

@@ -73,8 +73,8 @@ func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// Index puts the id of a record under key into the bucket at a path of names. It creates
-// the bucket if necessary.
+// Index puts an entry, which maps key to the id of a record, into the bucket at a path of
+// names. It creates the bucket if necessary.
 func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	b, err := CreateBucket(tx, path...)
 	if err != nil {

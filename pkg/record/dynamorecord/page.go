@@ -121,7 +121,7 @@ func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // number of items at the start of the page that no unread item can precede
+		settled := 0 // number of items at the start of the page whose place is final, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -144,7 +144,7 @@ type part struct {
 type candidate struct {
 	item Item
 	key  string // value of the sort key
-	size int    // in bytes
+	size int    // size of the item in bytes
 }
 
 // mean is the mean of a series of numbers.
@@ -181,8 +181,8 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page, in
-// the order of the earliest positions of these items.
+// missing returns the parts that may have unread items before the end of the page. They
+// are in the order in which their unread items may begin.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {

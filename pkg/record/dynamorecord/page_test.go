@@ -177,7 +177,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 // per call.
 type sized struct {
 	sizes []int      // size of the items of each part, in bytes
-	keys  [][]string // sorted, by part
+	keys  [][]string // sorted keys of the items of each part
 
 	mu           sync.Mutex
 	items, bytes int // number and size of the items that were read
@@ -255,7 +255,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 }
 
 // A merge reads few unnecessary bytes even if the parts that it reads first have small
-// items and the others have large items.
+// items and the other parts have large items.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20

@@ -93,7 +93,7 @@ func Between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// SyncQueries returns the Queries for q.
+// SyncQueries returns the result of Queries for the bounds and the direction of q.
 func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
