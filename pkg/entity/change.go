@@ -82,7 +82,7 @@ type ChangeQuery struct {
 }
 
 // ListChanges returns the changes that q selects, except tombstones that have expired at
-// the time now. It reads up to q.Limit changes from the index of all changes and then
+// the given time. It reads up to q.Limit changes from the index of all changes and then
 // applies the filters of q, so a page may have fewer changes than q.Limit, or none, even
 // if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.SyncPage[Change], error) {

@@ -98,7 +98,7 @@ type Store interface {
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
 	// Count returns the number of entities that q selects and that were created at or
-	// before the time until. It ignores AfterID and Limit.
+	// before the given time. It ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Changes returns the latest changes of entities that q selects, including
@@ -128,7 +128,7 @@ type Store interface {
 	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
 }
 
-// Create sets the times of e to now and stores it. The error has kind Invalid if a field
+// Create sets the times of e to now and stores e. The error has kind Invalid if a field
 // that a client sets is not valid. If an entity with the same id, type and attributes
 // exists, Create changes nothing. It returns the stored entity, and created is false. If
 // the content differs, the error has kind Conflict.

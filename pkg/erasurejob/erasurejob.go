@@ -73,7 +73,7 @@ func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	return j.FinishedAt.Time().Add(HistoryAge), true
 }
 
-// Finish returns j with a final status and now as the time of its end.
+// Finish returns j with a final status. The time of its end is now.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt, j.Progress = status, &at, Progress{}
@@ -107,7 +107,7 @@ type Backlog interface {
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
-// Get returns a job that has not expired at the time now, or a *record.Error of kind
+// Get returns a job that has not expired at the given time, or a *record.Error of kind
 // NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
@@ -121,10 +121,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 }
 
 // Request queues a job that erases the events of an entity that were created at or before
-// the time until. If the entity has an unfinished job, Request queues that job again, and
-// it starts over. The job then erases events up to the later of both times. This also
-// restarts a job whose worker was killed. If the job of the entity has ended, a new job
-// replaces it.
+// the given time. If the entity has an unfinished job, Request queues that job again, and
+// it starts over. The job then erases events up to the later of the given time and its
+// previous time. This also restarts a job whose worker was killed. If the job of the
+// entity has ended, a new job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

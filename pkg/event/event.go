@@ -175,8 +175,8 @@ type Store interface {
 	// List, the page may have fewer than q.Limit events even if More is true.
 	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
-	// Count returns the number of events that q selects, except those that were created
-	// after the time until or had expired at that time. It ignores After and Limit.
+	// Count returns the number of events that match the filters of q, were created at or
+	// before the given time and had not expired at that time. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Even after an error, Erased.Events is the
@@ -200,7 +200,7 @@ type Erased struct {
 	More   bool      // whether further events follow the position Last
 }
 
-// Get returns an event that has not expired at the time now, or a *record.Error of kind
+// Get returns an event that has not expired at the given time, or a *record.Error of kind
 // NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
@@ -220,7 +220,7 @@ type ListPage struct {
 	Last   Position // position of the last event that was read; the next page starts after it
 }
 
-// List returns the events that q selects and that have not expired at the time now. It
+// List returns the events that q selects and that have not expired at the given time. It
 // reads up to q.Limit events and drops the events that have expired. A page may therefore
 // have fewer than q.Limit events, or none, even if More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {

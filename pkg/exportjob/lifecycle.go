@@ -102,7 +102,7 @@ func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (
 	return j, err
 }
 
-// Finish returns j with a final status and now as its finishing time. It drops the
+// Finish returns j with a final status. The time of its end is now. Finish drops the
 // progress, except what is needed to remove an upload.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)

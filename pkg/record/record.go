@@ -32,9 +32,9 @@ const (
 // body as a JSON string, which can double its size.
 const MaxPageBytes = 2_500_000
 
-// PageFull reports whether a page has no room for another record. The page has count
-// records with pageBytes bytes in total, and the other record has size bytes. An empty
-// page has room for a record of any size.
+// PageFull reports whether a page has no room for another record. count and pageBytes are
+// the number and the total size of the records on the page. size is the size of the other
+// record, in bytes. An empty page has room for a record of any size.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }

@@ -25,9 +25,9 @@ const (
 )
 
 // SyncedUntil returns the time until which a synchronization is complete if it starts
-// now. No change before this time can appear later. The result is never before since. A
-// client can therefore use the result as the start of its next synchronization, even on
-// an instance whose clock is behind.
+// now. No change before this time can appear later. The result is never before the
+// parameter since. A client can therefore use the result as the start of its next
+// synchronization, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -35,9 +35,8 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the timestamp of a change that is made at the time now. t is the time of
-// the previous change of the record. The timestamp is now, or one millisecond after t if
-// that is later.
+// Next returns the timestamp of a change of a record. t is the timestamp of the previous
+// change of the record. The result is now, or one millisecond after t if that is later.
 func (t Time) Next(now time.Time) Time {
 	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
 }
@@ -78,11 +77,11 @@ func (q SyncQuery) Bounds() (low, high string) {
 }
 
 // Bounds returns the bounds of the texts of some positions (SyncPosition.String). The
-// time of these positions is at or after the time from, and before the time to. In the
-// direction of the list, the positions follow the position in the parameter after. nil
-// and "" mean no bound, in the arguments and in the results. No position equals a bound,
-// so it does not matter whether the bounds are inclusive. If low is greater than high, no
-// position is between them.
+// parameters from and to limit the time of these positions: from is included, to is not.
+// In the direction of the list, the positions follow the position in the parameter after.
+// nil and "" mean no bound, in the arguments and in the results. No position equals a
+// bound, so it does not matter whether the bounds are inclusive. If low is greater than
+// high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // prefix of all positions at this time, so it sorts before them

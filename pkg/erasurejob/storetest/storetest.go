@@ -36,8 +36,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-// request calls erasurejob.Request. The parameter until is both the bound for the events
-// and the current time of the call.
+// request calls erasurejob.Request. The call takes place at the time until, which is also
+// the bound for the events.
 func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
 	t.Helper()
 	j, err := erasurejob.Request(t.Context(), s, workspace, id, record.TimeOf(until), until)

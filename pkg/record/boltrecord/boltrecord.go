@@ -142,8 +142,8 @@ func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) 
 	return r, err
 }
 
-// Create puts the record r under key unless a record with this key exists. It returns
-// the stored record, and whether Create stored it.
+// Create puts the record r under key unless a record with this key exists. It returns the
+// record that is stored after the call, and reports whether the call stored it.
 func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
 		stored, err = Decode[R](value)
@@ -217,7 +217,7 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 // so that writes can remove expired records faster than they add new records.
 const sweepLimit = 10
 
-// Expired returns the earliest entries of b whose time is before the time now, at most
+// Expired returns the earliest entries of b whose time is before the given time, at most
 // sweepLimit entries. The keys of b begin with the text of a record.Time. b may be nil.
 // The caller may change b while it uses the result.
 func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
@@ -242,8 +242,8 @@ func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 	}
 }
 
-// Page decodes values until it has limit records or the page is full (record.PageFull).
-// more reports whether further values follow.
+// Page decodes values until the page has the maximum number of records (limit) or is full
+// (record.PageFull). more reports whether further values follow.
 func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
 	pageBytes := 0
 	for _, value := range values {
@@ -260,7 +260,7 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count returns the number of records that were created at or before the time until and
+// Count returns the number of records that were created at or before the given time and
 // had not expired at that time. created_at and expires_at are members of a record in
 // JSON. A record without expires_at does not expire.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {

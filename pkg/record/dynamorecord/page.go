@@ -38,7 +38,7 @@ const (
 )
 
 // Count returns the number of items in the results of queries that were created at or
-// before the time until and had not expired at that time. created_at (S) is the text of a
+// before the given time and had not expired at that time. created_at (S) is the text of a
 // record.Time, and expires_at (N, Unix time in seconds) is absent from items that do not
 // expire. DynamoDB bills Count like a read of all items in the results, but does not send
 // the items.
@@ -62,12 +62,13 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 	return n, nil
 }
 
-// Page merges the results of queries and returns the first limit records, or fewer if the
-// page is full earlier (record.PageFull, by the size of items). more reports whether
-// further records follow. If there are several queries, each must return its items in the
-// order of the string attribute sortKey, in the direction of the first query, and no item
-// may be in two results. Page sets the Limit and the ExclusiveStartKey of the queries. It
-// makes a call for each megabyte, because DynamoDB ends a response after a megabyte.
+// Page merges the results of queries and returns the first records. Their number is at
+// most limit, and smaller if the page is full earlier (record.PageFull, by the size of
+// items). more reports whether further records follow. If there are several queries, each
+// must return its items in the order of the string attribute sortKey, in the direction of
+// the first query, and no item may be in two results. Page sets the Limit and the
+// ExclusiveStartKey of the queries. It makes a call for each megabyte, because DynamoDB
+// ends a response after a megabyte.
 //
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
@@ -181,8 +182,8 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page. They
-// are in the order in which their unread items may begin.
+// missing returns the parts that may have unread items before the end of the page, sorted
+// by the earliest possible position of an unread item.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
