@@ -64,7 +64,7 @@ func script() []byte {
 func read(name string) []byte {
 	b, err := page.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // the file is embedded above
+		panic(err) // cannot happen, because the file is embedded above
 	}
 	return b
 }

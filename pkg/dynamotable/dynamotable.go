@@ -35,10 +35,10 @@ const MaxWait = 2 * time.Minute
 // attribute differ from the definition. Create does not change such a table.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// Create creates the table that table defines, under the given name, unless it exists.
-// It waits until the table is active and enables its time to live. Create may be called
-// repeatedly, and concurrently by several programs. After an error other than ErrDiffers
-// the table may exist but be incomplete, and another call completes it.
+// Create creates a table with the given name and definition, unless a table of this name
+// exists. It waits until the table is active and enables its time to live. Create may be
+// called repeatedly, and concurrently by several programs. After an error other than
+// ErrDiffers the table may exist but be incomplete. Another call then completes it.
 func Create(ctx context.Context, client Client, table template.Table, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -105,9 +105,10 @@ func schema(key []template.KeyElement) (schema []types.KeySchemaElement) {
 	return schema
 }
 
-// same reports whether an existing table has the key, the attributes, the indexes and
-// the stream of in. It ignores the order of attributes, of indexes and of projected
-// attributes, because DynamoDB returns them in any order.
+// same reports whether an existing table matches the request to create it. It compares
+// the key, the attributes, the indexes and the stream. It ignores the order of
+// attributes, of indexes and of projected attributes, because DynamoDB returns them in
+// any order.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
 	var indexes []types.GlobalSecondaryIndex
 	for _, i := range exists.GlobalSecondaryIndexes {
@@ -127,7 +128,7 @@ func sorted[E any](all []E, name func(E) string) []E {
 }
 
 // expire enables the table's time to live. DynamoDB rejects the update if an earlier or a
-// concurrent call has already enabled it.
+// concurrent call has already enabled the time to live.
 func expire(ctx context.Context, client Client, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,

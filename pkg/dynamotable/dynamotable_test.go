@@ -80,7 +80,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("items expire by %q", got)
 	}
 
-	// Both indexes contain an item that has all key attributes.
+	// The item has the key attributes of both indexes, so both indexes contain it.
 	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
 		"pk":   &types.AttributeValueMemberS{Value: "a"},
 		"at":   &types.AttributeValueMemberN{Value: "1"},
@@ -156,8 +156,8 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 }
 
 // slow is a Client that reports the table as active only from the third call of
-// DescribeTable. It sends each UpdateTimeToLive twice, as if another program had sent the
-// first.
+// DescribeTable on. It sends each UpdateTimeToLive twice, as if another program had sent
+// the first request.
 type slow struct {
 	*dynamodb.Client
 	looks int
@@ -189,8 +189,8 @@ func TestCreateWaitsUntilActive(t *testing.T) {
 	}
 }
 
-// Package template does not check definitions. Create therefore must return the error with
-// which DynamoDB rejects an invalid one.
+// Package template does not check definitions. If a definition is invalid, Create
+// therefore must return the error of DynamoDB.
 func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)

@@ -81,9 +81,10 @@ type ChangeQuery struct {
 	IncludeDeleted bool   // whether to include tombstones
 }
 
-// ListChanges returns the changes that q selects, without tombstones that have expired
-// at now. It reads up to q.Limit changes from the index of all changes and then applies
-// the filters of q, so the page may have fewer changes, or none, while More is true.
+// ListChanges returns the changes that q selects, except tombstones that have expired at
+// the given time. It reads up to q.Limit changes from the index of all changes and then
+// applies the filters of q, so a page may have fewer changes than q.Limit, or none, even
+// if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.SyncPage[Change], error) {
 	changes, more, err := s.Changes(ctx, workspace, q.SyncQuery)
 	if err != nil {

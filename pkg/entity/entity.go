@@ -45,10 +45,11 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
 // Parse decodes the JSON of a new entity, which is the body of a request or a line of an
-// import file. Every member may be absent or null. Then ID is empty, Type is DefaultType
-// and Attributes is {}. Parse skips the members named in ignored, for example the times
-// in an export, which the service sets. The error is a *record.Error of kind Malformed
-// or Invalid. If it is Invalid, it names every invalid member.
+// import file. Every member may be absent or null. The defaults are an empty ID, the Type
+// DefaultType and the Attributes {}. Parse skips the members named in ignored. For
+// example, imports skip the times in an exported file, because the service sets them. The
+// error is a *record.Error of kind Malformed or Invalid. An error of kind Invalid names
+// every invalid member.
 func Parse(text []byte, ignored ...string) (Entity, error) {
 	e, err := ParseChange(text, ignored...)
 	e.Type = cmp.Or(e.Type, DefaultType)
@@ -92,40 +93,44 @@ type Store interface {
 	Get(ctx context.Context, workspace, id string) (Entity, error)
 
 	// List returns the entities that q selects. The page may have fewer than q.Limit
-	// entities while More is true, because the size of a page in bytes is limited too
+	// entities even if More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
 	// Count returns the number of entities that q selects and that were created at or
-	// before until. It ignores AfterID and Limit.
+	// before the given time. It ignores AfterID and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
-	// Changes returns the latest changes of entities that q selects, including tombstones.
-	// If an entity was created again, the list may also contain its earlier tombstones. As
-	// in List, there may be fewer than q.Limit changes while more is true.
+	// Changes returns the latest changes of entities that q selects, including
+	// tombstones. If an entity was created again after its deletion, the list may also
+	// contain its earlier tombstones. As in List, there may be fewer than q.Limit changes
+	// even if more is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
 
-	// Create stores e unless the workspace has an entity with its id. It returns the
-	// stored entity, and whether Create stored it. If an entity with the id was deleted
-	// at e.UpdatedAt or later, Create stores e with the times that Entity.After returns.
+	// Create stores e unless the workspace already has an entity with the same id. It
+	// returns the entity that is stored after the call, and reports whether the call
+	// stored it. If an entity with this id was deleted at e.UpdatedAt or later, Create
+	// stores e with later times (see Entity.After).
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
-	// Replace stores e in place of was if the stored entity still equals was, and reports
-	// whether it did. e must have the ID and the CreatedAt of was.
-	Replace(ctx context.Context, workspace string, was, e Entity) (replaced bool, err error)
+	// Replace stores e in place of the entity old, but only if the stored entity still
+	// equals old. It reports whether it stored e. e must have the ID and the CreatedAt of
+	// old.
+	Replace(ctx context.Context, workspace string, old, e Entity) (replaced bool, err error)
 
-	// Delete removes the entity with the id of was if the stored entity still equals
-	// was, and reports whether it did. It keeps a tombstone for TombstoneAge.
-	Delete(ctx context.Context, workspace string, was Entity, at record.Time) (deleted bool, err error)
+	// Delete removes the entity old, but only if the stored entity still equals old. It
+	// reports whether it removed the entity. It keeps a tombstone for TombstoneAge.
+	Delete(ctx context.Context, workspace string, old Entity, at record.Time) (deleted bool, err error)
 
 	// Erase removes the entity with an id, if it exists, and stores its
-	// Change.ErasedTombstone for TombstoneAge. The new tombstone replaces an earlier one.
+	// Change.ErasedTombstone for TombstoneAge. The new tombstone replaces an earlier
+	// tombstone.
 	Erase(ctx context.Context, workspace, id string, now time.Time) (Change, error)
 }
 
-// Create sets the times of e to now and stores it. The error has kind Invalid if a field
+// Create sets the times of e to now and stores e. The error has kind Invalid if a field
 // that a client sets is not valid. If an entity with the same id, type and attributes
-// exists, Create changes nothing and returns the stored entity with created false. If
+// exists, Create changes nothing. It returns the stored entity, and created is false. If
 // the content differs, the error has kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
 	if err := e.validate(); err != nil {
@@ -151,11 +156,12 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff holds the maximum random waits of retry after the first and the second write
-// that fails because of another write. The third write is the last. The waits are long,
-// because concurrent updates of one entity make each other fail. If a call of the store
-// takes 5 ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 are
-// applied within 5 seconds.
+// backOff holds the maximum waits between the attempts of retry. The waits are random. If
+// the first or the second attempt fails because of another write, retry waits and tries
+// again. The third attempt is the last. The waits are long, because concurrent updates of
+// one entity make each other fail. If a call of the store takes 5 ms, 200 concurrent
+// updates make about 2.5 replacements each, and 9 of 10 updates are applied within 5
+// seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and
@@ -164,9 +170,9 @@ var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 // Repeating a call therefore has no effect.
 //
 // The error has kind Invalid if id or patch is not valid or the result exceeds
-// record.MaxAttributesBytes, kind NotFound if the entity does not exist, and kind
-// Unavailable if other requests change the entity between each read and write of Update.
-// After these errors the entity is unchanged.
+// record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
+// kind Unavailable if, in every attempt, another request changes the entity between the
+// read and the write of Update. After these errors the entity is unchanged.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -178,15 +184,15 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	}
 	var updated Entity
 	err := retry(ctx, "update entity", id, func() (bool, error) {
-		was, err := s.Get(ctx, workspace, id)
+		old, err := s.Get(ctx, workspace, id)
 		if err != nil {
 			return false, err
 		}
 		var changed bool
-		if updated, changed, err = was.merge(Entity{Attributes: patch}, now); err != nil || !changed {
+		if updated, changed, err = old.merge(Entity{Attributes: patch}, now); err != nil || !changed {
 			return true, err
 		}
-		return s.Replace(ctx, workspace, was, updated)
+		return s.Replace(ctx, workspace, old, updated)
 	})
 	if err != nil {
 		return Entity{}, err
@@ -194,8 +200,9 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write until it reports done or returns an error. A write is not done if
-// another request changed the entity first. op names the operation in errors.
+// retry calls write until write reports done or returns an error, at most three times. If
+// another request changed the entity first, write does not report done. op names the
+// operation in errors.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write()
@@ -213,8 +220,9 @@ func retry(ctx context.Context, op, id string, write func() (done bool, err erro
 	}
 }
 
-// merge returns e with the attributes of change merged into its own, and with the type
-// of change unless that is empty. If nothing changes, it returns e and changed is false.
+// merge returns e with the attributes of change merged into its own. If change.Type is
+// not empty, the result has that type. If nothing changes, merge returns e, and changed
+// is false.
 func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
 	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)
 	typ := cmp.Or(change.Type, e.Type)
@@ -232,8 +240,8 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 }
 
 // After returns e with CreatedAt and UpdatedAt at least a millisecond after deletedAt. It
-// is for an entity that is created again after its deletion. The clock of the process that
-// creates it may be behind.
+// is for an entity that is created again after its deletion, because the clock of the
+// process that creates it may be behind.
 func (e Entity) After(deletedAt record.Time) Entity {
 	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
 	e.CreatedAt = e.UpdatedAt
@@ -251,14 +259,14 @@ func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) e
 		return err
 	}
 	return retry(ctx, "delete entity", id, func() (bool, error) {
-		was, err := s.Get(ctx, workspace, id)
+		old, err := s.Get(ctx, workspace, id)
 		switch {
 		case record.KindOf(err) == record.NotFound:
 			return true, nil
 		case err != nil:
 			return false, err
 		}
-		return s.Delete(ctx, workspace, was, was.UpdatedAt.Next(now))
+		return s.Delete(ctx, workspace, old, old.UpdatedAt.Next(now))
 	})
 }
 

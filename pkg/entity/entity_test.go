@@ -38,14 +38,14 @@ func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {
 	s := open(t, `{"a":1}`)
 	for _, step := range []struct {
 		patch, want string
-		after       time.Duration // time of the call, after noon
-		wantAfter   time.Duration // expected updated_at, after noon
+		after       time.Duration // time from noon to the call
+		wantAfter   time.Duration // expected time from noon to updated_at
 	}{
 		{`{}`, `{"a":1}`, time.Hour, 0},
 		{`{"a":1}`, `{"a":1}`, time.Hour, 0},
 		{`{"b":2}`, `{"a":1,"b":2}`, time.Hour, time.Hour},
 		{`{"b":2}`, `{"a":1,"b":2}`, 2 * time.Hour, time.Hour},
-		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // a clock that is behind
+		{`{"b":null}`, `{"a":1}`, 30 * time.Minute, time.Hour + time.Millisecond}, // called with a clock that is behind
 		{`{"a":1.0}`, `{"a":1.0}`, 3 * time.Hour, 3 * time.Hour},
 	} {
 		e, err := entity.Update(t.Context(), s, "default", "ada", record.Attributes(step.patch), noon.Add(step.after))

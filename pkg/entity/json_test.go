@@ -55,7 +55,7 @@ func FuzzAppendJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, typ, attributes string, created, age int64) {
 		object := jsontext.Value(attributes)
 		if !object.IsValid() || object.Kind() != '{' || object.Compact() != nil {
-			return // stores never hold such attributes
+			return // skip attributes that no store ever holds
 		}
 		const century = 100 * 365 * 24 * 3600e3
 		checkJSON(t, entity.Entity{ID: id, Type: typ, Attributes: record.Attributes(object),
@@ -109,7 +109,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// kindOf returns the expected kind of an error that contains want.
+// kindOf returns the expected kind of an error whose text contains want.
 func kindOf(want string) record.Kind {
 	for _, syntax := range []string{"well-formed", "not an object", "duplicate", "UTF-8", "surrogate"} {
 		if strings.Contains(want, syntax) {

@@ -14,17 +14,18 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that counts replacements and calls between before each one.
+// contended is a Store that counts replacements and calls the function between before
+// each replacement.
 type contended struct {
 	entity.Store
 	between      func()
 	replacements int
 }
 
-func (c *contended) Replace(ctx context.Context, workspace string, was, e entity.Entity) (bool, error) {
+func (c *contended) Replace(ctx context.Context, workspace string, old, e entity.Entity) (bool, error) {
 	c.replacements++
 	c.between()
-	return c.Store.Replace(ctx, workspace, was, e)
+	return c.Store.Replace(ctx, workspace, old, e)
 }
 
 func patch(t *testing.T, s entity.Store, patch string) {
@@ -106,8 +107,8 @@ func TestUpdateWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// distant is a Store with one entity. Each call takes 5 ms, half of it before and half
-// after the store acts.
+// distant is a Store with one entity. Each call takes 5 ms: 2.5 ms before the store acts,
+// and 2.5 ms after that.
 type distant struct {
 	entity.Store
 
@@ -126,13 +127,13 @@ func (d *distant) Get(context.Context, string, string) (entity.Entity, error) {
 	return d.entity, nil
 }
 
-func (d *distant) Replace(_ context.Context, _ string, was, e entity.Entity) (bool, error) {
+func (d *distant) Replace(_ context.Context, _ string, old, e entity.Entity) (bool, error) {
 	time.Sleep(oneWay)
 	defer time.Sleep(oneWay)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.replacements++
-	if !reflect.DeepEqual(d.entity, was) {
+	if !reflect.DeepEqual(d.entity, old) {
 		return false, nil
 	}
 	d.entity = e

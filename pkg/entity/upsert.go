@@ -10,33 +10,33 @@ import (
 )
 
 // Upsert creates the entity that change describes, or merges change into the existing
-// entity with its id. It merges attributes as Update does, and replaces the type unless
-// change.Type is empty. It returns the stored entity and whether it was created. A new
-// entity without a type gets DefaultType. A new entity does not contain the attributes that
-// are null in change.
+// entity with the same id. It merges attributes as Update does, and replaces the type
+// unless change.Type is empty. It returns the stored entity and reports whether Upsert
+// created that entity. A new entity without a type gets DefaultType. A new entity does
+// not contain the attributes that are null in change.
 //
-// Upsert sets UpdatedAt as Update does, and writes nothing if change changes nothing.
-// Repeating a call therefore has no effect. The error has kind Invalid or Unavailable in
-// the same cases as in Update. After these errors the entity is unchanged.
+// Upsert sets UpdatedAt as Update does. If the entity already matches change, Upsert
+// writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
+// Unavailable in the same cases as in Update. After these errors the entity is unchanged.
 func Upsert(ctx context.Context, s Store, workspace string, change Entity, now time.Time) (stored Entity, created bool, err error) {
 	e, err := newFrom(change, now)
 	if err != nil {
 		return Entity{}, false, err
 	}
 	err = retry(ctx, "upsert entity", change.ID, func() (done bool, err error) {
-		was, err := s.Get(ctx, workspace, change.ID)
+		old, err := s.Get(ctx, workspace, change.ID)
 		if record.KindOf(err) == record.NotFound {
-			was, created, err = s.Create(ctx, workspace, e)
+			old, created, err = s.Create(ctx, workspace, e)
 		}
 		if err != nil || created {
-			stored = was
+			stored = old
 			return created, err
 		}
 		var changed bool
-		if stored, changed, err = was.merge(change, now); err != nil || !changed {
+		if stored, changed, err = old.merge(change, now); err != nil || !changed {
 			return true, err
 		}
-		return s.Replace(ctx, workspace, was, stored)
+		return s.Replace(ctx, workspace, old, stored)
 	})
 	if err != nil {
 		return Entity{}, false, err

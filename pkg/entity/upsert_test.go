@@ -128,7 +128,7 @@ func TestConcurrentUpsertsLoseNothing(t *testing.T) {
 				if isNew {
 					created.Add(1)
 				}
-				if record.KindOf(err) != record.Unavailable { // other requests kept changing the entity
+				if record.KindOf(err) != record.Unavailable { // this error is allowed, because other requests kept changing the entity
 					if err != nil {
 						t.Error(err)
 					}

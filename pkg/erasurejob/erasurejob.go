@@ -39,7 +39,7 @@ func (s Status) Final() bool { return s == Succeeded || s == Failed }
 type Job struct {
 	ID           string       `json:"id"` // id of the entity
 	Status       Status       `json:"status"`
-	EventsErased int64        `json:"events_erased"` // number of erased events; a run that is killed does not count the events of a page that it has not saved
+	EventsErased int64        `json:"events_erased"` // number of erased events; if a run is killed before it saves a page, the events of this page are not counted
 	CreatedAt    record.Time  `json:"created_at"`
 	StartedAt    *record.Time `json:"started_at"`
 	FinishedAt   *record.Time `json:"finished_at"`
@@ -47,15 +47,15 @@ type Job struct {
 
 	Workspace string      `json:"-"`
 	Until     record.Time `json:"-"` // latest CreatedAt of the events to erase
-	Revision  int64       `json:"-"` // number of the latest change of the job, from 1
+	Revision  int64       `json:"-"` // number of the latest change of the job, counted from 1
 	Progress  Progress    `json:"-"`
 }
 
 // Progress is the state from which a worker continues a job.
 type Progress struct {
 	Run   string    `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
-	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since After last changed
-	After *Position `json:"after,omitempty"` // position of the last event read; nil before the first
+	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since the field After last changed
+	After *Position `json:"after,omitempty"` // position of the last event that was read; nil before the first event
 }
 
 // Position is an event's place in the order in which events are erased.
@@ -73,7 +73,7 @@ func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	return j.FinishedAt.Time().Add(HistoryAge), true
 }
 
-// Finish returns j with a final status and now as the time of its end.
+// Finish returns j with a final status. The time of its end is now.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt, j.Progress = status, &at, Progress{}
@@ -89,9 +89,9 @@ type Store interface {
 	// made before the call.
 	Get(ctx context.Context, workspace, id string) (Job, error)
 
-	// Replace stores j if the stored job with its id has the Revision j.Revision-1. If
-	// j.Revision is 1, it stores j if no job with its id exists. It reports whether it
-	// stored j.
+	// Replace stores j if the stored job with the same id has the Revision j.Revision-1.
+	// If j.Revision is 1, Replace stores j only if no job with this id exists. It reports
+	// whether it stored j.
 	Replace(ctx context.Context, j Job) (replaced bool, err error)
 }
 
@@ -107,7 +107,8 @@ type Backlog interface {
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
-// Get returns a job that has not expired at now, or a *record.Error of kind NotFound.
+// Get returns a job that has not expired at the given time, or a *record.Error of kind
+// NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	if err != nil {
@@ -120,9 +121,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 }
 
 // Request queues a job that erases the events of an entity that were created at or before
-// until. If the entity has an unfinished job, Request queues that job again with the later
-// of both times, and the job starts over. A job whose worker was killed therefore runs
-// again. If the job has ended, a new job replaces it.
+// the given time. If the entity has an unfinished job, Request queues that job again, and
+// it starts over. The job then erases events up to the later of the given time and its
+// previous time. This also restarts a job whose worker was killed. If the job of the
+// entity has ended, a new job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

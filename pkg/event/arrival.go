@@ -18,10 +18,10 @@ type ArrivalQuery struct {
 	EntityID OptionalID // only events of this entity; empty for all entities
 }
 
-// ListArrivals returns the events that q selects and that have not expired at now. It reads
-// up to q.Limit events from the index of all arrivals and then drops those that have
-// expired or do not match q.EntityID. The page may therefore have fewer than q.Limit
-// events, or none, while More is true.
+// ListArrivals returns the events that q selects and that have not expired at the given
+// time. It reads up to q.Limit events from the index of all arrivals and then drops the
+// events that have expired or do not match q.EntityID. A page may therefore have fewer
+// than q.Limit events, or none, even if More is true.
 func ListArrivals(ctx context.Context, s Store, workspace string, q ArrivalQuery, now time.Time) (record.SyncPage[Event], error) {
 	page, err := s.Arrivals(ctx, workspace, q.SyncQuery)
 	if err != nil {

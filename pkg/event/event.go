@@ -23,7 +23,7 @@ type Event struct {
 	Attributes record.Attributes `json:"attributes"`
 	CreatedAt  record.Time       `json:"created_at"`
 
-	ExpiresAt record.Time `json:"-"` // whole seconds; zero if it never expires
+	ExpiresAt record.Time `json:"-"` // time of expiry in whole seconds; zero if the event never expires
 }
 
 // AppendJSON appends e to b, in the JSON form that its struct tags describe. It copies
@@ -40,8 +40,9 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Retention returns the ExpiresAt of an event created at created and kept for the given
-// number of days. It returns the zero Time if days is 0.
+// Retention returns the ExpiresAt of an event. created is the time of its creation, and
+// days is the number of days for which it is kept. If days is 0, Retention returns the
+// zero Time.
 func Retention(created time.Time, days int) record.Time {
 	if days == 0 {
 		return record.Time{}
@@ -70,11 +71,11 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
 // Parse decodes the JSON of a new event, which is the body of a request or a line of an
-// import file. Every member except name may be absent or null. Then ID and EntityID are
-// empty, OccurredAtSet is false and Attributes is {}. Parse skips the members named in
-// ignored, for example created_at in an export, which the service sets. The error is a
-// *record.Error of kind Malformed or Invalid. If it is Invalid, it names every invalid
-// member.
+// import file. Every member except name may be absent or null. By default, ID and
+// EntityID are empty, OccurredAtSet is false and Attributes is {}. Parse skips the
+// members named in ignored. For example, imports skip created_at in an exported file,
+// because the service sets it. The error is a *record.Error of kind Malformed or Invalid.
+// An error of kind Invalid names every invalid member.
 func Parse(text []byte, ignored ...string) (New, error) {
 	e := New{Event: Event{Attributes: record.Attributes("{}")}}
 	d := record.Decoders{
@@ -94,7 +95,7 @@ func Parse(text []byte, ignored ...string) (New, error) {
 		return e, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(e.Name)) // here, because Decode does not check an absent name
+	wrong.Check("name", checkName(e.Name)) // checked here, because Decode does not report an absent name
 	return e, wrong.Err()
 }
 
@@ -129,7 +130,7 @@ type Query struct {
 	EntityID  OptionalID   // only events of this entity; empty for all entities
 	From      *record.Time // only events that occurred at this time or later; nil for no bound
 	To        *record.Time // only events that occurred before this time; nil for no bound
-	Ascending bool         // oldest first; newest first by default
+	Ascending bool         // whether the oldest event comes first; by default, the newest comes first
 	After     *Position    // position of the last event on the previous page; nil for the first page
 	Limit     int          // maximum number of events, at least 1
 }
@@ -157,24 +158,25 @@ type Page struct {
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e unless the workspace has an event with its id that has not expired at
-	// e.CreatedAt. It returns the stored event, and whether Create stored it.
+	// Create stores e unless the workspace already has an event with the same id. An
+	// event that has expired at e.CreatedAt does not count. Create returns the event that
+	// is stored after the call, and reports whether the call stored it.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
 	Get(ctx context.Context, workspace, id string) (Event, error)
 
-	// List returns the events that q selects. The page may have fewer than q.Limit
-	// events while More is true, because the size of a page in bytes is limited too
+	// List returns the events that q selects. The page may have fewer than q.Limit events
+	// even if More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
 	// Arrivals returns the events that q selects, in order of CreatedAt, then id. As in
-	// List, the page may have fewer than q.Limit events while More is true.
+	// List, the page may have fewer than q.Limit events even if More is true.
 	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
-	// Count returns the number of events that q selects, that were created at or before
-	// until and that had not expired then. It ignores After and Limit.
+	// Count returns the number of events that match the filters of q, were created at or
+	// before the given time and had not expired at that time. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Even after an error, Erased.Events is the
@@ -194,11 +196,12 @@ type Erasure struct {
 // Erased is the result of an Erasure.
 type Erased struct {
 	Events int64     // number of events removed
-	Last   *Position // position of the last event read, after which the next page begins; nil if no event was read
-	More   bool      // whether further events follow Last
+	Last   *Position // position of the last event that was read; the next page starts after it; nil if no event was read
+	More   bool      // whether further events follow the position Last
 }
 
-// Get returns an event that has not expired at now, or a *record.Error of kind NotFound.
+// Get returns an event that has not expired at the given time, or a *record.Error of kind
+// NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
 	switch {
@@ -213,13 +216,13 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 // ListPage is a page of a list without expired events.
 type ListPage struct {
 	Events []Event
-	More   bool     // whether further events may follow Last
-	Last   Position // position of the last event read; the next page starts after it
+	More   bool     // whether further events may follow the position Last
+	Last   Position // position of the last event that was read; the next page starts after it
 }
 
-// List returns the events that q selects and that have not expired at now. It reads up to
-// q.Limit events and drops those that have expired, so the page may have fewer events, or
-// none, while More is true.
+// List returns the events that q selects and that have not expired at the given time. It
+// reads up to q.Limit events and drops the events that have expired. A page may therefore
+// have fewer than q.Limit events, or none, even if More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {
 	page, err := s.List(ctx, workspace, q)
 	if err != nil || len(page.Events) == 0 {
@@ -236,11 +239,11 @@ type New struct {
 	OccurredAtSet bool // whether the client set OccurredAt; if not, it becomes the time of creation
 }
 
-// Create sets CreatedAt of e to now and stores it. The error has kind Invalid if a field
-// that a client sets is not valid. If an event with the same id and content exists,
-// Create changes nothing and returns the stored event with created false. If the content
-// differs, the error has kind Conflict. If e has no OccurredAt, the comparison ignores
-// that of the stored event.
+// Create sets the CreatedAt of e to now and stores e. The error has kind Invalid if a
+// field that a client sets is not valid. If an event with the same id and content exists,
+// Create changes nothing. It returns the stored event, and created is false. If the
+// content differs, the error has kind Conflict. If e.OccurredAtSet is false, the
+// comparison ignores the OccurredAt of the stored event.
 func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))

@@ -1,12 +1,12 @@
 // Package exportjob defines export jobs. An export job writes all records of one kind
-// into a file, because lists return only small pages. The package defines the job,
-// its states, and the interfaces of the stores of jobs and files. Package worker
-// executes jobs.
+// into a file, because lists return only small pages. The package defines the job, its
+// states, and the interfaces of the stores of jobs and files. Package worker executes
+// jobs.
 //
-// A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952
-// allows several members in a file. A job stores its parts and the position of the
-// last record in them. So if a worker stops for any reason, the next one continues
-// after the last saved part, and the file contains every record exactly once.
+// A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952 allows
+// several members in a file. A job stores its parts and the position of the last record
+// in them. So if a worker stops for any reason, the next worker continues after the last
+// saved part, and the file contains every record exactly once.
 package exportjob
 
 import (
@@ -81,8 +81,8 @@ const (
 	Slow Lane = "slow" // all other runs
 )
 
-// Lane returns the lane in which j waits for a run. It returns "" if j does not wait
-// for one.
+// Lane returns the lane in which j waits for a run. If j does not wait for a run, Lane
+// returns "".
 func (j Job) Lane() Lane {
 	switch {
 	case j.Status == Cancelled, j.Status == Queued && j.StartedAt == nil:
@@ -93,8 +93,8 @@ func (j Job) Lane() Lane {
 	return ""
 }
 
-// HistoryDays is the number of days after its creation for which a store keeps a job
-// that has ended.
+// HistoryDays is the number of days for which a store keeps a job that has ended, counted
+// from the creation of the job.
 const HistoryDays = 180
 
 // DefaultQuota is the default maximum number of unfinished jobs per workspace.
@@ -117,8 +117,8 @@ type Job struct {
 	Format          Format       `json:"format"`
 	Filters         Filters      `json:"filters"`
 	Status          Status       `json:"status"`
-	RecordsWritten  int64        `json:"records_written"`  // includes records that are not saved yet
-	RecordsExpected *int64       `json:"records_expected"` // nil until the records have been counted
+	RecordsWritten  int64        `json:"records_written"`  // number of written records, including those that are not saved yet
+	RecordsExpected *int64       `json:"records_expected"` // number of records to write; nil until they have been counted
 	SizeBytes       *int64       `json:"size_bytes"`       // size of the saved parts; nil before the first one
 	CreatedAt       record.Time  `json:"created_at"`
 	StartedAt       *record.Time `json:"started_at"`
@@ -129,8 +129,8 @@ type Job struct {
 	Workspace     string       `json:"-"`
 	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
 	FileExpiresAt *record.Time `json:"-"` // set once the job has succeeded
-	Revision      int64        `json:"-"` // number of changes of the job, from 1
-	Progress      Progress     `json:"-"` // zero in lists
+	Revision      int64        `json:"-"` // number of the latest change of the job, counted from 1
+	Progress      Progress     `json:"-"` // zero in the jobs of a list
 }
 
 // Progress is the state that a worker needs to continue a job. A job that failed or
@@ -141,9 +141,9 @@ type Progress struct {
 	Upload  string   `json:"upload,omitzero"`  // id of the upload in Files; "" before it starts
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // number of records in the parts
-	Cursor  string   `json:"cursor,omitzero"`  // cursor of a record; this record and every earlier one is in the parts or does not belong to the job
-	Written bool     `json:"written,omitzero"` // true if the parts are the whole file
-	Survey  Survey   `json:"survey,omitzero"`  // the attributes in a CSV file
+	Cursor  string   `json:"cursor,omitzero"`  // cursor of a record; the parts contain all records of the job up to this cursor
+	Written bool     `json:"written,omitzero"` // true if the parts are complete, so that no record is missing
+	Survey  Survey   `json:"survey,omitzero"`  // state of the search for the attributes in a CSV file
 }
 
 // Survey is the state of the search for the attributes of a job's records. The zero
@@ -212,8 +212,8 @@ func (j Job) FileName() string {
 	return fmt.Sprintf("%s-%s.%s.gz", plural, j.CreatedAt.Time().Format(time.DateOnly), j.Format)
 }
 
-// FileKey returns the name of the job's file, which is unique among all workspaces.
-// It is a path of two segments, whatever characters the workspace contains.
+// FileKey returns the name of the job's file, which is unique among all workspaces. It is
+// always a path of two segments, no matter which characters the workspace contains.
 func (j Job) FileKey() string {
 	return strings.ReplaceAll(url.PathEscape(j.Workspace), ".", "%2E") + fmt.Sprintf("/%s-%s.%s.gz", j.Resource, j.ID, j.Format)
 }

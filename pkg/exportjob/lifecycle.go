@@ -22,11 +22,11 @@ func TooManyError(quota int) error {
 }
 
 // Create validates j, sets its status to queued and stores it. It returns an error of
-// kind TooMany if the workspace already has quota unfinished jobs.
+// kind TooMany if the workspace already has as many unfinished jobs as quota allows.
 //
-// If a job with this id exists and asks for the same file, Create returns the stored
-// job with created false, whatever the quota. If it asks for another file, Create
-// returns an error of kind Conflict.
+// If a job with this id exists and describes the same file, Create returns the stored
+// job, and created is false. The quota does not matter in this case. If the existing job
+// describes another file, Create returns an error of kind Conflict.
 func Create(ctx context.Context, s Store, j Job, quota int, now time.Time) (stored Job, created bool, err error) {
 	if err := j.Validate(); err != nil {
 		return Job{}, false, err
@@ -48,7 +48,7 @@ func Create(ctx context.Context, s Store, j Job, quota int, now time.Time) (stor
 	return stored, created, nil
 }
 
-// sameOrder reports whether j and k ask for the same file.
+// sameOrder reports whether j and k describe the same file.
 func (j Job) sameOrder(k Job) bool {
 	return j.Resource == k.Resource && j.Format == k.Format && j.CSVFormulas == k.CSVFormulas && reflect.DeepEqual(j.Filters, k.Filters)
 }
@@ -76,16 +76,16 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 			started := record.TimeOf(now)
 			j.StartedAt = &started
 		}
-		j.RecordsWritten = j.Progress.Records // the last run did not save the rest
+		j.RecordsWritten = j.Progress.Records // only saved records; the last run did not save the others
 		j.Progress.Run = run
 		j.Progress.Tries++
 		return j, nil
 	}, func(j Job) bool { return j.Status.Final() })
 }
 
-// change replaces a job with the result of edit. If another request changes the job
-// first, change tries again with the changed job. If settled returns true for the job,
-// change returns it unchanged.
+// change replaces a job with the result of the function edit. If another request changes
+// the job first, change calls edit again with the changed job. If the function settled
+// returns true for the job, change returns the job unchanged.
 func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	for err == nil && !settled(j) {
@@ -102,7 +102,7 @@ func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (
 	return j, err
 }
 
-// Finish returns j with a final status and now as its finishing time. It drops the
+// Finish returns j with a final status. The time of its end is now. Finish drops the
 // progress, except what is needed to remove an upload.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)

@@ -24,9 +24,10 @@ type Page struct {
 //
 // Every method may return a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores j unless its workspace has a job with the same id. It returns the
-	// stored job and whether that is j. If j is new and its workspace already has
-	// quota unfinished jobs, Create returns an error of kind TooMany.
+	// Create stores j unless its workspace has a job with the same id. It returns the job
+	// that is stored after the call, and reports whether that job is j. If no job has
+	// this id and the workspace already has as many unfinished jobs as quota allows,
+	// Create returns an error of kind TooMany.
 	Create(ctx context.Context, j Job, quota int) (stored Job, created bool, err error)
 
 	// Get returns a job. If it does not exist, Get returns a *record.Error of kind
@@ -37,9 +38,9 @@ type Store interface {
 	// even if More is true.
 	List(ctx context.Context, workspace string, q Query) (Page, error)
 
-	// Replace stores j if the stored job with the same id has the Revision
-	// j.Revision-1. It returns the stored job and whether that is j. If no job has
-	// that id, Replace returns a *record.Error of kind NotFound.
+	// Replace stores j if the stored job with the same id has the Revision j.Revision-1.
+	// It returns the job that is stored after the call, and reports whether that job is
+	// j. If no job has this id, Replace returns a *record.Error of kind NotFound.
 	Replace(ctx context.Context, j Job) (stored Job, replaced bool, err error)
 }
 
@@ -66,14 +67,15 @@ type Files interface {
 	// an ETag, which identifies the content.
 	Put(ctx context.Context, j Job, n int, part []byte) (etag string, err error)
 
-	// Complete creates the file from the job's parts, atomically. It may be repeated.
+	// Complete creates the file from the job's parts, atomically. The call may be
+	// repeated.
 	Complete(ctx context.Context, j Job) error
 
-	// Abort removes the job's upload and its parts, if the job has an upload. It may
-	// be repeated.
+	// Abort removes the job's upload and its parts, if the job has an upload. The call
+	// may be repeated.
 	Abort(ctx context.Context, j Job) error
 
-	// Delete removes the job's file if it exists. It may be repeated.
+	// Delete removes the job's file if it exists. The call may be repeated.
 	Delete(ctx context.Context, j Job) error
 }
 

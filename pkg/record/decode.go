@@ -18,7 +18,7 @@ type Member struct {
 	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // value in JSON
 
-	members []Member // members of an object, set by readMembers with deep; Value is then nil
+	members []Member // members of the value if it is an object and readMembers was called with deep; Value is then nil
 }
 
 var (
@@ -26,8 +26,8 @@ var (
 	errKind      = errors.New("a JSON value, but not an object")
 )
 
-// Members returns the members of a JSON object in their order. They share the bytes
-// of object. It returns an error if object is not exactly one JSON object, or if it
+// Members returns the members of a JSON object in their order. The members share the
+// bytes of object. It returns an error if object is not exactly one JSON object, or if it
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
@@ -72,7 +72,7 @@ func (r reader) object(deep bool) (members []Member, err error) {
 		if m.Quoted, err = r.value(); err != nil {
 			return nil, err
 		}
-		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // cannot fail, because the decoder has checked it
+		name, _ := jsontext.AppendUnquote(nil, m.Quoted) // cannot fail, because the decoder has checked the name
 		m.Name = string(name)
 		if deep && r.dec.PeekKind() == '{' {
 			m.members, err = r.object(deep)
@@ -131,8 +131,8 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember is like Check, but if err is an error of Decoders.Decode, it adds each
-// invalid member of the object with its path.
+// checkMember adds an invalid field, like Check. If err is an error of Decoders.Decode,
+// checkMember instead adds each invalid member of the object, with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -147,7 +147,7 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text returns a Decoder of a string. The string must pass check, which may be nil.
+// Text returns a Decoder of a string. If check is not nil, the string must pass it.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)
@@ -198,9 +198,9 @@ func Object(into *Attributes) Decoder {
 	}
 }
 
-// Array returns a Decoder of an array with 1 to most elements of any type.
-func Array(into *[][]byte, most int) Decoder {
-	wrong := fmt.Errorf("must be an array of 1 to %d elements", most)
+// Array returns a Decoder of an array with 1 to maxLength elements of any type.
+func Array(into *[][]byte, maxLength int) Decoder {
+	wrong := fmt.Errorf("must be an array of 1 to %d elements", maxLength)
 	return func(value []byte) error {
 		dec := jsontext.NewDecoder(bytes.NewBuffer(value))
 		if open, err := dec.ReadToken(); err != nil || open.Kind() != '[' {
@@ -209,7 +209,7 @@ func Array(into *[][]byte, most int) Decoder {
 		var elements [][]byte
 		for dec.PeekKind() != ']' {
 			element, err := dec.ReadValue()
-			if err != nil || len(elements) == most {
+			if err != nil || len(elements) == maxLength {
 				return wrong
 			}
 			elements = append(elements, bytes.Clone(element))

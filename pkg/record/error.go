@@ -49,7 +49,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the first *Error in the chain of err, or 0 if it has none.
+// KindOf returns the kind of the first *Error in the chain of err, or 0 if the chain has
+// no *Error.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -104,7 +105,7 @@ func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten shortens a text of a client to 64 characters, for errors.
+// Shorten shortens a text that a client sent to 64 characters, for use in errors.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

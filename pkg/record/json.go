@@ -57,7 +57,7 @@ func (w *ObjectWriter) True(name string) {
 func (w *ObjectWriter) Time(name string, value Time) {
 	w.name(name)
 	w.b = append(w.b, '"')
-	w.b, _ = value.AppendText(w.b) // never fails
+	w.b, _ = value.AppendText(w.b) // AppendText never fails
 	w.b = append(w.b, '"')
 }
 

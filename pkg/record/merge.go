@@ -21,8 +21,8 @@ func MergeAttributes(target, patch Attributes) (Attributes, error) {
 }
 
 // merge implements the function MergePatch of RFC 7396, section 2. Its arguments are
-// the results of readMembers with deep set. It sets Quoted to nil in members that it
-// removes.
+// results of readMembers with deep set. In members that it removes, merge sets Quoted to
+// nil.
 func merge(target, patch []Member) []Member {
 	at := make(map[string]int, len(target))
 	for i, m := range target {

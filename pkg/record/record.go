@@ -32,9 +32,9 @@ const (
 // body as a JSON string, which can double its size.
 const MaxPageBytes = 2_500_000
 
-// PageFull reports whether a page with count records of pageBytes bytes in total
-// has no room for another record of size bytes. A page has room for at least one
-// record of any size.
+// PageFull reports whether a page has no room for another record. count and pageBytes are
+// the number and the total size of the records on the page. size is the size of the other
+// record, in bytes. An empty page has room for a record of any size.
 func PageFull(count, pageBytes, size int) bool {
 	return count > 0 && pageBytes+size > MaxPageBytes
 }
@@ -72,9 +72,9 @@ func CheckName(name string) error {
 // object is `{}`.
 type Attributes = json.RawMessage
 
-// SameAttributes reports whether a and b are the same JSON value. The order of
-// members does not matter. The digits of a number do: 1 differs from 1.0. If a or b
-// is not JSON, SameAttributes reports whether their bytes are equal.
+// SameAttributes reports whether a and b are the same JSON value. The order of members
+// does not matter. The digits of a number matter, so 1 differs from 1.0. If a or b is not
+// JSON, SameAttributes reports whether their bytes are equal.
 func SameAttributes(a, b Attributes) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -15,8 +15,8 @@ const (
 	// a write to the end of the write.
 	WriteTimeout = 5 * time.Second
 
-	// MaxIndexDelay is the maximum time from the end of a write until every read of
-	// an index returns it.
+	// MaxIndexDelay is the maximum time from the end of a write until every read of an
+	// index returns the written record.
 	MaxIndexDelay = 2 * time.Second
 
 	// SyncLag is the age at which every write is in the index, even if the clock that
@@ -24,9 +24,9 @@ const (
 	SyncLag = 2*MaxClockSkew + WriteTimeout + MaxIndexDelay
 )
 
-// SyncedUntil returns the time until which a synchronization of the changes since a time
-// is complete if it starts now. No change before the result can appear later. The result
-// is never before since. A client can therefore use it as the start of the next
+// SyncedUntil returns the time until which a synchronization is complete if it starts
+// now. No change before this time can appear later. The result is never before the
+// parameter since. A client can therefore use the result as the start of its next
 // synchronization, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
@@ -35,8 +35,8 @@ func SyncedUntil(since Time, now time.Time) Time {
 	return since
 }
 
-// Next returns the timestamp of a change at now to a record that last changed at t. It
-// is now, or one millisecond after t if that is later.
+// Next returns the timestamp of a change of a record. t is the timestamp of the previous
+// change of the record. The result is now, or one millisecond after t if that is later.
 func (t Time) Next(now time.Time) Time {
 	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
 }
@@ -62,7 +62,7 @@ func (p SyncPosition) String() string { return p.At.String() + "#" + p.ID }
 type SyncQuery struct {
 	Since      Time          // only changes at this time or later
 	Until      *Time         // only changes before this time; nil for no bound
-	Descending bool          // latest first; oldest first by default
+	Descending bool          // whether the latest change comes first; by default, the oldest comes first
 	After      *SyncPosition // position of the last record on the previous page; nil for the first page
 	Limit      int           // maximum number of records, at least 1
 }
@@ -76,14 +76,15 @@ func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, after, !q.Descending)
 }
 
-// Bounds returns the bounds of the texts of positions (SyncPosition.String) whose time
-// is at or after from and before to, and that follow the position after in the
-// direction of the list. nil and "" mean no bound, in the arguments and in the results.
-// No position equals a bound, so it does not matter whether the bounds are inclusive.
-// If low is greater than high, no position is between them.
+// Bounds returns the bounds of the texts of some positions (SyncPosition.String). The
+// parameters from and to limit the time of these positions: from is included, to is not.
+// In the direction of the list, the positions follow the position in the parameter after.
+// nil and "" mean no bound, in the arguments and in the results. No position equals a
+// bound, so it does not matter whether the bounds are inclusive. If low is greater than
+// high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
-		low = from.String() // sorts before every position of that time, because it is a prefix of them
+		low = from.String() // prefix of all positions at this time, so it sorts before them
 	}
 	if to != nil {
 		high = to.String()
@@ -94,8 +95,9 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	case ascending:
 		return max(low, after+"\x00"), high
 	}
-	// Decrease the last character by one and append \x7f, which is greater than all
-	// characters of ids. Every position before after is also before this text.
+	// Make a text just before the position in after: decrease the last character by one
+	// and append \x7f, which is greater than all characters of ids. All earlier positions
+	// are also before this text.
 	last := len(after) - 1
 	below := after[:last] + string(after[last]-1) + "\x7f"
 	if high == "" || below < high {
@@ -107,7 +109,7 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 // SyncPage is a page of a list in order of SyncPosition.
 type SyncPage[R any] struct {
 	Records []R
-	More    bool         // whether records may follow Last
+	More    bool         // whether records may follow the position Last
 	Last    SyncPosition // position of the last record that was read, after which the next page starts
 }
 

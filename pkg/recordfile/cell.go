@@ -84,9 +84,9 @@ func restore(text string) string {
 	return eachFormula(text, func(formula string) string { return strings.TrimPrefix(formula, "'") })
 }
 
-// separators are the characters that begin a new cell in some spreadsheets, even in
-// quotes. For example, if semicolons separate cells, a quote after a comma is an ordinary
-// character.
+// separators are the characters after which some spreadsheets begin a new cell, even
+// within quotes. For example, if a spreadsheet separates cells at semicolons, it reads a
+// quote after a comma as an ordinary character.
 const separators = ";\t\r\n"
 
 // eachFormula replaces each part of text that a spreadsheet would run as a formula. A
@@ -113,8 +113,8 @@ func eachFormula(text string, replace func(formula string) string) string {
 	return b.String()
 }
 
-// isFormula reports whether text begins like a formula. It ignores leading NULs, and
-// quotes after a separator, because spreadsheets remove them.
+// isFormula reports whether text begins like a formula. It ignores leading apostrophes,
+// NULs and quotes. Spreadsheets remove NULs, and quotes after a separator.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readHeader reads and checks the header. columns are the columns that it may have
-// besides attributes.
+// readHeader reads and checks the header. columns are the columns that the header may
+// have besides attributes.
 func (r *Reader) readHeader(columns []string) error {
 	row, err := r.nextRow()
 	switch {
@@ -50,12 +50,12 @@ func (r *Reader) readHeader(columns []string) error {
 // carriage returns from cells and does not report whether a cell has quotes.
 type row struct {
 	text  []byte // the row as in the file, including the line break
-	line  int64  // number of its first line
+	line  int64  // number of the first line of the row
 	cells []cell
-	err   error // the first error in the row, whose rest is still read
+	err   error // the first error in the row; the rest of the row is still read
 
 	quoted strings.Builder // text read so far of a cell whose closing quote is on a later line
-	open   bool            // whether the row has such a cell
+	open   bool            // whether the row has a cell whose closing quote is on a later line
 }
 
 var (
@@ -113,7 +113,7 @@ func (r *row) add(line string) {
 			r.quoted.WriteString(end)
 			return
 		}
-		if strings.HasPrefix(rest, `"`) { // two quotes mean one
+		if strings.HasPrefix(rest, `"`) { // two quotes stand for one quote
 			r.quoted.WriteByte('"')
 			content = rest[1:]
 			continue

@@ -15,10 +15,10 @@ const MaxRecordBytes = 1 << 20
 
 // Record is a record in a file.
 type Record struct {
-	Line   int64  // number of its first line, from 1
+	Line   int64  // number of the first line of the record, counted from 1
 	Offset int64  // number of bytes of the file that were read up to the end of the record
 	Text   string // the record as in the file, without the line break; empty if it is too long
-	JSON   []byte // the record in JSON, which is not validated for NDJSON; nil if Err is not nil
+	JSON   []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
 	Err    error  // why the text is not a record, or nil
 }
 
@@ -75,7 +75,7 @@ func (r *Reader) readNDJSON() (Record, error) {
 type lineReader struct {
 	in     *bufio.Reader
 	number int64        // number of the last line that was read, from 1
-	offset func() int64 // returns the number of bytes that were read from the file; for a compressed file it may include later lines
+	offset func() int64 // returns the number of bytes that were read from the file, which for a compressed file may include later lines
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)

@@ -1,16 +1,15 @@
-// Package recordfile reads and writes files of records. Export jobs write such
-// files, and "sluice import" reads them. A record is the JSON object of an entity
-// or an event. The package maps the members of the object to lines or cells and
-// does not interpret them.
+// Package recordfile reads and writes files of records. Export jobs write such files, and
+// "sluice import" reads them. A record is the JSON object of an entity or an event. The
+// package maps the members of the object to lines or cells and does not interpret them.
 //
 // An NDJSON file has one line for each record, which is the JSON object.
 //
 // # CSV
 //
-// A CSV file (RFC 4180, UTF-8) begins with a header. It contains the names of the
-// members other than attributes, and for each attribute a column with the prefix
-// "attributes." and the name of the attribute. A reader also accepts a column
-// "attributes" with all attributes in JSON.
+// A CSV file (RFC 4180, UTF-8) begins with a header. It contains the names of the members
+// other than attributes, and for each attribute a column with the prefix "attributes."
+// and the name of the attribute. A reader also accepts a column "attributes" with all
+// attributes in JSON.
 //
 // The cell of a member other than attributes is text. If it is empty, the member is
 // missing or null. The cell of an attribute is one of these:
@@ -22,17 +21,17 @@
 //   - any other text, or any other cell with quotes, for a string.
 //
 // A writer puts an apostrophe before two kinds of text, and a reader removes it. The
-// first kind is a string that is the JSON of an object or an array. The second kind
-// is text that a spreadsheet would run as a formula. It begins with one of = + - @ or
-// their full-width forms, and is not a number. Such text may be at the beginning of a
-// cell, or after a semicolon, a tab or a line break in the cell, because spreadsheets
-// may separate cells there. A cell that begins with a tab, a line break or NUL gets
-// an apostrophe too. Text that already begins with apostrophes gets one more. Source:
-// OWASP, "CSV Injection".
+// first kind is a string that is the JSON of an object or an array. The second kind is
+// text that a spreadsheet would run as a formula. It begins with one of = + - @ or their
+// full-width forms, and is not a number. Such text may be at the beginning of a cell, or
+// after a semicolon, a tab or a line break in the cell, because spreadsheets may separate
+// cells there. A cell that begins with a tab, a line break or NUL gets an apostrophe too.
+// Such text that already begins with apostrophes gets one more apostrophe. Source: OWASP,
+// "CSV Injection".
 //
 // A reader therefore returns the records that were written, with two exceptions. The
-// attributes of a record are in the order of the columns, and escapes in strings
-// (such as \u0041) are kept only within objects and arrays.
+// attributes of a record are in the order of the columns, and escapes in strings (such as
+// \u0041) are kept only within objects and arrays.
 package recordfile
 
 import (

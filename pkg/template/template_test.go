@@ -112,7 +112,7 @@ func TestParse(t *testing.T) {
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // text of small and its replacement
+		old, new string // text in the template small, and its replacement
 		want     string // part of the expected error
 	}{
 		"broken YAML":              {small, "Resources: [", "parse template: yaml:"},

@@ -1,7 +1,10 @@
 // A client of the API. Paths are relative to the page, which is on the same host as the
 // API.
 
-/** A response other than a success. status is 0 if there was no response. */
+/**
+ * A failed request. status is the status of the error response, or 0 without a
+ * response.
+ */
 class ApiError extends Error {
   constructor({ status = 0, code = 'unreachable', detail = 'The service cannot be reached.', errors = [], retryAfter = 0 } = {}) {
     super(sentence(detail));
@@ -20,15 +23,16 @@ let clockOffset = 0;
 
 /** Returns the time of the service's clock, or up to 1 s later. */
 function serviceNow() {
-  return new Date(Date.now() + clockOffset + 1000); // because the header Date has no fractions of a second
+  return new Date(Date.now() + clockOffset + 1000); // plus 1 s, because the Date header has no fractions of a second, so clockOffset may be too small
 }
 
 /**
  * Sends a request and reads the JSON response. If exact is set and the browser
  * supports it, JSON.stringify writes the numbers of the response with all their
- * digits. Resolves to { data, remaining, reset }. remaining is the unused share of
- * the tightest limit, from 0 to 1. reset is the time in milliseconds at which that
- * limit is reset. Rejects with an ApiError, or with the abort reason of the signal.
+ * digits. Resolves to { data, remaining, reset }. The number remaining is the
+ * unused share of the tightest limit, from 0 to 1. The number reset is the time
+ * in milliseconds at which the tightest limit is reset. Rejects with an
+ * ApiError, or with the abort reason of the signal.
  */
 async function call(method, path, { body, signal, exact } = {}) {
   const timeout = AbortSignal.timeout(20_000);

@@ -2,9 +2,10 @@
 
 const awayInterval = 30_000; // milliseconds between attempts to reach the service
 
-// Whether a user has signed in with this browser. Scripts cannot read the cookie, and
-// without API keys no cookie exists. If storage is forbidden, a reloaded page has no button
-// to sign out.
+// session.on tells whether a user has signed in with this browser. The page keeps this in
+// localStorage, because scripts cannot read the cookie. A successful request does not
+// prove a sign-in, because a service without API keys accepts requests without a cookie.
+// If the browser forbids storage, the button to sign out is missing after a reload.
 const session = {
   get on() { try { return localStorage.getItem('sluice-session') !== null; } catch { return !$('sign-out').hidden; } },
   set on(yes) {
@@ -51,7 +52,9 @@ function showUnreachable(error) {
     showView('unreachable');
     $('unreachable-title').focus();
   }
-  if (error.status === 0) reopening = setTimeout(open, awayInterval); // an attempt that fails costs the service nothing
+  // Status 0 means that the service cannot be reached. Another attempt then costs the
+  // service nothing.
+  if (error.status === 0) reopening = setTimeout(open, awayInterval);
 }
 
 /** Asks for an API key if the current one is missing or not sufficient. */
@@ -124,5 +127,5 @@ window.addEventListener('popstate', () => {
   records.follow();
 });
 
-amendPlace({}); // removes unknown parameters, such as the number of reloads after refusals
+amendPlace({}); // removes unknown parameters from the URL, such as the number of reloads that a refused page adds
 open();

@@ -59,7 +59,8 @@ function visibleJSON(value, indent) {
 /** Copies text to the clipboard. Rejects if the browser does not allow it. */
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // The Clipboard API is available only with HTTPS and on localhost.
+  // Browsers offer the Clipboard API only with HTTPS and on localhost. Elsewhere, copy
+  // from an invisible text field.
   const field = make('textarea', { class: 'unseen', readonly: '' });
   field.value = text;
   document.body.append(field);
@@ -70,8 +71,8 @@ async function copy(text) {
 }
 
 /**
- * Creates a button that copies text. what names the text for users of screen
- * readers.
+ * Creates a button that copies text. The parameter what is the name of the text
+ * for users of screen readers.
  */
 function copyButton(text, what, label = 'Copy') {
   const caption = make('span', {}, label);

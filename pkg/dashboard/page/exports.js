@@ -15,7 +15,7 @@ const formatHints = {
 class Exports {
   #poller; #onSignedOut; #jobs = new Map(); #rows = new Map(); #next = null; #paged = false; #loaded = false; #newID = '';
   #startedAt = 0; // time at which this page last started a job
-  #formulas = new Map(); // options of jobs started by this page that the JSON of a job does not include
+  #formulas = new Map(); // csv_formulas of the jobs that this page started, by job id; the JSON of a job does not include this option
 
   constructor(onSignedOut) {
     this.#onSignedOut = onSignedOut;
@@ -76,7 +76,8 @@ class Exports {
     const { resource, format, keep_formulas: keep, type, entity_id: entity, from, to } = this.#choice;
     const filters = resource === 'entity' ? { type } : { entity_id: entity, from: toUTC(from), to: toUTC(to) };
     for (const [name, value] of Object.entries(filters)) if (!value) delete filters[name];
-    // With the same id, the request can be retried after a lost response.
+    // A retry after a lost response sends the same id, so it cannot create a second
+    // export.
     this.#newID ||= randomID();
     const body = { id: this.#newID, resource, format, filters };
     if (format === 'csv' && keep) body.csv_formulas = 'keep';
@@ -89,7 +90,7 @@ class Exports {
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
       else if (error.errors?.length && this.#faults(error.errors)) report('new');
-      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // the same id, so at most one export is created
+      else report('new', error, { stopped: true, retry: error.passing ? () => this.#submit() : undefined }); // a retry sends the same id, so at most one export is created
     } finally {
       button.removeAttribute('aria-disabled');
       say(button, 'Start export');
@@ -129,7 +130,8 @@ class Exports {
     const response = await call('GET', withQuery('export_job', { limit: jobsPerPage }), { signal });
     const { data: page, next_cursor: next } = response.data;
     const seen = new Set(page.map((job) => job.id));
-    // Also poll active jobs on later pages, and new ones that the list does not have yet.
+    // Also read the active jobs that are not on this page. They are older jobs, or new
+    // jobs that the list does not contain yet.
     for (const job of [...this.#jobs.values()].filter((j) => isActive(j) && !seen.has(j.id))) {
       const { data } = await call('GET', `export_job/${encodeURIComponent(job.id)}`, { signal });
       page.push(data);
@@ -162,7 +164,7 @@ class Exports {
     }
   }
 
-  /** Stores the new states of some jobs and announces those that have ended. */
+  /** Stores the new states of some jobs and announces the jobs that have ended. */
   #take(jobs) {
     for (const job of jobs) {
       const before = this.#jobs.get(job.id);
@@ -224,11 +226,12 @@ class Exports {
       report('exports');
     } catch (error) {
       if (error.status === 401) this.#onSignedOut(error);
-      else if (error.status === 409) this.#poller.start(); // the job has ended in the meantime
+      else if (error.status === 409) this.#poller.start(); // the job ended before the action, so read its new state
       else report('exports', error, { stopped: true });
     } finally {
       row.busy = false;
-      // The button that had the focus may no longer exist.
+      // If the button that had the focus no longer exists, move the focus to the name of
+      // the job.
       if (document.activeElement === document.body) row.name.focus();
     }
   }

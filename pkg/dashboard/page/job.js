@@ -19,7 +19,10 @@ class JobRow {
   #act;
   busy = false;
 
-  /** act performs an action on the job: cancel, again or download. */
+  /**
+   * The function act performs an action on the job: "cancel", "again" or
+   * "download".
+   */
   constructor(act) {
     this.#act = act;
     this.name = make('h3', { class: 'job-name', tabindex: '-1' }, this.#title, this.#status);

@@ -5,9 +5,9 @@
 const waiting = new Map();
 
 /**
- * Shows that a request of a panel failed. If error is missing, it removes the
- * failure of the panel. stopped means that the page repeats the request only if
- * retry is called.
+ * Shows that a request of a panel failed. If error is missing, report removes
+ * the failure of the panel. If stopped is set, the page repeats the request
+ * only if retry is called.
  */
 function report(panel, error, { stopped = false, retry } = {}) {
   const shared = Boolean(error?.passing) && (!stopped || Boolean(retry));
@@ -36,7 +36,7 @@ function retryStopped(chosen = () => true) {
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // otherwise the page repeats one request, whose success retries the others
+  const stopped = troubles.every((t) => t.stopped); // if a request is not stopped, the page repeats it, and its success also retries the stopped requests
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 

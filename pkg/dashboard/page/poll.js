@@ -1,25 +1,26 @@
 // Repeats requests without overloading the service.
 
-const mostFailures = 6; // consecutive temporary failures, which take about a minute
+const mostFailures = 6; // maximum number of consecutive temporary failures, which take about a minute
 const longestWait = 30_000;
-const scarce = 0.1; // share of a limit; if less is left, the page pauses and leaves the rest to other clients
+const scarce = 0.1; // share of a limit; if less than this share is left, the page pauses, so that other clients can use the rest
 
 /**
  * Repeats a task. Runs never overlap. The poller does not run while the page is
- * hidden, respects the waits that the service requires, and increases its pauses
- * while the service refuses requests or is unavailable. It stops until start is
- * called, after several consecutive failures or after one that is not temporary.
- * If the service cannot be reached, it does not stop, because such requests cost
- * nothing.
+ * hidden, respects the waits that the service requires, and increases its
+ * pauses while the service refuses requests or is unavailable. It stops after
+ * several consecutive failures, or after one failure that is not temporary, and
+ * continues when start is called. It does not stop while the service cannot be
+ * reached, because failed requests then cost the service nothing.
  */
 class Poller {
   #task; #interval; #report; #timer; #run; #running = false; #failures = 0; #troubled = false;
 
   /**
-   * task receives an AbortSignal and resolves to the result of call. interval
-   * returns the milliseconds between two runs. After a failure, report receives
-   * the error and whether the poller has stopped. After the first success that
-   * follows a failure, report receives no arguments.
+   * The function task receives an AbortSignal and resolves to the result of
+   * call. The function interval returns the milliseconds between two runs.
+   * After a failure, the function report receives the error and whether the
+   * poller has stopped. After the first success that follows a failure, report
+   * receives no arguments.
    */
   constructor(task, interval, report) {
     this.#task = task;

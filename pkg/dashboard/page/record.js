@@ -1,6 +1,6 @@
 // The view of one record and, for an entity, of its events.
 
-const eventsOfEntity = 10; // few, because each one counts toward the records limit of the address
+const eventsOfEntity = 10; // only a few, because each event counts toward the records limit of the address
 
 /**
  * Creates a link to a record or a list in this page. A click does not load the

@@ -1,14 +1,14 @@
 // The panel for browsing records: lists with filters, page by page, and the open record.
 
-const recordsPerPage = 10; // few, because each one counts toward the records limit of the address
-const mostSkipped = 20; // maximum number of skipped pages without a match; each of them costs a request
+const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
+const mostSkipped = 20; // maximum number of successive pages without a match that are skipped; each costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
- * The lists, by kind and order. Each has its texts, its filters, its parameters
- * in the API, and the time that is shown of each record. until is the time at
- * which a walk through the list started. It excludes events dated later, which
- * would otherwise come first.
+ * The lists, by kind and order. Each list has its texts, its filters, its
+ * parameters in the API, and the time that the page shows of each record. The
+ * parameter until is the time at which a walk through the list started. It
+ * excludes events with later times, which would otherwise come first.
  */
 const lists = {
   event: {
@@ -98,7 +98,8 @@ class Records {
     $('records-card').addEventListener('click', (event) => this.#followLink(event));
   }
 
-  // Navigation. Each move changes the URL of the page, and show reads it.
+  // Navigation. Each move changes the URL of the page and then calls show, which reads
+  // the URL.
 
   /** Shows the records that the URL describes. */
   show({ focus = false } = {}) {
@@ -108,7 +109,8 @@ class Records {
     this.#fillForm({ ...place, kind, order });
     $('record').hidden = !place.id;
     $('records-list').hidden = Boolean(place.id);
-    // Loading the first page starts a new walk. A later page continues its walk.
+    // A history entry without cursors is the first page of a list. Loading that page
+    // starts a new walk through the list.
     if (!place.id && !history.state?.cursors?.length) history.replaceState(newWalk(), '');
     this.#shown = placeOfRecords();
     if (place.id) this.#open(kind, place.id);

@@ -10,7 +10,10 @@ const actionTexts = {
   observe: 'This address is observed. Requests beyond the limits pass, but are not counted here.',
 };
 
-/** The limits. key is the name of the limit in the API, and of returns the count of a second. */
+/**
+ * The limits. Each has its name in the API (key), its name on the page (name)
+ * and a function that returns its usage in one second (of).
+ */
 const meters = [
   { key: 'records', name: 'Records read', of: (s) => s.records },
   { key: 'imports', name: 'Import calls', of: (s) => s.imports },
@@ -110,7 +113,7 @@ class Usage {
     this.#drawDetails();
   }
 
-  /** Summarizes the usage by the rule that came closest to its limit. */
+  /** Summarizes the usage by the limit of which the largest share was used. */
   #drawVerdict({ seconds, limits, address }) {
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
     const share = (use) => Math.min(1, use.peak / use.limit);

@@ -3,8 +3,8 @@
 //
 // The file has these buckets. Each contains a bucket for each workspace:
 //
-//   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, which is
-//     the order of lists.
+//   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and lists
+//     have the same order.
 //   - entities_by_type contains a bucket for each type. Its keys and values are the ids
 //     of the entities of the type.
 //   - entities_by_updated_at maps the position of the latest change to the id, for every
@@ -68,30 +68,30 @@ func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (
 }
 
 // Replace implements entity.Store.
-func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
-	return s.change(ctx, "replace entity", workspace, was, func(entities *bbolt.Bucket) error {
+func (s *Store) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
+	return s.change(ctx, "replace entity", workspace, old, func(entities *bbolt.Bucket) error {
 		if err := indexChange(entities, workspace, entity.Change{Entity: e}); err != nil {
 			return err
 		}
-		if e.Type != was.Type {
-			if err := boltrecord.Bucket(entities.Tx(), byType, workspace, was.Type).Delete([]byte(was.ID)); err != nil {
+		if e.Type != old.Type {
+			if err := boltrecord.Bucket(entities.Tx(), byType, workspace, old.Type).Delete([]byte(old.ID)); err != nil {
 				return err
 			}
 			if err := boltrecord.Index(entities.Tx(), e.ID, e.ID, byType, workspace, e.Type); err != nil {
 				return err
 			}
 		}
-		return boltrecord.Put(entities, was.ID, e)
+		return boltrecord.Put(entities, old.ID, e)
 	})
 }
 
 // Delete implements entity.Store.
-func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (deleted bool, err error) {
-	return s.change(ctx, "delete entity", workspace, was, func(entities *bbolt.Bucket) error {
-		if err := remove(entities, workspace, was); err != nil {
+func (s *Store) Delete(ctx context.Context, workspace string, old entity.Entity, at record.Time) (deleted bool, err error) {
+	return s.change(ctx, "delete entity", workspace, old, func(entities *bbolt.Bucket) error {
+		if err := remove(entities, workspace, old); err != nil {
 			return err
 		}
-		return bury(entities, workspace, entity.TombstoneOf(was, at))
+		return bury(entities, workspace, entity.TombstoneOf(old, at))
 	})
 }
 
@@ -103,23 +103,23 @@ func remove(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
 	return entities.Delete([]byte(e.ID))
 }
 
-// change removes was from the index of changes and calls write if the stored entity still
-// equals was. It reports whether it called write.
-func (s *Store) change(ctx context.Context, op, workspace string, was entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
+// change removes the entity old from the index of changes and calls write, but only if
+// the stored entity still equals old. It reports whether it called write.
+func (s *Store) change(ctx context.Context, op, workspace string, old entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
 	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
 		changed = false
-		value := entities.Get([]byte(was.ID))
+		value := entities.Get([]byte(old.ID))
 		if value == nil {
 			return nil
 		}
-		// Compare the decoded entity, because an earlier build may have encoded the same
-		// entity differently.
+		// Compare the decoded entities, because an earlier build may have encoded the
+		// same entity in other bytes.
 		stored, err := boltrecord.Decode[entity.Entity](value)
-		if err != nil || !reflect.DeepEqual(stored, was) {
+		if err != nil || !reflect.DeepEqual(stored, old) {
 			return err
 		}
 		changed = true
-		if err := unindexChange(entities, workspace, entity.Change{Entity: was}); err != nil {
+		if err := unindexChange(entities, workspace, entity.Change{Entity: old}); err != nil {
 			return err
 		}
 		return write(entities)
@@ -156,7 +156,7 @@ func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, unt
 func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {
-		low = q.AfterID + "\x00" // the next string in order, which is not a valid id
+		low = q.AfterID + "\x00" // the first string after q.AfterID in byte order; it is not itself a valid id
 	}
 	if q.Type == "" {
 		return boltrecord.Scan(entities, low, "", true)

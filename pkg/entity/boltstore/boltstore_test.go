@@ -91,7 +91,7 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// An earlier build may have escaped other characters in the stored JSON.
+// An earlier build may have escaped other characters when it stored the same JSON.
 func TestAnEntityOfAnEarlierBuildCanBeUpdated(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

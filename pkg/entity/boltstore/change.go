@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// The names of the buckets of changes. Each contains a bucket for each workspace. The keys
-// of that bucket are strings of record.SyncPosition.
+// The names of the buckets of changes. Each of them contains one bucket per workspace,
+// whose keys are strings of record.SyncPosition.
 const (
 	byUpdatedAt = "entities_by_updated_at"
 	tombstones  = "entity_tombstones"
@@ -32,8 +32,8 @@ func (s *Store) Changes(ctx context.Context, workspace string, q record.SyncQuer
 }
 
 // lookup returns an iterator over the positions in ids, with the tombstone or the entity
-// at each position. It skips entities that do not exist, because an earlier build may have
-// deleted them without updating the index.
+// at each position. It skips positions whose entity does not exist, because an earlier
+// build may have deleted the entity without updating the index.
 func lookup(entities *bbolt.Bucket, workspace string, ids iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	deleted := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
 	return func(yield func(position, value []byte) bool) {
@@ -62,9 +62,9 @@ func unindexChange(entities *bbolt.Bucket, workspace string, c entity.Change) er
 	return boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace).Delete([]byte(c.SyncPosition().String()))
 }
 
-// afterDeletion returns e if every deletion of an entity with its id is before
-// e.UpdatedAt. Otherwise it returns e with the times that Entity.After returns for the
-// latest deletion.
+// afterDeletion returns e unchanged if all deletions of entities with its id are before
+// e.UpdatedAt. Otherwise it returns e with new times, which are after the latest deletion
+// (see Entity.After).
 func afterDeletion(entities *bbolt.Bucket, workspace string, e entity.Entity) (entity.Entity, error) {
 	since := e.UpdatedAt.String()
 	for position, value := range boltrecord.Scan(boltrecord.Bucket(entities.Tx(), tombstones, workspace), since, "", true) {
@@ -106,8 +106,8 @@ func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) 
 	return tombstone, err
 }
 
-// exhume removes all tombstones of an entity and returns the latest one. If the entity has
-// no tombstone, exhume returns a Change with only the id.
+// exhume removes all tombstones of an entity and returns the latest tombstone. If the
+// entity has no tombstone, exhume returns a Change with only the id.
 func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error) {
 	latest := entity.Change{Entity: entity.Entity{ID: id}}
 	b := boltrecord.Bucket(entities.Tx(), tombstones, workspace)
@@ -130,7 +130,7 @@ func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error)
 }
 
 // bury stores a tombstone and its index entry. It also removes some tombstones that had
-// expired at the time of the deletion.
+// already expired when c was deleted.
 func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	if err := indexChange(entities, workspace, c); err != nil {
 		return err

@@ -62,12 +62,11 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 	return item
 }
 
-// Create implements entity.Store with a transaction. It puts the item on the condition that
-// no item with the key exists, and checks that a tombstone, if one exists, is older. Two
-// separate calls would not be enough, because between them a process whose clock is ahead
-// could delete the entity. If a condition fails, the response contains the existing item.
-// If the SDK repeats a transaction because its response was lost, DynamoDB applies it only
-// once.
+// Create implements entity.Store with a transaction. The transaction puts the item if no
+// item with its key exists, and checks that an existing tombstone is older. Two separate
+// calls would not be enough: between them, a process whose clock is ahead could delete
+// the entity. If a condition fails, the response contains the existing item. If the SDK
+// repeats a transaction because the response was lost, DynamoDB applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)
@@ -108,7 +107,7 @@ func waitForOthers(ctx context.Context, op string) error {
 }
 
 // create tries the transaction of Create once. If a condition fails, create returns the
-// item that exists.
+// existing entity or the tombstone for which it failed.
 func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (existing, tombstone dynamorecord.Item, err error) {
 	item := s.toItem(workspace, e)
 	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -135,9 +134,9 @@ func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (
 
 // Delete implements entity.Store with one transaction that removes the entity and stores
 // the tombstone.
-func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity, at record.Time) (bool, error) {
+func (s *Store) Delete(ctx context.Context, workspace string, old entity.Entity, at record.Time) (bool, error) {
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		s.remove(workspace, was), {Update: s.bury(workspace, entity.TombstoneOf(was, at))},
+		s.remove(workspace, old), {Update: s.bury(workspace, entity.TombstoneOf(old, at))},
 	}})
 	switch {
 	case dynamorecord.Contended(err):
@@ -148,21 +147,22 @@ func (s *Store) Delete(ctx context.Context, workspace string, was entity.Entity,
 	return true, nil
 }
 
-// remove returns a transaction item that deletes the item of an entity, on the condition
-// that it still has every attribute of was.
-func (s *Store) remove(workspace string, was entity.Entity) types.TransactWriteItem {
-	condition, names, values := unchanged(was)
+// remove returns a transaction item that deletes the item of the entity old, on the
+// condition that the item still has every attribute of old.
+func (s *Store) remove(workspace string, old entity.Entity) types.TransactWriteItem {
+	condition, names, values := unchanged(old)
 	return types.TransactWriteItem{Delete: &types.Delete{
 		TableName:                 &s.table,
-		Key:                       key(workspace, was.ID),
+		Key:                       key(workspace, old.ID),
 		ConditionExpression:       condition,
 		ExpressionAttributeNames:  names,
 		ExpressionAttributeValues: values,
 	}}
 }
 
-// bury returns an update that stores a tombstone and replaces an earlier one. If c.Erased is
-// not set, the update keeps the attribute erased of the earlier tombstone.
+// bury returns an update that stores a tombstone. It replaces an earlier tombstone of the
+// entity. If c.Erased is not set, the update keeps the attribute "erased" of the earlier
+// tombstone.
 func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	update := &types.Update{
 		TableName:                 &s.table,
@@ -181,8 +181,8 @@ func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	return update
 }
 
-// Erase implements entity.Store. It reads the entity and its tombstone and replaces both in
-// a transaction, on the condition that neither has changed.
+// Erase implements entity.Store. It reads the entity and its tombstone. A transaction
+// then replaces both by the new tombstone, on the condition that neither has changed.
 func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (entity.Change, error) {
 	const op = "erase entity"
 	for {

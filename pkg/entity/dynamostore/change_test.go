@@ -101,7 +101,7 @@ func TestBackfill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Updates and deletions work for entities without the keys.
+	// Updates and deletions work for entities that lack the keys of the index.
 	if _, err := entity.Update(t.Context(), s, "default", "00", record.Attributes(`{"b":1}`), noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestBackfill(t *testing.T) {
 	if err == nil || first == 0 {
 		t.Errorf("the interrupted backfill updated %d, error %v", first, err)
 	}
-	// The interruption may lose the responses of updates that were applied, so the next
-	// run may update fewer items.
+	// The interrupted run may have made updates whose responses were lost. The second run
+	// may therefore update fewer items than the first run seems to have left.
 	for _, most := range []int64{count - 2 - first, 0} {
 		if n, err := dynamostore.Backfill(client, table, shards).Run(t.Context(), nil); n > most || err != nil {
 			t.Errorf("%d were updated, error %v; want at most %d", n, err, most)
@@ -223,7 +223,8 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			for _, n := range m.bytes {
 				bytes += n
 			}
-			// Each page takes one query per shard, and DynamoDB rounds up the units of each query.
+			// A page takes one query per shard, and DynamoDB rounds up the read units of
+			// each query.
 			own := math.Ceil(float64(bytes)/4096) / 2
 			most := 1.25 * own
 			if shards > 1 {
@@ -285,5 +286,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *dynamostore.St
 	}
 }
 
-// spread returns the i-th id of a series in random order.
+// spread returns the i-th id of a series. The byte order of the ids is random.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

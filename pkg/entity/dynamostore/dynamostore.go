@@ -1,17 +1,17 @@
 // Package dynamostore keeps entities in a DynamoDB table.
 //
 // The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
-// strings by bytes, which is the order of lists. The other attributes are type, attributes
-// (JSON text), created_at and updated_at (the text of record.Time), and the keys of two
-// global secondary indexes. All have the type S. attributes is text and not a map,
-// because a DynamoDB number has at most 38 digits and no trailing zeros.
+// strings by bytes, and lists have the same order. The other attributes are type,
+// attributes (JSON text), created_at and updated_at (the text of record.Time), and the
+// keys of two global secondary indexes. All have the type S. attributes is text and not a
+// map, because a DynamoDB number has at most 38 digits and no trailing zeros.
 //
 //   - by_type has the keys type_key and id. It lists the entities of one type. type_key
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
 //     that a list is one query.
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in
-//     order of their latest change. shard consists of the workspace, '#' and a number from
-//     0, which is a hash of the id (dynamorecord.Shards). change is the text of the
+//     order of their latest change. shard consists of the workspace, '#' and a number
+//     from 0, which is a hash of the id (dynamorecord.Shards). change is the text of the
 //     record.SyncPosition. Entities that earlier builds wrote have no shard and no change
 //     until Backfill adds them. The index does not project the keys of by_type, nor
 //     updated_at, which is part of change.
@@ -19,8 +19,8 @@
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
 // attribute is the workspace of the entity with the suffix "#deleted". It also has id,
 // type, created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds),
-// after which DynamoDB removes it. If the events of the entity are erased, it also has
-// erased, the text of Change.ErasedAt.
+// after which DynamoDB removes it. If the events of the entity are erased, the tombstone
+// also has the attribute "erased" (S), which is the text of Change.ErasedAt.
 package dynamostore
 
 import (
@@ -87,11 +87,11 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return s, nil
 }
 
-// Replace implements entity.Store with a put on the condition that the item still has
-// every attribute of was. If the SDK retries a put because its response was lost, the
-// retry finds e, so Replace reports false.
-func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Entity) (replaced bool, err error) {
-	condition, names, values := unchanged(was)
+// Replace implements entity.Store with a put, on the condition that the item still has
+// every attribute of the entity old. If the SDK retries a put because its response was
+// lost, the retry finds e already stored, so Replace reports false.
+func (s *Store) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
+	condition, names, values := unchanged(old)
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                 &s.table,
 		Item:                      s.toItem(workspace, e),
@@ -108,14 +108,14 @@ func (s *Store) Replace(ctx context.Context, workspace string, was, e entity.Ent
 	return true, nil
 }
 
-// unchanged returns the condition that an item still describes the entity was. The
-// condition ignores the keys of indexes, because items of earlier builds lack those of
-// by_updated_at.
-func unchanged(was entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
+// unchanged returns the condition that an item still has the attributes of the entity
+// old. The condition ignores the keys of indexes, because items of earlier builds lack
+// the keys of by_updated_at.
+func unchanged(old entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
 	values = make(dynamorecord.Item)
 	names = make(map[string]string)
 	var conditions []string
-	for name, value := range attributes(was) {
+	for name, value := range attributes(old) {
 		conditions = append(conditions, fmt.Sprintf("#%s = :%[1]s", name))
 		names["#"+name], values[":"+name] = name, value
 	}
@@ -132,7 +132,7 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (entity.Entity, e
 }
 
 // List implements entity.Store. The read is eventually consistent, which costs half as
-// much. An entity may be missing for a moment after its creation.
+// much as a consistent read. An entity may be missing for a moment after its creation.
 func (s *Store) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
 	page.Entities, page.More, err = dynamorecord.Page(ctx, s.client, "id", q.Limit, fromItem, s.query(workspace, q.Type, q.AfterID))
 	return page, err

@@ -21,12 +21,12 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	})
 }
 
-// at returns the time n milliseconds after updated.
+// at returns the time that is n milliseconds after the variable updated.
 func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e with the time updated.
+// remove deletes e at the time in the variable updated.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
 	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {
@@ -34,8 +34,9 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	}
 }
 
-// testCreateAgain deletes entities at the time updated. It then creates entities with the
-// same ids with a clock before, at and after that time.
+// testCreateAgain deletes entities and then creates entities with the same ids. The clock
+// of each creation is before, at or after the time of the deletion, which is the variable
+// updated.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
@@ -164,7 +165,7 @@ func testErase(t *testing.T, s entity.Store) {
 			wantOf(e, tt.want), wantOf(plain(was), tt.want),
 			wantOf(entity.Entity{ID: never, Type: entity.DefaultType, CreatedAt: now}, now),
 		} {
-			for range 2 { // the second call replaces the tombstone of the first
+			for range 2 { // the second call replaces the tombstone that the first call stored
 				got, err := s.Erase(t.Context(), workspace, want.ID, tt.now)
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("erase %s at %s: error %v\n got %+v\nwant %+v", want.ID, tt.now, err, got, want)
@@ -190,7 +191,7 @@ func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 }
 
 // testDeleteAfterErase erases an entity, creates it again and deletes it. The list of
-// changes must still say which events are erased.
+// changes must still contain the ErasedAt of the erasure.
 func testDeleteAfterErase(t *testing.T, s entity.Store) {
 	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is the workspace of tests that need only one.
+// workspace is the workspace of tests that need only one workspace.
 const workspace = storetest.Workspace
 
 var (
@@ -52,7 +52,7 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	},
 }
 
-// Run tests that the stores returned by open fulfill the contract of entity.Store. Each
+// Run checks that the stores returned by open fulfill the contract of entity.Store. Each
 // call of open must return a store without entities, whose lists contain an entity as
 // soon as it is created.
 func Run(t *testing.T, open func(t *testing.T) entity.Store) {
@@ -102,7 +102,8 @@ func listOf(ctx context.Context, s entity.Store, workspace, typ string) storetes
 	}
 }
 
-// ids returns the ids of the first page of a list.
+// ids returns the ids of one page of a list, after the id in the parameter after or from
+// the start.
 func ids(t *testing.T, l storetest.List[entity.Entity], after string, limit int) (ids []string, more bool) {
 	t.Helper()
 	var from *entity.Entity
@@ -116,7 +117,7 @@ func ids(t *testing.T, l storetest.List[entity.Entity], after string, limit int)
 	return ids, more
 }
 
-// testOrder uses all ids of one character, and some longer ones.
+// testOrder uses all ids of one character, and some longer ids.
 func testOrder(t *testing.T, s entity.Store) {
 	entities := []entity.Entity{plain(strings.Repeat("z", record.MaxIDLength))}
 	for c := range byte(128) {

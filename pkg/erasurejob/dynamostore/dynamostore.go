@@ -1,11 +1,12 @@
 // Package dynamostore keeps erasure jobs in a DynamoDB table.
 //
-// The table's partition key is workspace (S) and its sort key is id (S). The attribute job
-// (S) has the complete job (erasurejob.Marshal). DynamoDB needs the other attributes:
+// The table's partition key is workspace (S) and its sort key is id (S). The attribute
+// job (S) has the complete job (erasurejob.Marshal). DynamoDB needs the other attributes:
 //
 //   - status (S) is for the filter of the table's stream.
 //   - revision (N) is for conditional puts.
-//   - expires_at (N, Unix time in seconds) is for the TTL. Only a job that has ended has it.
+//   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have
+//     this attribute.
 package dynamostore
 
 import (

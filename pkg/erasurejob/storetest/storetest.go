@@ -24,8 +24,8 @@ const workspace = storetest.Workspace
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// Run tests that the stores returned by open fulfill the contract of erasurejob.Store. Each
-// call of open must return a store without jobs.
+// Run checks that the stores returned by open fulfill the contract of erasurejob.Store.
+// Each call of open must return a store without jobs.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	storetest.RunAll(t, open, []storetest.Test[Store]{
 		{Name: "a job is read back as it was stored", Run: testWhole},
@@ -36,7 +36,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-// request calls erasurejob.Request at the time until.
+// request calls erasurejob.Request. The call takes place at the time until, which is also
+// the bound for the events.
 func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
 	t.Helper()
 	j, err := erasurejob.Request(t.Context(), s, workspace, id, record.TimeOf(until), until)

@@ -15,7 +15,7 @@ import (
 // run is one run of a worker.
 type run struct {
 	*Worker
-	calls context.Context // context of store calls; ends Config.Grace after the context of the run
+	calls context.Context // context of store calls; it ends Config.Grace after the context of the run ends
 	job   erasurejob.Job  // the job as stored
 	log   *slog.Logger
 }
@@ -78,14 +78,14 @@ func (r *run) pace() time.Duration {
 	return time.Duration(r.PageSize) * time.Second / time.Duration(r.MaxRate)
 }
 
-// wait waits for d or most, whichever is shorter. d can be too long if clocks differ. If ctx
-// is done first, wait returns its error.
-func (r *run) wait(ctx context.Context, d, most time.Duration) error {
+// wait waits for the duration d, but not longer than maximum. If clocks differ, d can be
+// too long. If ctx is done first, wait returns the error of ctx.
+func (r *run) wait(ctx context.Context, d, maximum time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
 	select {
-	case <-time.After(min(d, most)):
+	case <-time.After(min(d, maximum)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -130,7 +130,7 @@ func (r *run) handOver(ctx context.Context) error {
 	next := r.job
 	next.Status, next.Progress.Run = erasurejob.Queued, ""
 	if errors.Is(ctx.Err(), context.Canceled) {
-		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped, so this run does not count
+		next.Progress.Tries = max(next.Progress.Tries-1, 0) // the program was stopped, so this run does not count as a try
 	}
 	return r.save(next)
 }
@@ -157,7 +157,8 @@ func (r *run) save(next erasurejob.Job) error {
 		case stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// An earlier save of this run succeeded, but its response was lost.
+		// An earlier save of this run succeeded, but its response was lost. Try again
+		// with the stored job.
 		r.job = stored
 		next.EventsErased = max(next.EventsErased, stored.EventsErased)
 	}

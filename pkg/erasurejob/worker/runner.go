@@ -14,7 +14,7 @@ const (
 	// runsAtOnce is the maximum number of jobs that a Runner runs at the same time.
 	runsAtOnce = 4
 
-	// retryAfter is the wait before a job runs again after a failed run.
+	// retryAfter is the time between a failed run of a job and its next run.
 	retryAfter = 5 * time.Second
 )
 
@@ -38,8 +38,9 @@ func NewRunner(store erasurejob.Store, logger *slog.Logger) *Runner {
 	return &Runner{Store: store, logger: logger, room: make(chan struct{}, runsAtOnce), queued: make(map[erasurejob.Key]bool)}
 }
 
-// Start runs jobs with worker, whose store must be r, until ctx is done. It starts with the
-// jobs of the backlog. After ctx is done, call Wait to wait for the runs.
+// Start begins to run jobs with worker, first the jobs in backlog. The store of worker
+// must be r. No run starts after ctx is done. After that, call Wait to wait for the end
+// of the current runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog erasurejob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, worker := r.ctx, r.worker
-	if ctx == nil || ctx.Err() != nil { // Start queues the jobs that were stored before it
+	if ctx == nil || ctx.Err() != nil { // before Start, which queues the jobs that were stored earlier, or after the end of ctx
 		return
 	}
 	if r.queued[key] {
@@ -87,7 +88,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 			return
 		}
 		r.mu.Lock()
-		delete(r.queued, key) // before the run reads the job, so that it or another run sees later requests
+		delete(r.queued, key) // removed before the run reads the job, so that a request after that read queues another run
 		r.mu.Unlock()
 		if err := worker.Run(ctx, key.Workspace, key.ID); err != nil {
 			r.logger.Error("run of an erasure job failed", "workspace", key.Workspace, "erasure_job", key.ID, "error", err, "again_after", retryAfter)

@@ -40,7 +40,7 @@ func TestAJobWaitsForASlotOnlyOnce(t *testing.T) {
 		}
 		for range slots + 10 {
 			request(t, r)
-			synctest.Wait() // until the run has a slot or waits for one
+			synctest.Wait() // waits until the run has a slot or waits for a slot
 		}
 		if n := g.runs.Load(); n != slots {
 			t.Errorf("%d runs at once, want %d", n, slots)

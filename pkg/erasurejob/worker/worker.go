@@ -31,16 +31,17 @@ type Config struct {
 	// default is 0, which means no maximum.
 	MaxRate int
 
-	// Settle is the minimum time between Job.Until and the first erasure. In this time, all
-	// events created at or before Until reach the index. The default is record.SyncLag.
+	// Settle is the minimum time between Job.Until and the first erasure. During this
+	// time, all events created at or before Until reach the index. The default is
+	// record.SyncLag.
 	Settle time.Duration
 
 	// MaxTries is the number of consecutive runs without progress after which the job
 	// fails. The default is 5.
 	MaxTries int
 
-	// RetryWait is the first wait of a run after the store was unavailable. Repeated
-	// failures double the wait up to 16 times RetryWait. The default is 1 s.
+	// RetryWait is the time for which a run waits after the store was unavailable. Each
+	// further failure doubles the wait, up to 16 times RetryWait. The default is 1 s.
 	RetryWait time.Duration
 
 	// Grace is the time that a run may take, after the end of its context, to finish a page
@@ -79,10 +80,10 @@ func New(store erasurejob.Store, events Events, cfg Config) (*Worker, error) {
 }
 
 // Run takes a job and works on it until the job has ended, another run has taken it, the
-// job was requested again, or ctx is done. If ctx is done, Run queues the job for the next
-// run within Config.Grace. Run returns nil in all these cases, and if the job does not
-// exist. An error means that the caller must run the job again. After Config.MaxTries
-// consecutive runs without progress, the job fails.
+// job was requested again, or ctx is done. If ctx is done, Run queues the job for the
+// next run. Run takes at most Config.Grace for this. Run returns nil in all these cases.
+// It also returns nil if the job does not exist. An error means that the caller must run
+// the job again. After Config.MaxTries consecutive runs without progress, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -22,7 +22,7 @@ type jobs struct {
 	job erasurejob.Job
 	log []string // statuses in the order in which they were stored
 
-	respond func(erasurejob.Job) error // returns the error of a Replace that stored a job; nil if none fails
+	respond func(erasurejob.Job) error // if not nil, Replace calls it after it stored a job, and returns its error
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
@@ -64,10 +64,10 @@ func (s *jobs) Unfinished(context.Context) ([]erasurejob.Key, error) {
 }
 
 // events is a store of the events of one entity. The event with index i is at position i.
-// Erase calls next before each page. If next returns an error, Erase erases only the first
-// event of the page.
+// Erase calls the function next before each page. If this function returns an error,
+// Erase erases only the first event of the page.
 type events struct {
-	created []time.Time // zero if erased
+	created []time.Time // times of creation; zero for erased events
 	next    func(page int) error
 	pages   int
 }
@@ -122,7 +122,8 @@ func many(n int, t time.Time) []time.Time {
 	return all
 }
 
-// setUp returns a worker, and its store with a job requested now.
+// setUp returns a worker and its store. The store has one job, which is requested at the
+// current time.
 func setUp(t *testing.T, e *events, cfg worker.Config) (*worker.Worker, *jobs) {
 	t.Helper()
 	s := &jobs{}
@@ -234,9 +235,9 @@ func TestARunThatFailsIsContinuedAndFailsInTheEnd(t *testing.T) {
 				failed++
 			}
 		}
-		// The first run fails at its first page, and the second after two pages. The next
-		// five runs fail at their first page, and the last of them ends the job. Each run
-		// erases one event of the page at which it fails.
+		// The first run fails at its first page. The second run erases two pages and
+		// fails at the third. The next five runs fail at their first page, and the last
+		// of them ends the job. Each run erases one event of the page at which it fails.
 		wantJob(t, s, erasurejob.Failed, 1+200+6)
 		if failed != 6 || s.job.Error == nil {
 			t.Errorf("%d runs failed; the job is %+v", failed, s.job)
@@ -260,8 +261,9 @@ func TestAnUnavailableStoreDoesNotFailAStoppedRun(t *testing.T) {
 	})
 }
 
-// The store saves a page, but its response is lost. Either the deadline of the run passes
-// meanwhile, or the run is the last try of the job.
+// The store saves a page, but its response is lost. In one case, the deadline of the run
+// passes before the response fails. In the other case, the run is the last try of the
+// job.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		maxTries int
@@ -297,7 +299,8 @@ func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		// The second event was created after the first request and before the second.
+		// The second event was created after the first request and before the second
+		// request.
 		e := eventsCreated(append([]time.Time{began, began.Add(5 * time.Second)}, many(200, began)...)...)
 		w, s := setUp(t, e, worker.Config{})
 		e.next = func(page int) error {
@@ -319,7 +322,7 @@ func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 func TestARunnerRunsQueuedJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s, logger := eventsCreated(many(150, time.Now())...), &jobs{}, slog.New(slog.DiscardHandler)
-		request(t, s) // by an earlier process
+		request(t, s) // requested by an earlier process
 		r := worker.NewRunner(s, logger)
 		w, err := worker.New(r, e, worker.Config{Logger: logger})
 		if err != nil {

@@ -4,10 +4,10 @@
 // The file has these buckets. Each contains a bucket for each workspace:
 //
 //   - events contains two buckets. by_id maps each id to the event in JSON. by_position
-//     maps event.Position.String to the id. bbolt sorts keys by bytes, which is the order
-//     of lists.
-//   - events_by_entity contains a bucket for each entity id, with the same keys and values
-//     as by_position.
+//     maps event.Position.String to the id. bbolt sorts keys by bytes, and lists have the
+//     same order.
+//   - events_by_entity contains a bucket for each entity id, with the same keys and
+//     values as by_position.
 //   - events_by_created_at maps the text of record.SyncPosition to the id.
 //   - events_by_expires_at maps the position of the expiry to the id, for each event that
 //     expires.

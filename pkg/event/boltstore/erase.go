@@ -62,8 +62,8 @@ func remove(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return nil
 }
 
-// removeEmpty removes the bucket of an entity's events if it is empty. The name of the
-// bucket is the id of the entity, which must not remain after an erasure.
+// removeEmpty removes the bucket of an entity's events if the bucket is empty. The name
+// of the bucket is the id of the entity, which must not remain after an erasure.
 func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	entities := boltrecord.Bucket(tx, byEntity, workspace)
 	b := boltrecord.Bucket(tx, byEntity, workspace, entityID)
@@ -76,8 +76,8 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	return entities.DeleteBucket([]byte(entityID))
 }
 
-// sweep removes some events that had expired at e.CreatedAt. If an event with the id of e
-// had expired, sweep always removes it.
+// sweep removes some events that had expired at e.CreatedAt. If the store has an expired
+// event with the id of e, sweep always removes that event.
 func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
 	expired := boltrecord.Expired(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), e.CreatedAt)
 	expired[expiry(e)] = e.ID

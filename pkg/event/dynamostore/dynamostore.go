@@ -2,11 +2,11 @@
 //
 // The table's partition key is pk (S), which consists of the workspace, '#' and the id.
 // This makes an id unique in its workspace and spreads writes over all partitions. The
-// other attributes are id, name, entity_id (absent if the event has none), occurred_at,
-// attributes (JSON text, to preserve its bytes), created_at, and the keys of three global
-// secondary indexes for lists. All have the type S. position is the text of event.Position.
-// An event that expires also has expires_at (N, Unix time in seconds), after which DynamoDB
-// removes it.
+// other attributes are id, name, entity_id (absent if the event has no entity),
+// occurred_at, attributes (JSON text, to preserve its bytes), created_at, and the keys of
+// three global secondary indexes for lists. All have the type S. position is the text of
+// event.Position. An event that expires also has expires_at (N, Unix time in seconds),
+// after which DynamoDB removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
 //     shard consists of the workspace, '#' and a number from 0, which is a hash of the id
@@ -15,10 +15,10 @@
 //     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
 //     has no entity_id.
 //   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
-//     order of creation. arrival is the text of the event's record.SyncPosition. Events that
-//     earlier builds wrote have no arrival until Backfill adds it. This index does not
-//     project the keys of other indexes, nor id and created_at, which are parts of arrival.
-//     The other indexes project all attributes.
+//     order of creation. arrival is the text of the event's record.SyncPosition. Events
+//     that earlier builds wrote have no arrival until Backfill adds it. This index does
+//     not project the keys of other indexes, nor id and created_at, which are parts of
+//     arrival. The other indexes project all attributes.
 package dynamostore
 
 import (
@@ -86,7 +86,7 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 }
 
 // Create implements event.Store with one conditional PutItem. It overwrites an expired
-// item, because DynamoDB may take days to remove one.
+// item, because DynamoDB may take days to remove an expired item.
 func (s *Store) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
 	return dynamorecord.Create(ctx, s.client, s.table, "pk", e, s.toItem(workspace, e), fromItem, func(in *dynamodb.PutItemInput) {
 		*in.ConditionExpression += " OR #expires_at <= :now"

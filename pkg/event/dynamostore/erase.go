@@ -19,9 +19,9 @@ const eraseWriters = 10
 
 // Erase implements event.Store. It finds the events in the index by_entity, which is
 // eventually consistent. It deletes each event on the condition that it belongs to the
-// entity and was created at or before q.Until. Without the condition, Erase could delete a
-// new event that has the id of an expired one. If some items cannot be deleted, Erase still
-// deletes the others.
+// entity and was created at or before q.Until. Without the condition, Erase could delete
+// a new event that has the id of an expired event. If some items cannot be deleted, Erase
+// still deletes the other items.
 func (s *Store) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -61,7 +61,7 @@ func placeOf(item dynamorecord.Item) (event.Event, error) {
 }
 
 // deleteEach deletes the items of the events that were created at or before q.Until. It
-// returns the number of deleted items and the errors of the others.
+// returns the number of deleted items and the errors of the failed deletions.
 func (s *Store) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
 	var group sync.WaitGroup

@@ -13,7 +13,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex is a Client that calls change after each query, before it returns the result.
+// staleIndex is a Client that calls the function change after each query, before it
+// returns the result of the query.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()

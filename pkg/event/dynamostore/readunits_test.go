@@ -25,7 +25,7 @@ type meter struct {
 	mu      sync.Mutex
 	units   float64
 	queries int
-	items   map[string]item // by id
+	items   map[string]item // items that queries returned, by id
 }
 
 // item holds the properties of an item that determine the cost of reading it.
@@ -60,9 +60,10 @@ func text(v types.AttributeValue) string { return v.(*types.AttributeValueMember
 // bytes. Every query takes at least half a read unit.
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
-// The test compares the read units of pages with two figures. ideal is the units of one
-// query that reads exactly the returned items. least is the units of one query to each
-// shard, which reads exactly the returned items of that shard.
+// The test compares the read units of pages with two figures. The figure ideal is the
+// units of one query that reads exactly the returned items. The figure least is the units
+// of one query per shard. Each of these queries reads exactly the returned items of its
+// shard.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

@@ -35,12 +35,12 @@ func testErase(t *testing.T, s event.Store) {
 	var old, others []event.Event
 	for i := range 40 {
 		e := plain(fmt.Sprintf("%02d", i), later(-time.Duration(i/3)*time.Hour))
-		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // three of five are created at or before q.Until
+		e.CreatedAt = later(time.Duration(i%5) * time.Millisecond) // three of five events are created at or before q.Until
 		switch i % 8 {
 		case 6:
 			e.EntityID = ""
 		case 7:
-			e.EntityID = "u-10" // u-1 is a prefix of it
+			e.EntityID = "u-10" // the id u-1 is a prefix of this id
 		}
 		if e.EntityID == "u-1" && i%5 <= 2 {
 			old = append(old, e)
@@ -77,8 +77,8 @@ func testErase(t *testing.T, s event.Store) {
 	}
 }
 
-// testExpired creates an event with the same id before, at and after the expiry of the
-// first one.
+// testExpired creates an event. It then creates further events with the same id before,
+// at and after the expiry of the first event.
 func testExpired(t *testing.T, s event.Store) {
 	e := plain("a", noon)
 	e.CreatedAt, e.ExpiresAt = noon, later(time.Minute)

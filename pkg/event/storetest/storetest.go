@@ -13,7 +13,7 @@ import (
 	"sluice/pkg/record/storetest"
 )
 
-// workspace is the workspace of tests that need only one.
+// workspace is the workspace of tests that need only one workspace.
 const workspace = storetest.Workspace
 
 // The first and the last record.Time, and a time between them.
@@ -23,7 +23,7 @@ var (
 	last  = storetest.At("9999-12-31T23:59:59.999Z")
 )
 
-// later returns the time d after noon.
+// later returns the time that is d after noon.
 func later(d time.Duration) record.Time { return record.TimeOf(noon.Time().Add(d)) }
 
 var kind = storetest.Kind[event.Event, event.Store]{
@@ -31,8 +31,8 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	ID:         func(e event.Event) string { return e.ID },
 	Attributes: func(e event.Event) record.Attributes { return e.Attributes },
 	Plain:      func(id string) event.Event { return plain(id, noon) },
-	// Each variant has a different time, so that a store that wrongly keeps several
-	// variants of an id lists all of them.
+	// Each variant has a different time. If a store wrongly keeps several variants of an
+	// id, its lists therefore contain all of them.
 	Variant: func(id string, n int) event.Event {
 		e := plain(id, later(time.Duration(1+n)*time.Second))
 		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
@@ -64,7 +64,7 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	},
 }
 
-// Run tests that the stores returned by open fulfill the contract of event.Store. Each
+// Run checks that the stores returned by open fulfill the contract of event.Store. Each
 // call of open must return a store without events, whose lists contain an event as soon
 // as it is created.
 func Run(t *testing.T, open func(t *testing.T) event.Store) {
@@ -193,8 +193,8 @@ func testCreatesBetweenPages(t *testing.T, s event.Store) {
 	}
 }
 
-// testFilters compares the list for every combination of filters with the events that
-// match each of the filters.
+// testFilters reads the list for every combination of filters. The list must contain
+// exactly the events that match all filters of the combination.
 func testFilters(t *testing.T, s event.Store) {
 	times := []record.Time{first, later(-time.Millisecond), noon, later(time.Millisecond), last}
 	var events []event.Event

@@ -17,8 +17,8 @@ const WalkCount = 10_000
 
 // Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must contain every event that belongs to
-// it once, in order. If few is set, Walk skips lists with many pages. Set it for a store that
-// makes many calls per page.
+// it once, in order. If few is set, Walk skips lists with many pages. Set few for a store
+// that makes many calls per page.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
 	kind.Fill(t, s, workspace, events...)

@@ -1,8 +1,9 @@
 // Package boltstore stores export jobs in a bbolt file, for a local server. The jobs
 // survive a restart of the process.
 //
-// The bucket export_jobs contains a bucket for each workspace. That bucket contains
-// four more (see exportjob.Marshal for the values of the first two):
+// The bucket export_jobs contains a bucket for each workspace. The bucket of a workspace
+// contains the following four buckets. See exportjob.Marshal for the values of the first
+// two:
 //
 //   - by_id maps the id of each job to the job.
 //   - progress maps the id to the progress of the job, if that is not zero.

@@ -33,8 +33,8 @@ const Prefix = "/export_file/"
 // LinkLifetime is how long a link is valid.
 const LinkLifetime = 15 * time.Minute
 
-// uploads is the directory of the uploads. No workspace has this name, because
-// FileKey escapes dots.
+// uploads is the directory of the uploads. It cannot be the directory of a workspace,
+// because FileKey escapes dots.
 const uploads = ".uploads"
 
 // Store is an exportjob.Files and exportjob.Links, and the http.Handler of its links.
@@ -87,7 +87,8 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the named file atomically and durably. write writes its content.
+// replace writes the named file atomically and durably. The function write writes the
+// content.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -112,7 +113,8 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	}
 	err := replace(name, func(f *os.File) error { return s.join(f, j) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// The upload was completed earlier, or it was removed.
+		// If the whole file exists, the upload was completed earlier. Otherwise it was
+		// removed.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
 			return nil
 		}
@@ -164,11 +166,11 @@ func (s *Store) Delete(_ context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// Expire removes the files and uploads that were last modified at least that many
-// days ago.
+// Expire removes the files and uploads that were last modified at least the given number
+// of days ago.
 func (s *Store) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and the directories of uploads; each new part changes the modification time of its directory
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and the directories of uploads; each new part updates the modification time of its directory
 	for _, name := range names {
 		name = filepath.Join(s.dir, filepath.FromSlash(name))
 		info, statErr := os.Stat(name)

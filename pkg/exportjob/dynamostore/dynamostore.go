@@ -1,24 +1,24 @@
 // Package dynamostore stores export jobs in a DynamoDB table.
 //
-// The table's partition key is workspace (S) and its sort key is id (S). The
-// attributes job and progress (S) hold the complete job (see exportjob.Marshal).
-// DynamoDB needs the other attributes:
+// The table's partition key is workspace (S) and its sort key is id (S). The attributes
+// job and progress (S) hold the complete job (see exportjob.Marshal). DynamoDB needs the
+// other attributes:
 //
-//   - status and lane (S) are for the filters of the table's stream. A job that does
-//     not wait for a run has no lane.
+//   - status and lane (S) are for the filters of the table's stream. A job that does not
+//     wait for a run has no lane.
 //   - position (S, exportjob.Position.String) is for the indexes.
 //   - revision (N) is for conditional writes.
-//   - expires_at (N, Unix time in seconds) is for the TTL. Only a job that has ended has
-//     it.
+//   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have
+//     this attribute.
 //
 // Each workspace has one item with the id #unfinished, which no job can have. Its
 // attribute jobs (SS) holds the ids of the unfinished jobs. It changes in the same
 // transaction as a job, so it always agrees with the jobs.
 //
-// The global secondary index by_position has the keys workspace and position and
-// serves lists. It projects job, but not progress. The index by_status has the keys
-// status and position and serves OldestQueued. It projects only keys, so a change of
-// the progress writes nothing to it.
+// The global secondary index by_position has the keys workspace and position and serves
+// lists. It projects job, but not progress. The index by_status has the keys status and
+// position and serves OldestQueued. It projects only keys, so a change of the progress
+// writes nothing to it.
 package dynamostore
 
 import (
@@ -111,21 +111,22 @@ func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.
 	return s.write(ctx, "replace export job", j, exportjob.NotFoundError(j.ID), put, counts...)
 }
 
-// A transaction that conflicts with another is repeated after a random wait, up to
-// maxTries times. The first wait is at most firstWait. The maximum doubles with each
-// attempt.
+// A transaction that conflicts with another transaction is repeated after a random wait,
+// up to maxTries times. The first wait is at most firstWait. The maximum doubles with
+// each attempt.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond
 )
 
-// write executes a transaction of put and counts. put writes the item of j. write
-// returns the job that is stored afterwards and whether it is j. If a condition fails
-// and no job is stored, write returns the error absent.
+// write stores j and executes the writes in counts, in one transaction. The parameter put
+// holds the condition for storing j. write returns the job that is stored after the call,
+// and reports whether that job is j. If a condition fails and no job is stored, write
+// returns errAbsent.
 //
-// The SDK repeats a transaction with the same token if the response was lost. The
-// repeat succeeds without writing again.
-func (s *Store) write(ctx context.Context, op string, j exportjob.Job, absent error, put *types.Put, counts ...types.TransactWriteItem) (stored exportjob.Job, written bool, err error) {
+// The SDK repeats a transaction with the same token if the response was lost. DynamoDB
+// then reports success without writing again.
+func (s *Store) write(ctx context.Context, op string, j exportjob.Job, errAbsent error, put *types.Put, counts ...types.TransactWriteItem) (stored exportjob.Job, written bool, err error) {
 	put.TableName, put.ExpressionAttributeNames = &s.table, map[string]string{"#revision": "revision"}
 	put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	if put.Item, err = toItem(j); err != nil {
@@ -147,7 +148,7 @@ func (s *Store) write(ctx context.Context, op string, j exportjob.Job, absent er
 			stored, err = fromItem(reasons[0].Item)
 			return stored, false, err
 		case !passing && hasCode(reasons, "ConditionalCheckFailed"):
-			return exportjob.Job{}, false, absent
+			return exportjob.Job{}, false, errAbsent
 		case !passing:
 			return exportjob.Job{}, false, dynamorecord.Error(op, err)
 		}
@@ -164,8 +165,8 @@ func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count returns the write that adds j to the unfinished jobs of its workspace, or
-// removes it if j has ended.
+// count returns a write that updates the ids of the unfinished jobs of a workspace. It
+// adds j, or removes j if j has ended.
 func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
 	action := "ADD"
 	if j.Status.Final() {

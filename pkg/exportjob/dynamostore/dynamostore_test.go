@@ -37,8 +37,9 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses is an HTTP client that sends every request. For the next left requests it
-// returns an error, as if the response had been lost.
+// loses is an HTTP client that sends every request. It returns an error for the next
+// requests, as if their responses had been lost. The field left is the number of these
+// requests.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64
@@ -53,7 +54,8 @@ func (c *loses) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
 
-// The SDK repeats a call if its response was lost.
+// The SDK repeats a call whose response was lost. The repeated call must not apply the
+// change again.
 func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	t.Parallel()
 	network := &loses{}
@@ -79,8 +81,8 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client that cancels the next left transactions, for reasons with the
-// given codes.
+// cancels is a client that cancels the next transactions, for reasons with the given
+// codes. The field left is the number of these transactions.
 type cancels struct {
 	*dynamodb.Client
 	left  int
@@ -163,7 +165,7 @@ func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
 	}
 }
 
-// lists records the size of the items that queries return, in bytes.
+// lists is a client that adds up the sizes of the items that queries return, in bytes.
 type lists struct {
 	*dynamodb.Client
 	bytes int

@@ -42,7 +42,7 @@ func New(client *s3.Client, bucket string) (*Store, error) {
 // the URL's path instead of the host.
 func Open(sdk aws.Config, getenv func(string) string) (*Store, error) {
 	s, err := New(s3.NewFromConfig(sdk, func(o *s3.Options) {
-		// Servers other than S3 usually have one host name for all buckets, and may
+		// Servers other than S3 usually have one host name for all buckets, and some do
 		// not support the additional checksums of S3.
 		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired

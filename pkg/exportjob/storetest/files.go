@@ -21,7 +21,7 @@ type FileStore struct {
 	Read func(t *testing.T, j exportjob.Job) []byte // returns the content of the job's file; nil if the file does not exist
 }
 
-// File stores a file with the content for a new job, and returns the job.
+// File stores a file with the given content for a new job, and returns the job.
 func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.Job {
 	t.Helper()
 	f := FileStore{Files: files}
@@ -68,7 +68,7 @@ func upload(t *testing.T, f FileStore, workspace, id string) exportjob.Job {
 // part returns n pseudorandom bytes, the same for the same seed.
 func part(seed byte, n int) []byte {
 	b := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // it never returns an error
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // this Read never returns an error
 	return b
 }
 

@@ -29,7 +29,7 @@ const workspace = "default"
 // old jobs.
 var created = record.TimeOf(time.Now())
 
-// later returns the time d after created.
+// later returns the time that is d after the variable created.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
 // Run tests the implementation of exportjob.Store and exportjob.Backlog that open
@@ -241,7 +241,7 @@ func testPages(t *testing.T, s Store) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position without a job
+	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position at which no job is
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
 		t.Errorf("before a position without a job: %+v, error %v", page, err)
@@ -318,7 +318,7 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)
 	j.Revision++
-	replace(t, s, j) // must not change the count again
+	replace(t, s, j) // must not change the number of unfinished jobs again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

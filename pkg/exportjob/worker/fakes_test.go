@@ -66,7 +66,7 @@ type world struct {
 
 // stored is an entity or an event.
 type stored struct {
-	key    string // its position in a list
+	key    string // position of the record in a list
 	entity entity.Entity
 	event  event.Event
 }
@@ -78,8 +78,8 @@ func (r stored) createdAt() record.Time {
 	return r.event.CreatedAt
 }
 
-// newWorld returns a world with a job, n records that belong to it, and n records
-// that were created after it.
+// newWorld returns a world with a job, n records that belong to it, and n records that
+// were created after the job.
 func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg worker.Config) *world {
 	t.Helper()
 	w := &world{
@@ -134,10 +134,10 @@ const (
 // life is one run of a worker, with the faults that the test injects.
 type life struct {
 	*world
-	fate  func(call string) fate // fate of each call that changes something; nil if all succeed
-	lists atomic.Int64           // number of the list that fails, counted from 1; 0 if none fails
+	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
+	lists atomic.Int64           // number of the call of list that fails, counted from 1; 0 if none fails
 
-	pageTime time.Duration // duration of a list
+	pageTime time.Duration // duration of each call of list
 	dead     atomic.Bool
 }
 
@@ -146,7 +146,7 @@ var (
 	errBroken = errors.New("the call failed")
 )
 
-// call executes do, with the fault that fate selects.
+// call runs the function do, with the fault that l.fate selects for it.
 func (l *life) call(name string, do func() error) error {
 	if l.dead.Load() {
 		return errDead
@@ -371,7 +371,7 @@ func (l entitiesOf) Count(_ context.Context, _ string, _ entity.Query, until rec
 	return l.count(until)
 }
 
-// worker returns a worker that runs in the life l. Each reading of its clock advances
+// worker returns a worker whose calls go through l. Each reading of its clock advances
 // the clock, so that the worker saves its progress several times.
 func (l *life) worker() *worker.Worker {
 	cfg := l.config
@@ -416,8 +416,8 @@ func (w *world) finish() {
 	}
 }
 
-// checkFile checks that the job has succeeded and that the file contains each of its
-// records once, in order.
+// checkFile checks that the job has succeeded and that the file contains each record of
+// the job once, in order.
 func (w *world) checkFile() {
 	w.t.Helper()
 	if w.job.Status != exportjob.Succeeded {
@@ -436,8 +436,8 @@ func (w *world) checkFile() {
 	}
 }
 
-// ended checks that the job failed with the reason, or succeeded if reason is "". It
-// checks that no upload exists and that a failed job has no file.
+// ended checks that the job failed with the given reason, or succeeded if reason is "".
+// It also checks that no upload exists and that a failed job has no file.
 func (w *world) ended(reason string) {
 	w.t.Helper()
 	switch j := w.job; {

@@ -12,13 +12,13 @@ type member struct {
 	gzip         *gzip.Writer
 	records      int64
 	json         []byte // JSON of the latest record; the buffer is reused
-	flush        bool   // flush the compressor after each record
+	flush        bool   // whether to flush the compressor after each record
 }
 
 func (w *Worker) newMember() *member {
 	m := &member{flush: w.flush}
-	m.Grow(w.PartBytes + w.PartBytes/8)                        // the extra space is for the record that crosses the limit
-	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // the level is valid
+	m.Grow(w.PartBytes + w.PartBytes/8)                        // the extra space is for the record with which a part exceeds PartBytes
+	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // cannot fail, because the level is valid
 	return m
 }
 
@@ -41,8 +41,8 @@ func (m *member) add(to recordWriter, r row) (err error) {
 func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
 
 // bytes closes the member and returns its bytes. It pads the member to at least size
-// bytes with empty blocks, which decompress to nothing. The bytes are valid until
-// reset is called.
+// bytes with empty blocks, which decompress to nothing. The bytes are valid until the
+// next call of reset.
 func (m *member) bytes(size int) ([]byte, error) {
 	for m.Len() < size {
 		if err := m.gzip.Flush(); err != nil {

@@ -16,10 +16,10 @@ import (
 // run is one run of a worker, on one job.
 type run struct {
 	*Worker
-	calls context.Context // context of calls that must be completed; ends Config.Grace after the context of the run
+	calls context.Context // context of calls that must be completed; it ends Config.Grace after the context of the run ends
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
-	saved time.Time // time at which job was saved
+	saved time.Time // time of the latest save of the job
 
 	counted atomic.Pointer[int64] // total number of the job's records; nil until they have been counted
 }
@@ -27,8 +27,8 @@ type run struct {
 // errTaken means that another run has taken the job.
 var errTaken = errors.New("another run has the export job")
 
-// errEnded means that another request ended the job, for example a cancellation.
-// run.job is then the ended job.
+// errEnded means that another request ended the job, for example a cancellation. The
+// field run.job then contains the ended job.
 var errEnded = errors.New("the export job has ended")
 
 // failure is the reason why a job fails, as text for users.
@@ -60,7 +60,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	return r.tidy()
 }
 
-// tidy removes the upload and the file of a job that ended without a file.
+// tidy removes the upload and the file of a job that failed or was cancelled.
 func (r *run) tidy() error {
 	if !r.job.Status.Final() || r.job.Status == exportjob.Succeeded {
 		return nil
@@ -94,8 +94,8 @@ func (r *run) handOver(ctx context.Context) error {
 	return r.save(next)
 }
 
-// save stores next as the job. It returns errTaken if another run holds the job, and
-// errEnded if the job has ended.
+// save replaces the stored job with next. It returns errTaken if another run holds the
+// job, and errEnded if the job has ended.
 func (r *run) save(next exportjob.Job) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	for {
@@ -115,7 +115,8 @@ func (r *run) save(next exportjob.Job) error {
 		case stored.Status != exportjob.Running || stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// An earlier save of this run succeeded, but its response was lost.
+		// An earlier save of this run succeeded, but its response was lost. Try again
+		// with the stored job.
 		r.job = stored
 	}
 }

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// firstTurn is how long a run in the fast lane reads. If the job is not done
-	// then, it continues in the slow lane.
+	// firstTurn is how long a run in the fast lane reads records. If the job needs more
+	// time, it continues in the slow lane.
 	firstTurn = 5 * time.Second
 
-	// retryAfter is how long a job waits after a failed run.
+	// retryAfter is the time between a failed run of a job and its next run.
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store that also runs its jobs in this process. It runs each job that
-// waits in a lane and repeats a run that failed. On AWS, the stream of the jobs table
-// and the functions do this. The workspaces take turns. A Runner is safe for concurrent
-// use.
+// Runner is a Store that also runs its jobs in this process. It runs each job that waits
+// in a lane and repeats a run that failed. On AWS, the stream of the jobs table and
+// Lambda functions run the jobs instead. In each lane, the workspaces take turns. A
+// Runner is safe for concurrent use.
 type Runner struct {
 	exportjob.Store
 	logger *slog.Logger
@@ -47,21 +47,21 @@ type lane struct {
 	latest  map[string]int // number of the latest run of each workspace
 }
 
-// NewRunner returns a Runner of the jobs in store. It runs one job at a time in the
-// fast lane and up to most jobs in the slow lane.
-func NewRunner(store exportjob.Store, most int, logger *slog.Logger) (*Runner, error) {
-	if store == nil || most < 1 {
+// NewRunner returns a Runner of the jobs in store. It runs one job at a time in the fast
+// lane and up to maxSlow jobs in the slow lane.
+func NewRunner(store exportjob.Store, maxSlow int, logger *slog.Logger) (*Runner, error) {
+	if store == nil || maxSlow < 1 {
 		return nil, errors.New("worker: a store and a maximum of at least one run are required")
 	}
 	return &Runner{Store: store, logger: logger, lanes: map[exportjob.Lane]*lane{
 		exportjob.Fast: {most: 1, turn: firstTurn, latest: make(map[string]int)},
-		exportjob.Slow: {most: most, latest: make(map[string]int)},
+		exportjob.Slow: {most: maxSlow, latest: make(map[string]int)},
 	}}, nil
 }
 
-// Start starts running jobs with worker, whose store must be r, until ctx is done. It
-// begins with the unfinished jobs of backlog. Call Wait to wait for the end of the
-// runs.
+// Start begins to run jobs with worker, first the unfinished jobs in backlog. The store
+// of worker must be r. No run starts after ctx is done. After that, call Wait to wait for
+// the end of the current runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
@@ -97,20 +97,21 @@ func (r *Runner) Replace(ctx context.Context, j exportjob.Job) (stored exportjob
 	return stored, replaced, err
 }
 
-// enqueue adds a job to a lane. It does nothing if in is "".
-func (r *Runner) enqueue(in exportjob.Lane, key exportjob.Key) {
+// enqueue adds a job to the lane with the given name. If name is "", enqueue does
+// nothing.
+func (r *Runner) enqueue(name exportjob.Lane, key exportjob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.lanes[in]
-	if l == nil || r.ctx == nil { // Start queues the jobs that were stored before it
+	l := r.lanes[name]
+	if l == nil || r.ctx == nil { // without a lane, or before Start, which queues the jobs that were stored earlier
 		return
 	}
 	l.waiting = append(l.waiting, key)
 	r.dispatch(l)
 }
 
-// dispatch starts runs until l has no more room or no more jobs. The caller holds
-// r.mu.
+// dispatch starts runs until the lane l has its maximum number of runs or no waiting
+// jobs. The caller holds r.mu.
 func (r *Runner) dispatch(l *lane) {
 	for l.running < l.most && len(l.waiting) > 0 && r.ctx.Err() == nil {
 		key := l.next()
@@ -125,8 +126,8 @@ func (r *Runner) dispatch(l *lane) {
 	}
 }
 
-// run runs a job once. If that fails, it queues the job again after
-// retryAfter, in the slow lane.
+// run runs a job once. If the run fails, the job is queued again after retryAfter, in the
+// slow lane.
 func (r *Runner) run(l *lane, key exportjob.Key) {
 	ctx := r.ctx
 	if l.turn > 0 {

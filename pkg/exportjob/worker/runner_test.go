@@ -69,8 +69,8 @@ func (s *jobs) in(workspace string) int {
 	return len(slices.DeleteFunc(keys, func(k exportjob.Key) bool { return k.Workspace != workspace }))
 }
 
-// slowEvents returns one event per page, and a page takes a second. Workspaces whose
-// name begins with "large" have 1,000 events, others have one.
+// slowEvents returns one event per page, and a page takes a second. Workspaces whose name
+// begins with "large" have 1,000 events. Other workspaces have one event.
 type slowEvents struct{ fail func() error }
 
 func (e slowEvents) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
@@ -110,11 +110,11 @@ type local struct {
 	t    *testing.T
 	jobs *jobs
 	*worker.Runner
-	stop func() // stops the runner and waits for it
+	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal starts a runner of the jobs in store, with two runs at a time. fail may
-// return an error for a page of events. It must be called in a synctest bubble.
+// startLocal starts a runner of the jobs in store, with two runs at a time. The function
+// fail may return an error for a page of events. Call startLocal in a synctest bubble.
 func startLocal(t *testing.T, store *jobs, fail func() error) *local {
 	t.Helper()
 	runner, err := worker.NewRunner(store, 2, slog.New(slog.DiscardHandler))
@@ -174,7 +174,8 @@ func TestASmallJobStartsWhileAnotherWorkspaceHasItsQuotaOfLargeOnes(t *testing.T
 			}
 			time.Sleep(200 * time.Second)
 		}
-		// Two jobs run at a time, and a run continues where the last one stopped.
+		// Two jobs run at a time, and each run of a job continues where the previous run
+		// stopped.
 		if took := l.await("large", 0); took > 10*1000/2*time.Second {
 			t.Errorf("the large jobs took %v", took)
 		}

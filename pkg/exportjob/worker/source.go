@@ -52,7 +52,8 @@ type row struct {
 	attributes record.Attributes
 }
 
-// look notes that r was read, and adds it to the page if it belongs to the job.
+// look sets p.last to the cursor of r. If r belongs to the job, look also adds r to the
+// page.
 func (p *page) look(r row, belongs bool) {
 	p.last = r.cursor
 	if belongs {
@@ -85,7 +86,8 @@ func entitySource(entities Entities, j exportjob.Job) source {
 	}
 }
 
-// eventSource leaves out events that had expired when the job was created.
+// eventSource returns a source of events. It leaves out events that had expired when the
+// job was created.
 func eventSource(events Events, j exportjob.Job) source {
 	q := event.Query{EntityID: event.OptionalID(j.Filters.EntityID), From: j.Filters.From, To: j.Filters.To, Ascending: true, Limit: pageLength}
 	return source{
@@ -119,8 +121,8 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
-// eachPage calls do with each page after a cursor. It stops at the first error or
-// when ctx is done. It reads the next page while do runs.
+// eachPage calls the function do with each page after a cursor. It stops at the first
+// error or when ctx is done. It reads the next page while do runs.
 func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)

@@ -44,7 +44,7 @@ func (r *run) survey(ctx context.Context) error {
 	return errors.Join(r.saveSurvey(s, found), err)
 }
 
-// saveSurvey saves s with the names found so far.
+// saveSurvey saves s in the job, with the names in found.
 func (r *run) saveSurvey(s exportjob.Survey, found *surveyor) error {
 	next := r.job
 	if s.Done || s.Cursor != next.Progress.Survey.Cursor {
@@ -75,7 +75,7 @@ func newSurveyor(s exportjob.Survey) *surveyor {
 func (v *surveyor) note(name string) {
 	if !v.names[name] {
 		v.names[name] = true
-		encoded, _ := json.Marshal(name) // a string can always be encoded
+		encoded, _ := json.Marshal(name) // cannot fail, because name is a string
 		v.bytes += len(encoded) - len(`""`)
 	}
 }

@@ -81,13 +81,13 @@ func New(store exportjob.Store, entities Entities, events Events, files exportjo
 }
 
 // Run takes a job and works on it until the job ends, another run takes it, or ctx is
-// done. If ctx is done, Run saves what it has read and queues the job for the next
-// run, within Config.Grace. If the job was cancelled or has failed, Run removes its
-// upload and file.
+// done. If ctx is done, Run saves what it has read and queues the job for the next run.
+// Run takes at most Config.Grace for this. If the job was cancelled or has failed, Run
+// removes its upload and file.
 //
-// Run returns nil in all these cases, and if the job does not exist. An error means
-// that the job should be run again. After Config.MaxTries consecutive runs without
-// progress, the job fails.
+// Run returns nil in all these cases. It also returns nil if the job does not exist. An
+// error means that the caller must run the job again. After Config.MaxTries consecutive
+// runs without progress, the job fails.
 func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -53,7 +53,7 @@ func TestAnyCallMayFail(t *testing.T) {
 				w.finish()
 				w.checkFile()
 				if calls <= step {
-					break // the run made fewer calls
+					break // every call of the run has been tested
 				}
 			}
 		}
@@ -106,9 +106,9 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	})
 }
 
-// A job that is cancelled after its worker was killed leaves no file and no upload,
-// whichever call the worker was killed at. An upload whose id was not saved is the only
-// exception. It remains until the bucket's rule for incomplete uploads removes it.
+// A job that is cancelled after its worker was killed leaves no file and no upload, no
+// matter at which call the worker was killed. An upload whose id was not saved is the
+// only exception. It remains until the bucket's rule for incomplete uploads removes it.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -127,7 +127,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 					break
 				}
 				w.finish()
-				unknown := last == "start" || last == "replace running" && what == killed // the call that saves the upload
+				unknown := last == "start" || last == "replace running" && what == killed // whether the worker was killed before the id of the upload was saved
 				if w.job.Status != exportjob.Cancelled || len(w.files) > 0 || len(w.uploads) > 0 && !unknown {
 					t.Errorf("killed at call %d, %s: %+v, uploads %v, files %v; %v", step, last, w.job, w.uploads, w.files, w.trace)
 				}
@@ -166,7 +166,7 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 				case 0, 1, 2, 3:
 					return fate(what + 1)
 				case 4, 5:
-					if depth < 3 { // deliver the same job to another worker while this one is suspended
+					if depth < 3 { // meanwhile, deliver the same job to another worker
 						w.pending++
 						deliver(depth + 1)
 					}
@@ -240,7 +240,7 @@ func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 			puts := 0
 			_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
 				if call == "put" {
-					if puts++; puts == 2 { // each run uploads one part
+					if puts++; puts == 2 { // each run uploads one part and is killed at the second
 						return killed
 					}
 				}
@@ -310,7 +310,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	})
 }
 
-// Runs that save but read no further records make no progress.
+// A run that saves the job but reads no further records makes no progress.
 func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -324,7 +324,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
-		if runs != 4 { // the first run made progress
+		if runs != 4 { // one run that made progress, and three that did not
 			t.Errorf("%d runs", runs)
 		}
 	})

@@ -68,7 +68,7 @@ func (r *run) file(ctx context.Context) error {
 			return err
 		}
 		if err := r.save(next); err != nil {
-			_ = r.files.Abort(r.calls, next) // no other run knows this upload
+			_ = r.files.Abort(r.calls, next) // without effect on other runs, which do not know this upload
 			return err
 		}
 	}
@@ -87,8 +87,8 @@ func (r *run) file(ctx context.Context) error {
 	return r.save(next)
 }
 
-// write writes the records that are in no part yet. If ctx is done, write saves those
-// that it has read.
+// write writes the records that are in no part yet. If ctx is done, write saves the
+// records that it has read so far.
 func (r *run) write(ctx context.Context) error {
 	from := r.source(r.job)
 	defer r.count(ctx, from)()
@@ -119,8 +119,8 @@ func (r *run) write(ctx context.Context) error {
 	return errors.Join(r.put(part, cursor, err == nil), err)
 }
 
-// count starts to count the job's records in the background, unless they have been
-// counted. stop stops counting.
+// count starts to count the job's records in the background, unless they have already
+// been counted. The function stop ends the counting.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.job.RecordsExpected != nil {
 		return func() {}
@@ -138,8 +138,8 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 	return func() { cancel(); counting.Wait() }
 }
 
-// report saves the number of written records if a save is due. It also saves cursor
-// if all records before it are in saved parts.
+// report saves the number of written records if a save is due. If all records up to
+// cursor are in saved parts, report also saves cursor.
 func (r *run) report(part *member, cursor string) error {
 	if !r.due() {
 		return nil
@@ -152,7 +152,8 @@ func (r *run) report(part *member, cursor string) error {
 	return r.save(next)
 }
 
-// moveTo sets the cursor of p and resets its tries.
+// moveTo sets the cursor of p. If the cursor changes, moveTo also sets the number of
+// tries to 0.
 func moveTo(p *exportjob.Progress, cursor string) {
 	if cursor != p.Cursor {
 		p.Cursor, p.Tries = cursor, 0
@@ -164,8 +165,9 @@ type recordWriter interface {
 	Write(object []byte) error
 }
 
-// newWriter returns a recordWriter for the job and writes the beginning of the file,
-// if this is its first part. The survey of a CSV job must be done.
+// newWriter returns a recordWriter for the job. If part is the first part of the file,
+// newWriter also writes the beginning of the file. For a CSV file, the survey of the job
+// must be complete before the call.
 func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	if j.Format == exportjob.NDJSON {
 		return recordfile.NewNDJSONWriter(part), nil

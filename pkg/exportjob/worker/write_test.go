@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// exported returns the content of the file that the worker writes for events with
-// these attributes. The events have the ids "e0", "e1", and so on.
+// exported returns the content of the file that the worker writes for events with the
+// given attributes. The events have the ids "e0", "e1", and so on.
 func exported(t tester, j exportjob.Job, attributes ...string) string {
 	t.Helper()
 	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 0, worker.Config{PartBytes: 1 << 16})

@@ -27,8 +27,8 @@ type Workspaces struct {
 }
 
 // Open returns the Workspaces in the bucket called name, which it creates if necessary.
-// If nested is given, it is the path of the bucket of records within the bucket of each
-// workspace. The caller closes db.
+// The names in nested, if any, are the path of the bucket of records within the bucket of
+// each workspace. The caller closes db.
 func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
@@ -73,8 +73,8 @@ func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// Index puts the id of a record under key into the bucket at a path of names. It creates
-// the bucket if necessary.
+// Index puts an entry, which maps key to the id of a record, into the bucket at a path of
+// names. It creates the bucket if necessary.
 func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	b, err := CreateBucket(tx, path...)
 	if err != nil {
@@ -83,11 +83,12 @@ func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	return b.Put([]byte(key), []byte(id))
 }
 
-// Update calls write with the bucket of a workspace, which it creates if necessary, and
-// commits the changes unless write returns an error. Concurrent calls share a
-// transaction and its fsync, and a call waits up to the MaxBatchDelay of db for others.
-// If a write in a shared transaction fails, the transaction is repeated without it.
-// write may therefore be called more than once, and only its last call takes effect.
+// Update calls the function write with the bucket of a workspace, which Update creates if
+// necessary. Update commits the changes unless write returns an error. Concurrent calls
+// share a transaction and its fsync, and a call waits up to the MaxBatchDelay of db for
+// others. If one of the writes in a shared transaction fails, the transaction is repeated
+// without this write. The function write may therefore be called more than once, and only
+// its last call takes effect.
 func (w *Workspaces) Update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -105,8 +106,8 @@ func (w *Workspaces) Update(ctx context.Context, op, workspace string, write fun
 	return nil
 }
 
-// View calls read with the bucket of a workspace. If the bucket does not exist, View
-// returns nil without calling read.
+// View calls the function read with the bucket of a workspace. If the bucket does not
+// exist, View returns nil without calling read.
 func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
@@ -141,8 +142,8 @@ func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) 
 	return r, err
 }
 
-// Create puts the record r under key unless a record with this key exists. It returns
-// the stored record, and whether Create stored it.
+// Create puts the record r under key unless a record with this key exists. It returns the
+// record that is stored after the call, and reports whether the call stored it.
 func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
 		stored, err = Decode[R](value)
@@ -212,13 +213,13 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
-// sweepLimit is the maximum number of entries that Expired returns. It is greater than 1, so
-// that writes can remove expired records faster than they add new ones.
+// sweepLimit is the maximum number of entries that Expired returns. It is greater than 1,
+// so that writes can remove expired records faster than they add new records.
 const sweepLimit = 10
 
-// Expired returns the first entries of b whose time is before now, at most sweepLimit. The
-// keys of b begin with the text of a record.Time. b may be nil. The caller may change b
-// while it uses the result.
+// Expired returns the earliest entries of b whose time is before the given time, at most
+// sweepLimit entries. The keys of b begin with the text of a record.Time. b may be nil.
+// The caller may change b while it uses the result.
 func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	expired := make(map[string]string)
 	for key, value := range Scan(b, "", now.String(), true) {
@@ -229,8 +230,8 @@ func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	return expired
 }
 
-// Lookup returns an iterator over the entries of an index, whose values are ids. It
-// yields each key of the index with the value that b has for the id.
+// Lookup returns an iterator over the entries of an index. The value of an entry is an
+// id. The iterator yields the key of each entry with the value of its id in b.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {
@@ -241,8 +242,8 @@ func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 	}
 }
 
-// Page decodes values until it has limit records or the page is full (record.PageFull).
-// more reports whether further values follow.
+// Page decodes values until the page has the maximum number of records (limit) or is full
+// (record.PageFull). more reports whether further values follow.
 func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
 	pageBytes := 0
 	for _, value := range values {
@@ -259,9 +260,9 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 	return records, false, nil
 }
 
-// Count returns the number of records that were created at or before until and had not
-// expired then. created_at and expires_at are members of a record in JSON. A record without
-// expires_at does not expire.
+// Count returns the number of records that were created at or before the given time and
+// had not expired at that time. created_at and expires_at are members of a record in
+// JSON. A record without expires_at does not expire.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
 		r, err := Decode[struct {

@@ -24,7 +24,8 @@ type File struct {
 	Bucket string // name of the bucket
 }
 
-// View calls read with the bucket. The bucket is nil before the first Update.
+// View calls the function read with the bucket. The bucket is nil before the first
+// Update.
 func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) error) error {
 	if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 		return read(nil)
@@ -34,8 +35,9 @@ func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) erro
 	})
 }
 
-// Update calls write with the bucket in a transaction, and rolls the transaction back if
-// write returns an error. It creates the file and the bucket if necessary.
+// Update calls the function write with the bucket, in a transaction. If write returns an
+// error, Update rolls the transaction back. Update creates the file and the bucket if
+// necessary.
 func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
 	return f.with(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {
@@ -48,7 +50,7 @@ func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) e
 	})
 }
 
-// with opens the file, calls use and closes the file.
+// with opens the file, calls the function use and closes the file.
 func (f File) with(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)

@@ -10,7 +10,7 @@ import (
 const (
 	// built is the name of the bucket that holds the progress of BuildIndex for each
 	// index. The progress consists of the workspace, '#' and the id of the last indexed
-	// record, or is done.
+	// record. For a complete index, the progress is the constant done.
 	built = "built_indexes"
 	done  = "done"
 
@@ -19,10 +19,10 @@ const (
 )
 
 // BuildIndex adds the existing records of a database to the index called name, which an
-// earlier build of the program did not have. It calls add once for each record, with the
-// bucket of the workspace and the value of the record. If BuildIndex is interrupted, the
-// next call continues where it stopped. After it has succeeded, further calls do nothing.
-// BuildIndex must be called before the first write.
+// earlier build of the program did not have. It calls the function add once for each
+// record, with the bucket of the workspace and the value of the record. If BuildIndex is
+// interrupted, the next call continues where it stopped. After it has succeeded, further
+// calls do nothing. BuildIndex must be called before the first write.
 func (w *Workspaces) BuildIndex(name string, add func(b *bbolt.Bucket, workspace string, value []byte) error) error {
 	for complete := false; !complete; {
 		err := w.db.Update(func(tx *bbolt.Tx) error {
@@ -46,11 +46,11 @@ func (w *Workspaces) BuildIndex(name string, add func(b *bbolt.Bucket, workspace
 	return nil
 }
 
-// indexNext calls add for the record after last, and returns the position of that
-// record, or done if no record follows last.
-func (w *Workspaces) indexNext(tx *bbolt.Tx, last string, add func(b *bbolt.Bucket, workspace string, value []byte) error) (string, error) {
+// indexNext calls the function add for the record after the given position, and returns
+// the position of that record. If no record follows, indexNext returns the constant done.
+func (w *Workspaces) indexNext(tx *bbolt.Tx, position string, add func(b *bbolt.Bucket, workspace string, value []byte) error) (string, error) {
 	workspaces := tx.Bucket([]byte(w.name)).Cursor()
-	workspace, id, _ := strings.Cut(last, "#")
+	workspace, id, _ := strings.Cut(position, "#")
 	for k, _ := workspaces.Seek([]byte(workspace)); k != nil; k, _ = workspaces.Next() {
 		if string(k) != workspace {
 			id = ""

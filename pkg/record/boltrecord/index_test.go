@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// If the build of an index is interrupted, the next one continues where it stopped. Each
-// record is indexed once.
+// If the build of an index is interrupted, the next build continues where it stopped.
+// Each record is indexed once.
 func TestAnInterruptedBuildOfAnIndexContinues(t *testing.T) {
 	t.Parallel()
 	const count = 25_000

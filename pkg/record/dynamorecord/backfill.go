@@ -30,7 +30,7 @@ type Backfill struct {
 	Table   string
 	Key     []string // names of the table's key attributes
 	SortKey string   // name of the index's sort key; Run skips items that have this attribute
-	Time    string   // name of an attribute that every other change of the item changes too
+	Time    string   // name of an attribute that changes with every change of the item other than a backfill
 	Read    []string // names of further attributes that Keys needs
 
 	// Keys returns the keys of the index for an item. The item has only the attributes

@@ -37,10 +37,11 @@ type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Create puts item, which holds the record r, into a table unless the table has an
-// item with the same key. It returns the stored record and whether that is r. It makes
-// only one call, because the response contains an existing item. hashKey is the name of
-// the table's partition key attribute. options may change the put.
+// Create puts item, which holds the record r, into a table unless the table has an item
+// with the same key. It returns the record that is stored after the call, and reports
+// whether the call created it. It makes only one call, because the response to a failed
+// put contains the existing item. hashKey is the name of the table's partition key
+// attribute. The functions in options may change the put.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of the first
 // attempt. Then created is false and stored equals r.
@@ -111,8 +112,8 @@ func Error(op string, err error) error {
 
 // isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
 // so that a retry would fail too. It uses the HTTP status, because the SDK has no type
-// for many errors and so does not say whether the caller is at fault. Throttling has
-// status 400, but a retry may succeed.
+// for many errors and therefore does not say whether the caller caused them. Throttling
+// has status 400, but a retry may succeed.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError
@@ -121,7 +122,7 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // a conflict with another request
+	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // the transaction conflicts with another request
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
 }

@@ -20,15 +20,15 @@ const (
 	fillFactor     = 0.9  // share of the billed read units to fill with items of mean size; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// aheadBytes is the approximate size of the items that page reads at the same
-	// time without knowing whether they are on the page. It is the size of one large
+	// aheadBytes is the approximate size of the items that the method page reads at the
+	// same time without knowing whether they are on the page. It is the size of one large
 	// item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// manyParts is the minimum number of queries for which the first calls request only
-	// one item each. The size of items is not known then, so a share of the page from
-	// each query could be too large. With fewer queries, a request for one item would
-	// often need another call.
+	// manyParts is the minimum number of queries for which the first call of each query
+	// requests only one item. Before the first calls, the size of items is not known, so
+	// a full share of the page from each of many queries could be too large. With fewer
+	// queries, a first call for only one item would often need another call.
 	manyParts = 48
 
 	// countItems is the maximum number of items that one call counts. DynamoDB ends a
@@ -38,9 +38,10 @@ const (
 )
 
 // Count returns the number of items in the results of queries that were created at or
-// before until and had not expired then. created_at (S) is the text of a record.Time, and
-// expires_at (N, Unix time in seconds) is absent from items that do not expire. DynamoDB
-// bills Count like a read of all items in the results, but does not send them.
+// before the given time and had not expired at that time. created_at (S) is the text of a
+// record.Time, and expires_at (N, Unix time in seconds) is absent from items that do not
+// expire. DynamoDB bills Count like a read of all items in the results, but does not send
+// the items.
 func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
@@ -61,20 +62,21 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 	return n, nil
 }
 
-// Page merges the results of queries and returns the first limit records, or fewer if
-// the page is full earlier (record.PageFull, by the size of items). more reports whether
-// further records follow. If there are several queries, each must return its items in
-// the order of the string attribute sortKey, in the direction of the first query, and no
-// item may be in two results. Page sets the Limit and the ExclusiveStartKey of the
-// queries. It makes a call for each megabyte, because DynamoDB ends a response after a
-// megabyte.
+// Page merges the results of queries and returns the first records. Their number is at
+// most limit, and smaller if the page is full earlier (record.PageFull, by the size of
+// items). more reports whether further records follow. If there are several queries, each
+// must return its items in the order of the string attribute sortKey, in the direction of
+// the first query, and no item may be in two results. Page sets the Limit and the
+// ExclusiveStartKey of the queries. It makes a call for each megabyte, because DynamoDB
+// ends a response after a megabyte.
 //
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
 // it continues the queries that may have further items of the page, until the page is
 // complete. The queries that it continues at the same time read about aheadBytes
 // together. The limit of each query depends on the mean size of the items that it has
-// returned. If it has returned none, the limit depends on the items of all queries.
+// returned. If a query has returned no items, its limit depends on the items of all
+// queries.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
@@ -120,7 +122,7 @@ func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // number of items at the start of the page that no unread item can precede
+		settled := 0 // number of items at the start of the page whose place is final, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -143,7 +145,7 @@ type part struct {
 type candidate struct {
 	item Item
 	key  string // value of the sort key
-	size int    // in bytes
+	size int    // size of the item in bytes
 }
 
 // mean is the mean of a series of numbers.
@@ -162,8 +164,8 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// merge returns the items of the page, as far as they have been read, and the first
-// item after the page, or nil if that has not been read.
+// merge returns the items of the page that have been read so far. end is the first item
+// after the page, or nil if that item has not been read.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -180,8 +182,8 @@ func (m *merger) merge() (page []candidate, end *candidate) {
 	return all, nil
 }
 
-// missing returns the parts that may have unread items before the end of the page, in
-// the order of the earliest positions of these items.
+// missing returns the parts that may have unread items before the end of the page, sorted
+// by the earliest possible position of an unread item.
 func (m *merger) missing(end *candidate) (missing []*part) {
 	for _, p := range m.parts {
 		if !p.done && (end == nil || !m.reached(p, end.key)) {
@@ -197,7 +199,7 @@ func (m *merger) missing(end *candidate) (missing []*part) {
 	return missing
 }
 
-// reached reports whether all items of p before key have been read. p must not be done.
+// reached reports whether all items of p before key have been read. p.done must be false.
 func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
@@ -213,9 +215,10 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	return group.Wait()
 }
 
-// share returns the number of items to request from p. It divides the number of items that
-// the page lacks by the number of unfinished parts. It adds as many items as probably fit
-// into the same read units, because they cost nothing and may save a call.
+// share returns the number of items to request from p. It divides the number of items
+// that the page lacks by the number of unfinished parts. It adds as many items as
+// probably fit into the same read units, because these items cost nothing and may save a
+// call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

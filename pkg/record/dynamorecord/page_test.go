@@ -97,7 +97,7 @@ func (p *partitions) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func
 	for _, key := range keys[:n] {
 		out.Items = append(out.Items, dynamorecord.Item{"key": dynamorecord.Text(key)})
 	}
-	if n == int(*in.Limit) { // like DynamoDB, even if no items follow
+	if n == int(*in.Limit) { // DynamoDB also returns a LastEvaluatedKey here, even if no items follow
 		out.LastEvaluatedKey = out.Items[n-1]
 	}
 	p.asks[name]++
@@ -146,7 +146,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// Page reads more of a shard than its share only if the page needs it.
+// Page reads more items of a shard than its share only if the page needs these items.
 func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
@@ -177,7 +177,7 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 // per call.
 type sized struct {
 	sizes []int      // size of the items of each part, in bytes
-	keys  [][]string // sorted, by part
+	keys  [][]string // sorted keys of the items of each part
 
 	mu           sync.Mutex
 	items, bytes int // number and size of the items that were read
@@ -255,7 +255,7 @@ func TestAMergeOfManyPartsReadsOneLargeItemAhead(t *testing.T) {
 }
 
 // A merge reads few unnecessary bytes even if the parts that it reads first have small
-// items and the others have large items.
+// items and the other parts have large items.
 func TestAMergeIsNotMisledBySmallItems(t *testing.T) {
 	t.Parallel()
 	const parts, bound = 64, 36 << 20

@@ -72,9 +72,9 @@ func (s Shards) Queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// Between returns a query for the items of an index whose partition key is key and whose
-// sort keys are between low and high, as in Queries. It returns nil if low is greater
-// than high, because DynamoDB rejects such a query.
+// Between returns a query for the items of an index whose partition key has the value key
+// and whose sort keys are between low and high, as in Queries. It returns nil if low is
+// greater than high, because DynamoDB rejects such a query.
 func Between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
 	// Times begin with a digit, so "0" and ":" are below and above all of them.
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
@@ -93,16 +93,16 @@ func Between(table, index, partitionKey, key, sortKey, low, high string, ascendi
 	}
 }
 
-// SyncQueries returns the Queries for q.
+// SyncQueries returns the result of Queries for the bounds and the direction of q.
 func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.SyncQuery) []*dynamodb.QueryInput {
 	low, high := q.Bounds()
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }
 
-// RestorePosition sets the attribute named at and the attribute id of an item. It takes
-// the time and the id from the attribute sortKey, which contains the text of a
-// record.SyncPosition. An index with this sort key therefore does not have to project
-// them.
+// RestorePosition sets the attributes of an item that hold the time and the id. The
+// parameter at is the name of the attribute for the time. Both values are in the
+// attribute sortKey, which contains the text of a record.SyncPosition. An index with this
+// sort key therefore does not have to project them.
 func RestorePosition(item Item, sortKey, at string) {
 	position := Read(item).Text(sortKey)
 	time, id, _ := strings.Cut(position, "#")

@@ -14,7 +14,7 @@ func TestShardsAreInRange(t *testing.T) {
 			t.Errorf("%d shards: got %d, error %v", n, got, err)
 		}
 	}
-	for text, want := range map[string]dynamorecord.Shards{"": 1, "1": 1, "64": 64, "0": 0, "65": 0, "x": 0} { // 0 if an error is expected
+	for text, want := range map[string]dynamorecord.Shards{"": 1, "1": 1, "64": 64, "0": 0, "65": 0, "x": 0} { // want is 0 if an error is expected
 		got, err := dynamorecord.LoadShards(func(string) string { return text })
 		if got != want || (err == nil) != (want != 0) || err != nil && !strings.Contains(err.Error(), "EVENT_SHARDS") {
 			t.Errorf("EVENT_SHARDS=%q: got %d, error %v", text, got, err)

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Workspace is the workspace of tests that need only one.
+// Workspace is the workspace of tests that need only one workspace.
 const Workspace = "default"
 
 // Store holds the common methods of stores of records R.
@@ -44,8 +44,8 @@ type List[R any] struct {
 	Page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// SyncList returns the list that q selects, in order of record.SyncPosition. page reads one
-// page of it.
+// SyncList returns the list that q selects, in order of record.SyncPosition. The function
+// page reads one page of the list.
 func SyncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQuery, page func(record.SyncQuery) ([]R, bool, error)) List[R] {
 	return List[R]{
 		Compare: func(a, b R) int {
@@ -65,9 +65,9 @@ func SyncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQu
 	}
 }
 
-// Read returns a page of the list. The page starts after a record, or at the start of
-// the list if after is nil. Read checks that the page is in order, that it starts after
-// that record, and that it is not empty if more is true.
+// Read returns a page of the list. The page starts after the record *after, or at the
+// start of the list if after is nil. Read checks that the page is in order and starts
+// after that record. It also checks that the page is not empty if more is true.
 func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.Page(after, limit)
@@ -88,8 +88,8 @@ func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	return page, more
 }
 
-// Walk returns all pages of the list, after a record or from the start. It checks that
-// more is false on the last page that has records.
+// Walk returns all pages of the list that follow the record *after, or all pages of the
+// list if after is nil. It checks that more is false on the last page that has records.
 func (l List[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	t.Helper()
 	for {
@@ -124,9 +124,9 @@ func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// Run tests that the stores returned by open fulfill the common contract of both kinds
-// of stores. Each call of open must return a store without records, whose lists contain
-// a record as soon as it is created.
+// Run checks that the stores returned by open fulfill the common contract of both kinds
+// of stores. Each call of open must return a store without records, whose lists contain a
+// record as soon as it is created.
 func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
@@ -326,7 +326,8 @@ func (k Kind[R, S]) testNotFound(t *testing.T, s S) {
 func (k Kind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Three records have the same variant, so that some pages end between them.
+		// Every three records have the same variant, so that some pages end between
+		// records of one variant.
 		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.Fill(t, s, Workspace, records...)
