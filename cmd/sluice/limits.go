@@ -223,7 +223,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 }
 
 func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
-	const longest = 128 // any length, because CLIENT_IPV6_PREFIX may have had another value
+	const longest = 128 // accepts prefixes of any length, because CLIENT_IPV6_PREFIX may have had another value
 	block, err := override.ParseCIDR(text, longest)
 	if err != nil {
 		return usageError("%w", err)

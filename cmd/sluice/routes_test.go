@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every route of docs/api.md responds as described, to good and to bad requests, on either
-// kind of store.
+// Every route responds to good and to bad requests as docs/api.md describes, with either kind
+// of store.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
