@@ -228,7 +228,7 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close() //nolint:errcheck // it has ended
+	defer stdin.Close() //nolint:errcheck // the command has ended
 	shown, _, code = run(t, cmd)
 	return shown, code
 }
@@ -279,7 +279,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 		wide, ended := filepath.Join(t.TempDir(), "wide"), filepath.Join(t.TempDir(), "ended")
 		go func() {
 			for _, file := range []string{wide, ended} {
-				for range 3 { // responses
+				for range 3 { // waits for three responses
 					<-asked
 				}
 				overwrite(t, file, "")

@@ -49,15 +49,15 @@ func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is for commands that transfer many records and show the result of c.waiting
-// with their progress. Its client retries for up to 2 minutes, which is long enough for a
-// restart of the service.
+// patientClient returns a client for commands that transfer many records and show the result
+// of c.waiting with their progress. The client retries for up to 2 minutes, which is long
+// enough for a restart of the service.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
 }
 
-// connect returns a client for the service. The client reports missing responses to report.
+// connect returns a client for the service. The client calls report.Note after each try.
 func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client, error) {
 	url := c.baseURL()
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {

@@ -122,7 +122,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 		err := cmd.Wait()
 		close(ended)
 		if killed < kills {
-			if cmd.ProcessState.ExitCode() != -1 { // -1 after a signal
+			if cmd.ProcessState.ExitCode() != -1 { // the exit code is -1 after a signal
 				t.Fatalf("the run ended before it was killed: %v, %s%s", err, out.String(), stderr.String())
 			}
 			continue

@@ -217,7 +217,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				c.do(t, "GET", path, "")
-				time.Sleep(4 * time.Millisecond) // between two requests
+				time.Sleep(4 * time.Millisecond) // pause between two requests
 			}
 		})
 		end = sync.OnceFunc(func() { cancel(); wg.Wait() })
@@ -329,8 +329,8 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller sends no request during the wait after an error, before a limit resets, or while
-// the page is hidden. The test records the waiting times instead of waiting.
+// The poller waits after an error, until a limit resets, and while the page is hidden. The
+// test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)

@@ -230,7 +230,7 @@ func TestAKilledExportContinues(t *testing.T) {
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	first.Wait() //nolint:errcheck // it was killed
+	first.Wait() //nolint:errcheck // the process was killed
 	wantRun(t, sluiceCommand(t, proxy, "export", "entity", "-o", file), exitFailure, "", "not finished")
 	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), 0, "300 events in ", fmt.Sprintf("Continuing after byte %d of", sent))
 	if got := <-ranges + "|" + <-ranges; got != fmt.Sprintf("|bytes=%d-", sent) {
@@ -250,7 +250,7 @@ func TestAKilledExportContinues(t *testing.T) {
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
-	var part atomic.Value // what to corrupt
+	var part atomic.Value // part of the response that the proxy corrupts
 	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)

@@ -67,7 +67,7 @@ type server struct {
 	*child.Process
 	url  string
 	env  []string // additional environment variables
-	args []string // of serve
+	args []string // arguments of serve
 }
 
 // start runs `sluice serve` on a free port and waits until it listens. At the end of the

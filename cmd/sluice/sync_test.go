@@ -104,7 +104,7 @@ type syncState struct {
 type written struct {
 	mu     sync.Mutex
 	states map[string][]syncState // by id of the entity
-	events map[string]record.Time // created_at by id
+	events map[string]record.Time // created_at, by id of the event
 }
 
 // write creates, updates, deletes and recreates a few entities that no other writer

@@ -41,11 +41,11 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the tombstones of erased entities. The service returns all
-// changes of entities since a time, and Erasures drops all that are not erasures. limit is
-// the maximum number of changes per page that the service returns. The list contains every
-// tombstone that the service still keeps, so it can begin before the walk. A walk over events
-// must read this list last.
+// Erasures returns the list of the entities that were erased since the start of the walk. It
+// lacks erasures whose tombstones the service no longer keeps. The service returns all
+// changes of entities, and Erasures drops those that are not erasures. limit is the maximum
+// number of changes per page that the service returns. A walk over events must read this list
+// last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

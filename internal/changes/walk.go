@@ -40,7 +40,7 @@ type Mark struct {
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
-	force   bool   // as passed to Open
+	force   bool   // value of the parameter force of Open
 	mark    Mark
 }
 

@@ -151,7 +151,7 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	if err != nil {
 		return j, err
 	}
-	defer part.Close()                                      //nolint:errcheck // download has synced it
+	defer part.Close()                                      //nolint:errcheck // download has synced the file
 	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // stops reading a large file when ctx is done
 	if err = ex.download(ctx, j, part); err == nil {
 		err = check(ctx, j, part)
@@ -295,7 +295,7 @@ func decompress(w io.Writer, file io.Reader) error {
 }
 
 // deliver moves part to the path of the export, or writes it to o.Stdout. If convert is not
-// nil, it converts the content of part.
+// nil, deliver calls convert to convert the content of part.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())

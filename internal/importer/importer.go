@@ -84,7 +84,7 @@ type task struct {
 
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64   `json:"line"`   // line of a record; it and all records before it have a result
+	Line    int64   `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
 	Offset  int64   `json:"offset"` // byte offset of the end of that record
 	Rejects written `json:"rejects"`
 	Counts  Counts  `json:"counts"`

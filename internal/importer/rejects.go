@@ -58,10 +58,10 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after the line lastLine.
-// The file must begin with the content that before describes. A killed import may have
-// written rejects of later lines before it could save a mark. resumeRejects removes these
-// rejects, because the import sends their records again. For any other file, it returns an
-// error.
+// The file must begin with the content that the journal describes (parameter before). A
+// killed import may have written rejects of later lines before it could save a mark.
+// resumeRejects removes these rejects, because the import sends their records again. For any
+// other file, it returns an error.
 func resumeRejects(path string, before written, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -21,9 +21,9 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size returns an upper bound of the size of a record in a batch, in bytes. It includes the
-// names of the members. It counts six bytes for each byte of the name or the type, because
-// JSON may need an escape sequence for it.
+// size returns an upper bound of the size of a record in a batch, in bytes. The bound
+// includes the JSON member names. Each byte of a record's name or type counts as six bytes,
+// because JSON may need an escape sequence such as \u0001 for it.
 func (rec *record) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128

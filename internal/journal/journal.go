@@ -51,10 +51,10 @@ const (
 )
 
 // Open opens the journal at path, and creates it if necessary. command and the JSON of task
-// identify the task. If the journal belongs to this task, its ID is set, and the caller
-// continues the task. Otherwise the ID is empty, and the caller must call Begin. Open stores
-// the latest mark of the journal in the value that mark points to. This can also be the mark
-// of another task, which is finished.
+// identify the task. If the journal belongs to this task, Journal.ID is set, and the caller
+// continues the task. Otherwise Journal.ID is empty, and the caller must call Begin. Open
+// stores the latest mark of the journal in the value that mark points to. This can also be
+// the mark of another task, which is finished.
 //
 // Open returns an error, and does not change the file, if another process has the journal
 // open, if the journal belongs to another task that is not finished, or if the file is not a

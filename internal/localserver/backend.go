@@ -88,7 +88,7 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	b.settle = record.WriteTimeout // no further delay: one process has one clock, and embedded indexes are up to date
+	b.settle = record.WriteTimeout // enough, because one process has one clock, and its indexes have no delay
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
@@ -111,7 +111,7 @@ func HasData(dir string) bool {
 	return err == nil
 }
 
-// quoted returns dir as a word of a POSIX shell.
+// quoted returns dir as one word for a POSIX shell, with quotes if necessary.
 func quoted(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)

@@ -84,7 +84,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() //nolint:errcheck // the server has closed it
+		defer conn.Close() //nolint:errcheck // the server has closed the connection
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}

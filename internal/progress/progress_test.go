@@ -57,8 +57,9 @@ func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	}
 }
 
-// The rate and the remaining time cover the time since the first State whose Part is known.
-// For example, the Part of an export job that another run began is unknown at first.
+// The rate and the remaining time are based on the progress since the first State whose Part
+// is known. For example, the Part of an export job that another run began is unknown at
+// first.
 func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -107,7 +107,7 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 }
 
 // run updates the copy. The walk of an earlier run does not include the latest changes. If
-// run continues such a walk, it reads a second walk after it.
+// run continues such a walk, it then reads a second walk.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {

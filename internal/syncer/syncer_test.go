@@ -36,8 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory of path, and returns the path of the copy's file in the new
-// directory. The new directory has the content that a kill at this moment would leave.
+// clone copies the directory of path to a new directory, as a kill at this moment would leave
+// it. It returns the path of the same file in the new directory.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -174,7 +174,7 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 200)
-	s.erase(t, "e1") // before the copy begins
+	s.erase(t, "e1") // the entity is erased before the copy begins
 	s.wantErased(t, path, "e1")
 	s.change(t, 100)
 	s.erase(t, "e2")

@@ -27,8 +27,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen shows bars on the alternate screen of the terminal w. Each call of show replaces
-// the previous bars. The caller must call leave, which restores the terminal.
+// Screen switches the terminal w to its alternate screen. Each call of show replaces the bars
+// on this screen. The caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
