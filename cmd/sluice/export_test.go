@@ -245,12 +245,12 @@ func TestAKilledExportContinues(t *testing.T) {
 	}
 }
 
-// If the downloaded file differs from the file that the job wrote, the export does not move
-// it to the output path. The export downloads the file again.
+// If the downloaded file differs from the file that the job wrote, the export fails and does
+// not move the file to the output path. The next run downloads the file again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
-	var part atomic.Value // part of the response that the proxy corrupts
+	var part atomic.Value // what the proxy corrupts: "file" or "count"
 	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)
