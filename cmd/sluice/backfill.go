@@ -58,7 +58,8 @@ EntitiesTableName and EventsTableName are the names of the tables.`,
 	return cmd
 }
 
-// backfill runs b unless b.Table is empty, and prints how many records it updated.
+// backfill runs b and prints how many records it updated. If b.Table is empty, backfill does
+// nothing.
 func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	if b.Table == "" {
 		return nil
@@ -73,7 +74,8 @@ func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	return nil
 }
 
-// backfillClient returns a client of the DynamoDB endpoint, or of AWS if endpoint is empty.
+// backfillClient returns a DynamoDB client for the URL endpoint. If endpoint is empty, it
+// returns a client for DynamoDB in AWS.
 func backfillClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	if endpoint != "" {
 		return localserver.DynamoDB(ctx, getenv, endpoint)

@@ -49,7 +49,8 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// The lists have pages. A list shows events of the far future only if "to" includes them.
+	// The list of events has two pages. It contains an event dated in the far future only if
+	// the filter "to" includes that time.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
 	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)
@@ -63,7 +64,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 
-	// The URL contains the filters, and hostile text does not affect the layout.
+	// The URL contains the filters of the form. Hostile text does not affect the layout.
 	tab.Click("#records-form label:has([value=entity])")
 	tab.Wait(`location.search.startsWith('?kind=entity&order=changed') && ` + names + `.startsWith('customer-00 ')`)
 	tab.Click("#records-type")

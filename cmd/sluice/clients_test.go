@@ -24,9 +24,9 @@ func need(t *testing.T, program, help string) {
 	child.Require(t, err, help)
 }
 
-// Each client of docs/clients.md runs unchanged and outside the repository, with API keys
-// on and off. Its first response is a 429. It waits until the window has ended and then
-// creates its event.
+// Each client of docs/clients.md runs unchanged and outside the repository, with API keys on
+// and off. The first response to each client is a 429. The client waits until the window has
+// ended and then creates its event.
 func TestTheClientsOfTheDocsWait(t *testing.T) {
 	t.Parallel()
 	t.Run("keys on", func(t *testing.T) {
@@ -41,7 +41,8 @@ func TestTheClientsOfTheDocsWait(t *testing.T) {
 	})
 }
 
-// runClientsOfTheDocs runs the clients against s. It sets SLUICE_API_KEY unless key is "".
+// runClientsOfTheDocs runs the clients of docs/clients.md against s. If key is not empty, it
+// sets SLUICE_API_KEY to key.
 func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clients.md")
@@ -58,7 +59,7 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 	}
 	for language, tt := range map[string]struct {
 		file    string
-		command []string // the file name is appended
+		command []string // without the file name, which the test appends
 		help    string
 		modules string
 	}{

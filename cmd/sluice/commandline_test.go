@@ -64,7 +64,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"a key needs a scope: import, export or": {"keys create"},
 		`there is no scope "admin"`:              {"keys create --scope admin"},
 		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
-		"name it with --data-dir":                {"keys create --scope import"}, // where no server would find the key
+		"name it with --data-dir":                {"keys create --scope import"}, // without --data-dir, no server would find the key
 		"give the id of one key":                 {"keys revoke"},
 		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
 
@@ -104,7 +104,7 @@ func wantUsageError(t *testing.T, args, want string) {
 	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
-// If the API key lacks permission, an import leaves no journal, so the user can try another
+// If the API key lacks permission, an import leaves no journal. The user can then try another
 // service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
@@ -127,8 +127,8 @@ func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	}
 }
 
-// The server prints its data directory as an absolute path, and a command that creates an
-// API key in any working directory.
+// The server prints the absolute path of its data directory. It also prints a command that
+// creates an API key and works in any working directory.
 func TestThePrintedCommandCreatesAKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "it's data")
@@ -161,7 +161,7 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	t.Parallel()
 	need(t, "script", "install bsdutils, which contains script(1)")
 	for _, command := range []string{program + " serve", "make -C " + child.ModuleRoot(t) + " run"} {
-		// Without exec, the shell may exit with 130.
+		// exec replaces the shell, which could otherwise exit with code 130.
 		cmd := exec.CommandContext(t.Context(), "script", "-qec", "exec "+command, os.DevNull)
 		cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATA_DIR="+t.TempDir(), "MAKEFLAGS=")
 		keyboard, err := cmd.StdinPipe()
@@ -185,8 +185,8 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 	}
 }
 
-// A service that cannot be reached is reported within two seconds, with the time
-// until the next try.
+// If a service cannot be reached, the command reports this within two seconds. The report
+// contains the time until the next try.
 func TestAnOutageIsReported(t *testing.T) {
 	t.Parallel()
 	file := write(t, "events.ndjson", eventLines(1))
@@ -213,28 +213,29 @@ func TestAnOutageIsReported(t *testing.T) {
 			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
 			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
-		os.Remove(file + ".sluice-import") //nolint:errcheck // the next import is to another service
+		os.Remove(file + ".sluice-import") //nolint:errcheck // the journal; the next import uses another service
 	}
 }
 
-// onTerminal runs a shell command on a terminal and returns what it shows and its exit code.
+// onTerminal runs a shell command on a terminal. It returns the text that the terminal shows
+// and the exit code of the command.
 func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
 	need(t, "script", "install bsdutils, which contains script(1)")
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
 	cmd.Env = env
-	stdin, err := cmd.StdinPipe() // script ends when its input ends
+	stdin, err := cmd.StdinPipe() // script(1) ends when its input ends
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close() //nolint:errcheck // it has ended
+	defer stdin.Close() //nolint:errcheck // the command has ended
 	shown, _, code = run(t, cmd)
 	return shown, code
 }
 
-// Every line of the progress fits the terminal, even if its width changes, and
-// shows how long it is until the next try. The import makes at most as many calls per second
-// as --rate allows.
+// Every line of the progress fits the terminal, even if the width of the terminal changes.
+// After a missing response, the line contains the time until the next try. The import makes
+// no more calls per second than --rate allows.
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -269,7 +270,8 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// So does every line of the bars. A signal ends the command, which restores the terminal.
+// Every line that "sluice usage" prints fits the terminal, even if the width of the terminal
+// changes. After a signal, the command restores the terminal and ends.
 func TestUsageFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []string{"INT", "TERM"} {
@@ -277,13 +279,13 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 		wide, ended := filepath.Join(t.TempDir(), "wide"), filepath.Join(t.TempDir(), "ended")
 		go func() {
 			for _, file := range []string{wide, ended} {
-				for range 3 { // responses
+				for range 3 { // waits for three responses
 					<-asked
 				}
 				overwrite(t, file, "")
 			}
 		}()
-		// The shell becomes the command, so that $$ is its process.
+		// exec replaces the shell, so $$ is the process id of the command.
 		resize := "stty rows 24 cols 60; await() { until [ -e $1 ]; do sleep 0.05; done; }; " +
 			"{ await " + wide + "; stty cols 120 </dev/tty; await " + ended + "; kill -" + signal + " $$; } & exec "
 		shown, code := onTerminal(t, sluiceCommand(t, url).Env, resize+program+" usage")

@@ -33,8 +33,8 @@ type connection struct {
 // unreachable service is reported soon. The client retries.
 const connectTimeout = 1500 * time.Millisecond
 
-// addFlags adds the connection flags to a command. The flags have empty defaults because
-// help would otherwise print the API key.
+// addFlags adds the connection flags to a command. The flags have empty defaults, because
+// otherwise the help text would contain the API key.
 func (c *connection) addFlags(cmd *cobra.Command) {
 	c.stderr = cmd.ErrOrStderr()
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the service (env SLUICE_URL)")
@@ -44,20 +44,20 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 // baseURL returns the URL of the service.
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client of the service that reports outages to stderr.
+// client returns a client for the service. The client reports missing responses to stderr.
 func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient is like client, but the client retries for up to 2 minutes, long enough for a
-// restart of the service. It is for commands that transfer many records and show c.waiting
-// with their progress.
+// patientClient returns a client for commands that transfer many records and show the result
+// of c.waiting with their progress. The client retries for up to 2 minutes, which is long
+// enough for a restart of the service.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
 }
 
-// connect returns a client of the service that reports outages to report.
+// connect returns a client for the service. The client calls report.Note after each try.
 func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client, error) {
 	url := c.baseURL()
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {

@@ -20,7 +20,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// TestSyncAndExportSince kills runs of sync and export --since while records change.
+// TestSyncAndExportSince kills runs of "sync", changes records between the runs, and
+// interrupts a run of "export --since".
 func TestSyncAndExportSince(t *testing.T) {
 	t.Parallel()
 	const total = 3000
@@ -95,9 +96,10 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs sync repeatedly, kills the first runs (kills is their number), and returns
-// the result of the last run. Each killed run must have at least three pages to read. It is
-// killed after the first or the second page and does not receive the next one.
+// killedSync runs "sync" repeatedly and kills the first runs. The parameter kills is the
+// number of killed runs. killedSync returns the result of the last run, which ends by itself.
+// Each killed run must have at least three pages to read. It is killed after its first or
+// second page and does not receive the page after that.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
 	t.Helper()
 	for killed := 0; ; killed++ {
@@ -120,7 +122,7 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 		err := cmd.Wait()
 		close(ended)
 		if killed < kills {
-			if cmd.ProcessState.ExitCode() != -1 { // -1 after a signal
+			if cmd.ProcessState.ExitCode() != -1 { // the exit code is -1 after a signal
 				t.Fatalf("the run ended before it was killed: %v, %s%s", err, out.String(), stderr.String())
 			}
 			continue
@@ -147,7 +149,8 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges exports the changes that changeRecords made after since.
+// exportChanges exports the changes that changeRecords has made. since is a time before these
+// changes.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()
@@ -161,7 +164,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	g.after(3, func() {
 		<-started
 		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code is checked
-		<-ended                          // the command does not receive the third page
+		<-ended                          // the command ends before it receives the third page
 	})
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -200,7 +203,8 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// If sync did not write a file, it does not change the file and creates no file beside it.
+// Without --force, sync does not change a file that it did not write, and creates no file
+// beside it.
 func TestSyncRefusesAFileOfAnother(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

@@ -23,7 +23,7 @@ import (
 // The browser's address is 127.0.0.1.
 const browserAddress = "127.0.0.1"
 
-// answers contains responses that replace those of the server, by path.
+// answers maps a path to the response that replaces the server's response.
 type answers = map[string]browsertest.Answer
 
 // jobPage is a page of the list of export jobs.
@@ -34,7 +34,8 @@ func jobPage(list ...map[string]any) browsertest.Answer {
 	return browsertest.Answer{Status: http.StatusOK, Body: map[string]any{"data": list, "next_cursor": nil}}
 }
 
-// fakeJob returns an export job created the given time ago.
+// fakeJob returns an export job. ago is the time since its creation. change contains members
+// that replace the defaults.
 func fakeJob(id, resource, format, status string, ago time.Duration, change map[string]any) map[string]any {
 	at := time.Now().UTC().Add(-ago).Format(time.RFC3339Nano)
 	j := map[string]any{
@@ -220,7 +221,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				c.do(t, "GET", path, "")
-				time.Sleep(4 * time.Millisecond) // between two requests
+				time.Sleep(4 * time.Millisecond) // pause between two requests
 			}
 		})
 		end = sync.OnceFunc(func() { cancel(); wg.Wait() })
@@ -236,8 +237,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// If the limit of the route dashboard is used up, the page itself is refused. It reloads
-	// until its last try (retry=6).
+	// If the limit of the route /dashboard is used up, the service refuses the page itself.
+	// The refused page reloads until its last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -332,8 +333,8 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller waits after errors, before a reset of the limit, and while the page is hidden.
-// The test records the waits instead of waiting.
+// The poller waits after an error, until a limit resets, and while the page is hidden. The
+// test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
@@ -427,7 +428,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("start"))
 	browsertest.Eval[bool](tab, `(() => {
 		globalThis.seen = [];
-		const realTimeout = globalThis.setTimeout; // the page polls every second, and in this test every 50 ms, because the export is quick
+		const realTimeout = globalThis.setTimeout; // the page polls every second; in this test, it polls every 50 ms, because the export is quick
 		globalThis.setTimeout = (f, wait, ...args) => realTimeout(f, wait / 20, ...args);
 		new MutationObserver(() => {
 			const bar = document.querySelector('#exports progress');
@@ -448,7 +449,8 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
 	}
-	// Without the race detector the export may end before the page polls.
+	// Only with the race detector is the export so slow that the page always polls before the
+	// end.
 	if between < 2 && raceDetector() {
 		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
 	}
@@ -513,8 +515,8 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(visible("exports-empty") + ` && document.getElementById('records-empty').textContent.includes('There are no events yet')`)
 }
 
-// A user can start, cancel and restart an export with the keyboard only, and the page never
-// loses the focus.
+// A user can start, cancel and restart an export with the keyboard only. The page never loses
+// the keyboard focus.
 func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	seedPage(t, s)

@@ -135,7 +135,7 @@ func (o *exportOptions) check() (err error) {
 	return nil
 }
 
-// checkSince is like check, for --since and the flags that require it.
+// checkSince is like check, but checks only --since and the flags that depend on it.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
 		return err

@@ -22,9 +22,9 @@ import (
 	api "sluice/pkg/client"
 )
 
-// between runs a proxy in front of target and returns the URL of the proxy. The proxy calls
-// handle for each request; next forwards the request to target. Links in responses have the
-// host of the proxy.
+// The function between starts a proxy for the server at the URL target, and returns the URL
+// of the proxy. The proxy calls handle for each request. The handler next forwards a request
+// to the server. Links in responses contain the host of the proxy.
 func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -40,8 +40,8 @@ func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *
 	return server.URL
 }
 
-// filled runs a server that has the n events of eventLines, each at a different time, and
-// two entities.
+// filled starts a server and stores two entities and the n events of eventLines, each at a
+// different time.
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -145,8 +145,8 @@ func TestExport(t *testing.T) {
 	other.client(t).want(t, http.StatusOK, "POST", "/create_entity", `{"id":"ada","type":"person","attributes":{"f":"=1","lines":"a\nb"}}`)
 }
 
-// If a CSV export is imported into another service, an export from there is identical,
-// except for the times that the service sets.
+// A CSV export is imported into another service. An export from that service is then
+// identical, except for the times that the service sets.
 func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
@@ -168,8 +168,9 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 	for _, formulas := range []string{"neutralize", "keep"} {
 		file, csv := export(s.url, "entities.csv", "--csv-formulas", formulas)
 		_, lines := export(s.url, "entities.ndjson")
-		// Without --create-only, a merge would remove null attributes. In the second import
-		// all entities already exist, with the same content.
+		// An import without --create-only would merge the records and remove null attributes.
+		// In the second iteration, the import finds all entities already stored with the same
+		// content.
 		wantRun(t, sluiceCommand(t, other.url, "import", "entities", "--create-only", file), 0, "", "")
 		if _, got := export(other.url, "entities.csv", "--csv-formulas", formulas); got != csv {
 			t.Errorf("%s: got\n%q\nwant\n%q", formulas, got, csv)
@@ -187,7 +188,7 @@ func TestAnExportedCSVFileComesBackAsItWas(t *testing.T) {
 func TestAKilledExportContinues(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 300)
-	const sent = 500 // bytes before the client is killed
+	const sent = 500 // number of bytes that the proxy sends before the client is killed
 	var downloads atomic.Int32
 	ranges := make(chan string, 10)
 	began := make(chan struct{})
@@ -229,7 +230,7 @@ func TestAKilledExportContinues(t *testing.T) {
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	first.Wait() //nolint:errcheck // it was killed
+	first.Wait() //nolint:errcheck // the process was killed
 	wantRun(t, sluiceCommand(t, proxy, "export", "entity", "-o", file), exitFailure, "", "not finished")
 	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), 0, "300 events in ", fmt.Sprintf("Continuing after byte %d of", sent))
 	if got := <-ranges + "|" + <-ranges; got != fmt.Sprintf("|bytes=%d-", sent) {
@@ -244,12 +245,12 @@ func TestAKilledExportContinues(t *testing.T) {
 	}
 }
 
-// A downloaded file that differs from what the job wrote is not moved to the output path.
-// It is downloaded again.
+// If the downloaded file differs from the file that the job wrote, the export fails and does
+// not move the file to the output path. The next run downloads the file again.
 func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
-	var part atomic.Value // what to corrupt
+	var part atomic.Value // what the proxy corrupts: "file" or "count"
 	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)
@@ -278,9 +279,9 @@ func TestAnExportIsChecked(t *testing.T) {
 	wantFiles(t, filepath.Dir(file), "events.csv")
 }
 
-// After an interrupt, the next run continues the job. If the output is standard output, no
-// run can continue, so the interrupt cancels the job. If the job has failed when the next run
-// starts, that run creates a new job.
+// After an interrupt, the next run continues the job. If the job has failed when the next run
+// starts, that run creates a new job. An export to standard output cannot continue, so the
+// interrupt cancels its job.
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
@@ -315,7 +316,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		if output == "-" {
 			continue
 		}
-		// Cancel the job unless it has already ended.
+		// Cancel the job, which may already have ended.
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
 		over := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
@@ -324,7 +325,8 @@ func TestAnInterruptedExport(t *testing.T) {
 			}
 			next.ServeHTTP(w, r)
 		})
-		// The journal belongs to the service at its URL.
+		// The journal contains the URL of the service. Replace it by the URL of the new
+		// proxy.
 		journal := output + ".sluice-export"
 		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
 		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large.; beginning a new one")

@@ -77,8 +77,8 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	})
 }
 
-// A server with the data directory of an earlier one has its records and export files, but
-// rejects its links.
+// After a restart, a server has the records and export files of its data directory. It
+// rejects the download links from before the restart.
 func TestLinksToExportFilesAndARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,13 +178,14 @@ func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error
 	}
 }
 
-// One workspace has as many large exports as its quota allows, and the first one has used
-// up its first turn. A small export of another workspace still starts and ends.
+// One workspace has as many large export jobs as its quota allows, and the first of them has
+// already moved to the slow lane. A small export job of another workspace still starts and
+// ends.
 func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 12 // higher than the default
 	dir := t.TempDir()
-	events := 100_000 // an export of them takes several times its first turn
+	events := 100_000 // their export takes several times as long as a run in the fast lane
 	if raceDetector() {
 		events = 20_000
 	}
@@ -240,8 +241,9 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	}
 }
 
-// While a job runs, another client can read exactly 200 records per window. The test repeats
-// this until all requests are in one window and the job still runs after them.
+// While an export job runs, another client can still read exactly 200 records per window. The
+// test tries again until all requests are in one window and the job still runs after the last
+// request.
 func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	const records = 50_000

@@ -161,8 +161,8 @@ func sameFile(a, b string) bool {
 	return filepath.Clean(a) == filepath.Clean(b) || errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// chooseFormat returns the format that flag names. If flag is empty, it returns the format
-// of the file name, or NDJSON for "-".
+// chooseFormat returns the format of a file. flag is the value of --format. If flag is empty,
+// the name of the file determines the format, and standard input ("-") is NDJSON.
 func chooseFormat(flag, path string) (recordfile.Format, error) {
 	switch format := cmp.Or(recordfile.Format(flag), recordfile.FormatOf(path)); {
 	case format == recordfile.NDJSON || format == recordfile.CSV:

@@ -36,8 +36,8 @@ func sluiceCommand(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inEnv is like sluiceCommand, for a command without a service. env has additional
-// environment variables ("NAME=value").
+// inEnv is like sluiceCommand, but for a command that needs no service. env contains
+// additional environment variables ("NAME=value").
 func inEnv(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := sluiceCommand(t, nowhere, args...)
@@ -55,14 +55,15 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 		t.Fatal(err)
 	}
 	secrettest.Collect("sluice", errOut.String())
-	if !strings.Contains(strings.Join(cmd.Args, " "), "keys create") { // only its output has a secret
+	if !strings.Contains(strings.Join(cmd.Args, " "), "keys create") { // only "keys create" prints a secret
 		secrettest.Collect("sluice", out.String())
 	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// wantRun runs cmd and fails the test unless it exits with code, its output begins with
-// stdout, and its diagnostics contain stderr. A command that fails must print no output.
+// wantRun runs cmd. It fails the test unless the exit code equals code, the output begins
+// with the text stdout, and the diagnostics contain the text stderr. A command that fails
+// must print no output.
 func wantRun(t *testing.T, cmd *exec.Cmd, code int, stdout, stderr string) (out, diagnostics string) {
 	t.Helper()
 	out, diagnostics, got := run(t, cmd)
@@ -117,8 +118,8 @@ func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	}
 }
 
-// gate is a proxy in front of a server that the test can replace. It counts the calls that
-// succeed. Method after sets a function to call at a given count.
+// gate is a proxy in front of a server. A test can replace the server. It can also set
+// functions that the gate calls when a given number of calls have succeeded.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -168,11 +169,11 @@ func (g *gate) passed() {
 	}
 }
 
-// after calls then when n more calls have succeeded.
-func (g *gate) after(n int, then func()) {
+// after sets a function that the gate calls when n more calls have succeeded.
+func (g *gate) after(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.at[g.count+n] = then
+	g.at[g.count+n] = f
 }
 
 // An import stores every record exactly once, with or without an id, even if the import or
@@ -349,7 +350,7 @@ func TestImportOfEntities(t *testing.T) {
 		}
 	}
 
-	// An entity without a type in the file keeps its own.
+	// If an entity has no type in the file, the stored entity keeps its type.
 	file = write(t, "entities.ndjson", `{"id":"a","attributes":{"y":3}}`+"\n"+`{"id":"e"}`)
 	wantRun(t, sluiceCommand(t, s.url, "import", "entities", file), 0, "2 entities: 1 new, 0 there already, 1 updated", "")
 	c.want(t, http.StatusOK, "POST", "/create_entity", `{"id":"a","type":"t","attributes":{"x":5,"y":3}}`)
@@ -380,7 +381,8 @@ func TestImportFromStandardInput(t *testing.T) {
 	wantEachOnce(t, s.client(t), "/event", 250)
 }
 
-// An error that does not concern a single record stops the import. The next run continues.
+// An error that is not about a record, such as a missing permission, stops the import. The
+// next run continues the import.
 func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -414,7 +416,8 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// After the import is complete, --again or a changed file can replace it.
+	// After the import is complete, an import with --again or of a changed file can replace
+	// the journal.
 	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
 	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
 	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")

@@ -120,7 +120,8 @@ func TestKeysAsJSON(t *testing.T) {
 	}
 }
 
-// A keys or limits command that fails says where it failed and creates no file.
+// If a command of "sluice keys" or "sluice limits" fails, its error message says why, and the
+// command creates no file.
 func TestStoresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -136,7 +137,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--dynamodb", nowhere}},
 	} {
 		_, stderr := wantRun(t, inEnv(t, append([]string{"DATA_DIR=" + dir}, tt.env...), tt.args...), exitFailure, "", want)
-		lines := strings.Split(stderr, "\n") // the SDK may have written lines before it
+		lines := strings.Split(stderr, "\n") // the SDK may have written lines before the error message
 		if len(lines) < 2 || !strings.HasPrefix(lines[len(lines)-2], "sluice: ") {
 			t.Errorf("%v: %s", tt.args, stderr)
 		}
@@ -150,7 +151,7 @@ func awsEnv(t *testing.T) []string {
 	return []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
 }
 
-// With the name of a table and no other flag, the AWS SDK configuration selects the
+// If a command gets only the name of a table, the configuration of the AWS SDK selects the
 // endpoint.
 func TestDeployedTables(t *testing.T) {
 	t.Parallel()
@@ -177,8 +178,9 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// serve prints who may use the service. A web page that has its host name resolve to
-// 127.0.0.1 (DNS rebinding) cannot read from a local server without API keys.
+// "sluice serve" prints who can use the service. Without API keys, a local server rejects
+// requests for host names that are not loopback names. Otherwise a web page could read from
+// the server by DNS rebinding, in which the host name of the page resolves to 127.0.0.1.
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

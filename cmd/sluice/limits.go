@@ -223,7 +223,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 }
 
 func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
-	const longest = 128 // any length, because CLIENT_IPV6_PREFIX may have had another value
+	const longest = 128 // any length, because CLIENT_IPV6_PREFIX may have been different when the row was set
 	block, err := override.ParseCIDR(text, longest)
 	if err != nil {
 		return usageError("%w", err)
@@ -295,7 +295,7 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 	return nil
 }
 
-// checkJSON is what check prints.
+// checkJSON is what "sluice limits check" prints as JSON.
 type checkJSON struct {
 	Address string        `json:"address"` // address to which requests are charged
 	Row     *override.Row `json:"row"`     // null if the defaults apply

@@ -33,7 +33,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 		}
 		await := func(status int, limit string) {
 			t.Helper()
-			time.Sleep(time.Second) // LIMITS_MAX_AGE: a change must be in effect after it
+			time.Sleep(time.Second) // the value of LIMITS_MAX_AGE; after this time, a change must be in effect
 			if r := c.check(t, "GET", "/entity", ""); r.status != status || r.header.Get("X-RateLimit-Limit") != limit {
 				t.Errorf("%d with the limit %s, want %d with %s", r.status, r.header.Get("X-RateLimit-Limit"), status, limit)
 			}

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// loseAThird runs a proxy in front of a server. The proxy forwards every request, but drops
-// a third of the responses and closes the connection instead.
+// loseAThird runs a proxy in front of a server. The proxy forwards every request. For a third
+// of the requests, it closes the connection instead of sending the response.
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)
@@ -30,8 +30,8 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	}), lost
 }
 
-// If a client retries each call whose response is lost, each record is stored once, and none
-// is deleted or changed by mistake.
+// A client repeats each call whose response was lost. The service still stores each record
+// once, and deletes or changes no record by mistake.
 func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16

@@ -25,7 +25,7 @@ func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 		}
 		return startIn(t, env, "--dynamodb", dynamolocal.Endpoint(t))
 	}
-	// Both tables have the records as of the restore time.
+	// Both tables contain the records that existed at the restore time.
 	restored, current := dynamolocal.Table(t, "EntitiesTable"), dynamolocal.Table(t, "EntitiesTable")
 	now := onTable(current)
 	for _, s := range []*server{onTable(restored), now} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every route of docs/api.md responds as described, to good and to bad requests, on either
-// kind of store.
+// Every route responds to good and to bad requests as docs/api.md describes, with either kind
+// of store.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
@@ -65,7 +65,7 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"GET", "/entity?lmit=1", "", 400, "lmit is not a parameter"},
 		{"GET", "/entity?limit=%zz", "", 400, "percent-encode"},
 		{"GET", "/entity?cursor=abc", "", 400, "cursor is not a cursor"},
-		{"GET", "/entity?cursor=eyJyIjoibGlzdC1ldmVudCIsInciOiJkZWZhdWx0IiwiaSI6ImEifQ", "", 400, "cursor is not a cursor"}, // of another list
+		{"GET", "/entity?cursor=eyJyIjoibGlzdC1ldmVudCIsInciOiJkZWZhdWx0IiwiaSI6ImEifQ", "", 400, "cursor is not a cursor"}, // a cursor of another list
 		{"GET", "/event?cursor=", "", 400, "cursor is not a cursor"},
 		{"GET", "/entity/a%20b", "", 400, "id in the path"},
 		{"GET", "/entity/a%2Fb", "", 400, "id in the path"},

@@ -67,7 +67,7 @@ type server struct {
 	*child.Process
 	url  string
 	env  []string // additional environment variables
-	args []string // of serve
+	args []string // arguments of serve
 }
 
 // start runs `sluice serve` on a free port and waits until it listens. At the end of the
@@ -95,7 +95,7 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	s := &server{p, url, env, args}
 	t.Cleanup(func() {
 		select {
-		case <-s.Exited(): // the test has stopped or killed it
+		case <-s.Exited(): // the test has stopped or killed the server
 		default:
 			s.stop(t)
 		}
@@ -103,8 +103,8 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend runs test twice: with a server that has an embedded store, and with one
-// that has new tables in DynamoDB Local. env is added to the environment of both.
+// onEachBackend calls test with two servers. One server has an embedded store, the other has
+// new tables in DynamoDB Local. env is added to the environment of both servers.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -174,7 +174,8 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends a request. A nonempty body is sent as JSON. header has pairs of name and value.
+// do sends a request. A nonempty body is sent as JSON. header contains alternating names and
+// values.
 func (c *client) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -187,7 +188,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	req.Host = req.Header.Get("Host") // if empty, that of the URL
+	req.Host = req.Header.Get("Host") // if empty, the request has the host of the URL
 	resp, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +249,7 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// oneWindow runs play with a new client at the beginning of a second. It repeats this until
+// oneWindow calls play with a new client at the beginning of a second. It repeats this until
 // all responses fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
 	t.Helper()
@@ -305,7 +306,8 @@ func TestRecordsPerSecond(t *testing.T) {
 						}
 					}
 				}
-				// Responses in two windows prove nothing, so the test repeats them.
+				// If the responses fall into two windows, they prove nothing. oneWindow then
+				// repeats the requests.
 				if len(wrong) > 0 && responses[0].reset(t) == responses[len(responses)-1].reset(t) {
 					t.Error(strings.Join(wrong, "\n"))
 				}

@@ -19,7 +19,7 @@ import (
 // local server, or a DynamoDB table.
 type storage[S any] struct {
 	getenv    func(string) string
-	what      string // what the data is in messages, in the plural, such as "API keys"
+	what      string // plural noun for the data in messages, such as "API keys"
 	variable  string // environment variable with the name of the table, such as KEYS_TABLE
 	logicalID string // logical id of the table in the template, such as KeysTable
 	openDir   func(dir string) (S, error)
@@ -96,9 +96,9 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory if open returned it as where. If neither a flag nor
-// DATA_DIR selects the directory, a server must already have used it. Otherwise no server
-// would find what the command stores there.
+// createDir creates the data directory if where, the location that open returned, is that
+// directory. If neither a flag nor DATA_DIR selects the directory, a server must already have
+// used it. Otherwise no server would find what the command stores there.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

@@ -94,7 +94,7 @@ func newClient(t *testing.T, url string) *api.Client {
 	return c
 }
 
-// syncState is a state of an entity. Its change has a time between from and to.
+// syncState is a state of an entity. The entity got this state at a time between from and to.
 type syncState struct {
 	from, to record.Time
 	deleted  bool
@@ -104,7 +104,7 @@ type syncState struct {
 type written struct {
 	mu     sync.Mutex
 	states map[string][]syncState // by id of the entity
-	events map[string]record.Time // created_at by id
+	events map[string]record.Time // created_at, by id of the event
 }
 
 // write creates, updates, deletes and recreates a few entities that no other writer
@@ -173,8 +173,8 @@ type completedWalk struct {
 
 func (f *follower) client() *api.Client { return f.clients[rand.IntN(len(f.clients))] }
 
-// follow reads pages until the walk is complete. If mayStop is true, it may pause between
-// pages or stop early.
+// follow reads pages until the walk is complete. If mayStop is true, follow sometimes pauses
+// between pages, and sometimes stops early.
 func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Page[R], error), apply func(R)) (until record.Time, complete bool) {
 	for cursor := ""; ; {
 		p, err := page(cursor)
@@ -228,8 +228,8 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check compares the copy after each walk with the records stored at the end of the walk.
-// After an incomplete walk the copy may be newer.
+// check compares the copy after each complete walk with the records as of the end of the
+// walk. Records in the copy may be newer, for example after an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -321,7 +321,8 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 }
 
 // fillEntities stores entities in the data file of a server that is not running. It creates
-// them as of an hour before at, and then changes the given number of them as of at.
+// all entities as of one hour before the time at. Then it changes the given number of
+// entities as of the time at.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	before := at.Time().Add(-time.Hour)

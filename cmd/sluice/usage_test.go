@@ -10,7 +10,7 @@ import (
 	api "sluice/pkg/client"
 )
 
-// usageServer serves usage, and sends each requested URL to asked.
+// usageServer serves usage. It sends the URL of each request to the channel asked.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)

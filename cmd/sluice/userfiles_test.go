@@ -34,7 +34,7 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// in sets the working directory of cmd and returns cmd.
+// The function in sets the working directory of cmd to dir and returns cmd.
 func in(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd
@@ -63,7 +63,8 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// The import does not start if --rejects names the imported file in any way.
+// The import does not start if the value of --rejects is a path of the imported file, even
+// through a link.
 func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,8 +88,8 @@ func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	}
 }
 
-// If a reject file is piped into the next import, which has the same default reject file,
-// that import does not overwrite it.
+// A reject file is piped into the next import, whose own reject file has the same name. The
+// import does not overwrite the file.
 func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	t.Parallel()
 	first := sluiceCommand(t, nowhere, "import", "events", "-")
@@ -110,8 +111,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// An existing file with the name of the reject file is replaced only if the journal shows
-// that an import wrote all of it.
+// If a file with the name of the reject file exists, an import replaces it only if the
+// journal shows that an earlier import wrote the whole file.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,8 +211,8 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		}
 	}
 
-	// A killed import may have written rejects after its last saved position, the last of them
-	// incomplete. The next run replaces them.
+	// A killed import may have written rejects after it last saved its position. The last of
+	// these rejects may be incomplete. The next run replaces them.
 	overwrite(t, rejects, own+strings.Replace(own, `"line":1`, `"line":3`, 1)+own[:20])
 	if stderr, code := again(); code != exitRejected {
 		t.Errorf("exit code %d, %s", code, stderr)

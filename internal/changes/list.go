@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns a page of a list of changes. at has the cursor of the page.
+// List returns a page of a list of changes. The cursor of the page is at.Cursor.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 // Page is a page of a list of changes.
@@ -20,7 +20,7 @@ type Page struct {
 	Count       int64  // number of changes in Lines
 	Read        int64  // number of changes that the service returned
 	SyncedUntil record.Time
-	Next        *string // cursor of the next page; nil on the last
+	Next        *string // cursor of the next page; nil on the last page
 }
 
 // Entities returns the list of changes of the entities that q selects.
@@ -41,10 +41,11 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the tombstones of erased entities that the service still
-// keeps. The service returns all changes of entities, and Erasures drops those that are not
-// erasures. limit is the maximum number of changes per page that the service returns. A walk
-// over events must read this list last.
+// Erasures returns the list of the entities that were erased since the start of the walk. It
+// lacks erasures whose tombstones the service no longer keeps. The service returns all
+// changes of entities, and Erasures drops those that are not erasures. limit is the maximum
+// number of changes per page that the service returns. A walk over events must read this list
+// last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

@@ -31,7 +31,7 @@ type Mark struct {
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file in bytes
 
-	Force bool `json:"force,omitempty"` // whether the run that began the walk passed force to Open
+	Force bool `json:"force,omitempty"` // value of the parameter force of Open in the run that began the walk
 }
 
 // Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
@@ -40,7 +40,7 @@ type Mark struct {
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
-	force   bool   // as passed to Open
+	force   bool   // value of the parameter force of Open
 	mark    Mark
 }
 
@@ -83,9 +83,9 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run if that walk began at since and read at least
-// one page, and if the file still contains all changes that were read. Otherwise Continue
-// begins a new walk. It reports whether it continues the earlier one.
+// Continue continues the walk of an earlier run. That walk must have begun at the time since
+// and read at least one page, and the file must still contain all changes that the walk read.
+// Otherwise Continue begins a new walk. It reports whether it continues the earlier walk.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
@@ -151,9 +151,9 @@ func (w *Walk) add(file *os.File, page Page) error {
 	return w.journal.Save(w.mark)
 }
 
-// Stop returns err with a hint how to continue the walk. If ctx is done, it uses the
-// cancellation cause of ctx instead of err. If the walk has not read a page, Stop removes its
-// files and adds no hint.
+// Stop returns err with a hint how to continue the walk. If ctx is done, the cancellation
+// cause of ctx replaces err. If the walk has read no page, Stop removes the files of the walk
+// and adds no hint.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

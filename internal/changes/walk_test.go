@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// If the service rejected the command permanently, the hint says that the command continues
-// once the service accepts it.
+// If the service rejected the command permanently, the hint says that the service must accept
+// the command before the command can continue.
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// If the service rejected the command permanently, the hint says that the command continues
-// once the service accepts it.
+// If the service rejected the command permanently, the hint says that the service must accept
+// the command before the command can continue.
 func TestTheHintAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{

@@ -52,7 +52,7 @@ type exporter struct {
 	Options
 	client  *client.Client
 	journal *journal.Journal // journal.ID is the id of the job
-	resumed bool             // an earlier run began the journal
+	resumed bool             // whether an earlier run began the journal
 	created bool             // whether the service may have created the job
 	part    string           // path of the partial download
 	stderr  io.Writer
@@ -99,9 +99,9 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	return j, err
 }
 
-// workPath returns the path of the journal, which is the prefix of the paths of the other
-// temporary files. If the export is to o.Stdout, remove removes all these files. Otherwise it
-// has no effect.
+// workPath returns the path of the journal. The paths of the other temporary files begin with
+// this path. For an export to o.Stdout, the function remove deletes all these files. For any
+// other export, it has no effect.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -114,8 +114,8 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// rejected reports whether the service rejected a call permanently. The call then had no
-// effect.
+// rejected reports whether err means that the service rejected a call permanently. Such a
+// call had no effect.
 func rejected(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Rejected()
@@ -151,8 +151,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	if err != nil {
 		return j, err
 	}
-	defer part.Close()                                      //nolint:errcheck // download has synced it
-	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // interrupts reading a large file
+	defer part.Close()                                      //nolint:errcheck // download has synced the file
+	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // stops reading a large file when ctx is done
 	if err = ex.download(ctx, j, part); err == nil {
 		err = check(ctx, j, part)
 	}
@@ -295,7 +295,7 @@ func decompress(w io.Writer, file io.Reader) error {
 }
 
 // deliver moves part to the path of the export, or writes it to o.Stdout. If convert is not
-// nil, it converts the content of part.
+// nil, deliver calls convert to convert the content of part.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())
@@ -342,8 +342,9 @@ func (ex *exporter) place(file string) error {
 	return err
 }
 
-// moveNew moves a file to a path. If a file exists there, moveNew returns an error that
-// matches fs.ErrExist and moves nothing. link is os.Link.
+// moveNew moves a file to a path. If a file exists at the path, moveNew moves nothing and
+// returns an error that matches fs.ErrExist. The parameter link is os.Link, or a replacement
+// in tests.
 func moveNew(file, path string, link func(oldname, newname string) error) error {
 	switch err := link(file, path); {
 	case err == nil:
@@ -351,9 +352,9 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// The file system may not support links. os.Rename would replace an existing file, so
-	// first create an empty file, which fails if a file exists. A kill before the rename
-	// leaves the empty file.
+	// Some file systems do not support links. os.Rename would replace an existing file, so
+	// first create an empty file at the path, which fails if a file exists there. If the
+	// process is killed before the rename, the empty file remains.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

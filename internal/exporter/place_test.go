@@ -14,7 +14,7 @@ func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		linkErr error
-		there   string // content of a file that exists at the path
+		there   string // content of the file at the path; "" if no file exists
 	}{
 		"links": {}, "no links": {linkErr: errors.ErrUnsupported},
 		"links, a file exists": {there: "mine"}, "no links, a file exists": {linkErr: errors.ErrUnsupported, there: "mine"},

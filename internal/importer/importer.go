@@ -84,7 +84,7 @@ type task struct {
 
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64   `json:"line"`   // line of the last record up to which all records have a result
+	Line    int64   `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
 	Offset  int64   `json:"offset"` // byte offset of the end of that record
 	Rejects written `json:"rejects"`
 	Counts  Counts  `json:"counts"`
@@ -97,7 +97,7 @@ type importer struct {
 	calls, refused atomic.Int64
 	stored         atomic.Bool      // whether the service may have stored a record in this run
 	journal        *journal.Journal // nil for standard input
-	seed           string           // the ids of records without an id depend on it
+	seed           string           // determines the ids of records that have no id in the file
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
@@ -105,11 +105,11 @@ type importer struct {
 	mark mark
 }
 
-// Run imports a file. If an earlier run was stopped, Run imports the rest of the file. If
-// an earlier run has finished, Run imports nothing unless o.Again is set. It shows its
-// progress on stderr. connect returns the client of the service. Run does not stop at a
-// rejected record, but at any other error. Another call with the same options then
-// continues the import, unless the records are from standard input.
+// Run imports a file and shows its progress on stderr. connect returns the client of the
+// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
+// has finished, Run imports nothing unless o.Again is set. A rejected record does not stop
+// Run, but any other error does. Another call with the same options then continues the
+// import, except from standard input.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error

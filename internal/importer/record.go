@@ -15,12 +15,12 @@ import (
 
 // record is a record of a file.
 type record struct {
-	recordfile.Record // Err says why the record cannot be sent
+	recordfile.Record // its field Err says why the record cannot be sent
 
 	event  client.NewEvent  // set if the import is of events
 	entity client.NewEntity // set if the import is of entities
 
-	counts Counts  // result of the record; zero before it has one
+	counts Counts  // result of the record; all counts are 0 before the result is known
 	reject *reject // nil unless the record was rejected
 }
 
@@ -28,7 +28,7 @@ type record struct {
 type recordReader struct {
 	file   *recordfile.Reader
 	events bool
-	makeID func(line int64) string // returns the id for a record without one
+	makeID func(line int64) string // returns the id for a record that has no id in the file
 }
 
 // openRecords returns a reader of file, which may be compressed with gzip.
@@ -66,8 +66,8 @@ func (r *recordReader) read() (rec record, err error) {
 	return rec, err
 }
 
-// seededID returns the id for a record without one, whose first line is line. It is a
-// UUIDv8 (RFC 9562) that depends only on seed and line.
+// seededID returns the id for a record that has no id in the file. line is the number of the
+// first line of the record. The id is a UUIDv8 (RFC 9562) that depends only on seed and line.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

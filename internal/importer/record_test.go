@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// readAll reads a file as an import does. The id of a record without one is "line:" and
-// the number of its line.
+// readAll reads a file in the same way as an import. A record without an id gets the id
+// "line:" followed by its line number.
 func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []record, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
@@ -56,7 +56,7 @@ func TestReadRecords(t *testing.T) {
 		format   recordfile.Format
 		entities bool
 		text     string
-		want     []string // for each record: its line and the JSON that is sent, or ! and a part of the error
+		want     []string // for each record: its line, and either the JSON that is sent or "!" and a part of the error
 	}{
 		{"no records", recordfile.NDJSON, false, "\n \n\r\n", nil},
 		{"nothing", recordfile.NDJSON, false, "", nil},

@@ -28,7 +28,7 @@ type reject struct {
 type rejectFile struct {
 	path string
 	sum  hash.Hash // hash of the bytes that the import has written
-	size int64     // number of these bytes; if 0, the file may not exist
+	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
 }
 
 // written describes the content of a reject file in the journal.
@@ -37,9 +37,9 @@ type written struct {
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
 }
 
-// newRejects returns the reject file of a new import. It removes the file of an earlier
-// import if that file has not changed since. If path has any other file that is not
-// empty, newRejects returns an error.
+// newRejects returns the reject file of a new import. If the file at path is the unchanged
+// reject file of an earlier import, newRejects removes it. If it is any other nonempty file,
+// newRejects returns an error.
 func newRejects(path string, earlier written) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
@@ -57,21 +57,21 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 	return nil, fmt.Errorf("%s exists, and it is not the unchanged reject file of an earlier import of this file: move it away, or name another file with --rejects", path)
 }
 
-// resumeRejects returns the reject file of an import that continues after the line done.
-// The file must begin with the content that the journal describes. After that it may have
-// rejects of later lines, which a killed import wrote before it could save a mark.
-// resumeRejects removes these rejects, because the import sends their records again. It
-// returns an error for any other file.
-func resumeRejects(path string, before written, done int64) (*rejectFile, error) {
+// resumeRejects returns the reject file of an import that continues after the line lastLine.
+// The file must begin with the content that the journal describes (parameter before). A
+// killed import may have written rejects of later lines before it could save a mark.
+// resumeRejects removes these rejects, because the import sends their records again. For any
+// other file, it returns an error.
+func resumeRejects(path string, before written, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) && before.Bytes == 0 {
 		return r, nil
 	}
 	if err == nil {
-		defer file.Close()                              //nolint:errcheck // Truncate reports its own errors
-		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // if the file is too short, its hash differs
-		if r.written() == before && onlyRejects(file, done) {
+		defer file.Close()                              //nolint:errcheck // only Truncate changes the file, and its error is returned
+		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // if this fails, r.size differs from before.Bytes
+		if r.written() == before && onlyRejects(file, lastLine) {
 			return r, file.Truncate(before.Bytes)
 		}
 		err = fmt.Errorf("%s was changed", path)
@@ -79,9 +79,9 @@ func resumeRejects(path string, before written, done int64) (*rejectFile, error)
 	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over with new ids", err)
 }
 
-// onlyRejects reports whether the rest of file contains only rejects of lines after done.
-// The last one may be incomplete.
-func onlyRejects(file io.Reader, done int64) bool {
+// onlyRejects reports whether the rest of file contains only rejects of lines after lastLine.
+// The last reject may be incomplete.
+func onlyRejects(file io.Reader, lastLine int64) bool {
 	const begin = `{"line":`
 	in := bufio.NewReader(file)
 	for {
@@ -90,7 +90,7 @@ func onlyRejects(file io.Reader, done int64) bool {
 			return bytes.HasPrefix(text, []byte(begin[:min(len(text), len(begin))]))
 		}
 		var r reject
-		if err != nil || json.Unmarshal(text, &r) != nil || r.Line <= done {
+		if err != nil || json.Unmarshal(text, &r) != nil || r.Line <= lastLine {
 			return false
 		}
 	}

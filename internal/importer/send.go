@@ -21,9 +21,9 @@ func (o Options) perCall() int {
 	return client.MaxBatch
 }
 
-// size returns an upper bound of the size of a record in a batch, in bytes. It includes the
-// names of the members. It counts six bytes for each byte of the name or the type, because
-// JSON may need an escape sequence for it.
+// size returns an upper bound of the size of a record in a batch, in bytes. The bound
+// includes the JSON member names. Each byte of a record's name or type counts as six bytes,
+// because JSON may need an escape sequence such as \u0001 for it.
 func (rec *record) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
@@ -54,8 +54,8 @@ func (im *importer) sendAll(ctx context.Context, records []record) error {
 	return g.Wait()
 }
 
-// send sends the records of one call and sets their results. It returns an error if some
-// of them have no final result.
+// send sends the records of one call and sets their results. It returns an error if some of
+// the records have no final result.
 func (im *importer) send(ctx context.Context, records []record) error {
 	var batch []*record
 	for i := range records {
@@ -85,8 +85,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	return rec.note(isNew, Counts{Existing: 1}, err)
 }
 
-// sendBatch sends records with one call. member returns the form in which a record is sent.
-// existing is the count for a record that already existed.
+// sendBatch sends the records of batch with one call. The function member returns the form in
+// which a record is sent. existing is the result of a record that was already stored.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -104,8 +104,8 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 	return nil
 }
 
-// note sets the result of a record: created, existing, or rejected. If err is not a rejection
-// of the record itself, note returns err and sets no result.
+// note sets the result of a record: created, existing, or rejected. If err is an error other
+// than a rejection of this record, note returns err and sets no result.
 func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {

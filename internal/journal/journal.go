@@ -2,9 +2,9 @@
 // continues from its journal.
 //
 // A journal has one JSON object per line. Each line is synced to disk before the task
-// continues. The first line describes the task. Each further line is a mark, which is
-// the progress of the task. Marks only save work, because repeating a step has no effect.
-// An incomplete last line, which a killed process may leave, is ignored.
+// continues. The first line describes the task. Each further line is a mark, which is the
+// progress of the task. If a mark is missing, the task repeats some steps, which does not
+// change its result. An incomplete last line, which a killed process may leave, is ignored.
 package journal
 
 import (
@@ -26,7 +26,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether the file had this task or another one when it was opened
+	Used       bool       // whether the file described a task, this one or another, before Open
 
 	command string
 	task    json.RawMessage
@@ -50,15 +50,15 @@ const (
 	magic   = `{"sluice_journal":1,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, and creates it if necessary. command and the JSON of
-// task identify the task. If the journal belongs to the same task, its ID is set and the
-// caller continues the task. Otherwise the ID is empty and the caller must call Begin.
-// Open stores the latest mark in the value that mark points to. If the journal belongs to
-// another task, which is finished, it is the mark of that task.
+// Open opens the journal at path, and creates it if necessary. command and the JSON of task
+// identify the task. If the journal belongs to this task, Journal.ID is set, and the caller
+// continues the task. Otherwise Journal.ID is empty, and the caller must call Begin. Open
+// stores the latest mark of the journal in the value that mark points to. This can also be
+// the mark of another task, which is finished.
 //
-// Open returns an error, and does not change the file, if another process has the
-// journal open, if the journal belongs to another task that is not finished, or if the
-// file is not a journal.
+// Open returns an error, and does not change the file, if another process has the journal
+// open, if the journal belongs to another task that is not finished, or if the file is not a
+// journal.
 func Open(path, command string, task, mark any) (*Journal, error) {
 	return open(path, command, task, mark, false)
 }
@@ -120,8 +120,8 @@ func (j *Journal) locksFile() bool {
 	return lockErr == nil && fileErr == nil && os.SameFile(locked, opened)
 }
 
-// read decodes all lines of a journal into one, and returns the number of bytes of the
-// complete lines. It is 0 if the first line is incomplete.
+// read decodes all lines of a journal into the same value, and returns the number of bytes of
+// the complete lines. This number is 0 if the first line is incomplete.
 func read(file io.Reader) (last line, size int64, err error) {
 	in := bufio.NewReader(file)
 	for {
@@ -189,6 +189,6 @@ func (j *Journal) append(l line) error {
 // Remove removes the file of the journal. The caller must call Close afterwards.
 func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 
-// Close closes the journal. Other processes can then open it, even if this process is
-// starting a child process, which briefly inherits the open files.
+// Close closes the journal. Other processes can then open it at once. This also holds while
+// this process starts a child process, which briefly inherits the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }

@@ -18,7 +18,8 @@ var task = struct {
 // position is the type of the marks in these tests.
 type position struct{ Line int64 }
 
-// begin opens the journal of an import as a command does, and returns its mark.
+// begin opens the journal of an import in the same way as a command. It returns the journal
+// and the latest mark.
 func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
 	j, err := Open(path, "import", task, &at)
@@ -53,8 +54,8 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	closed(t, second)
 }
 
-// After Close, another process can open the journal, even if this process is starting a child
-// process, which briefly inherits the open files.
+// After Close, other processes can open the journal at once. This also holds while this
+// process starts a child process, which briefly inherits the open files.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	ended, others := make(chan struct{}), sync.WaitGroup{}

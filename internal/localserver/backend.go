@@ -88,7 +88,7 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	b.settle = record.WriteTimeout // one process has one clock, and its indexes have no delay
+	b.settle = record.WriteTimeout // enough, because one process has one clock, and its indexes have no delay
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
@@ -111,7 +111,7 @@ func HasData(dir string) bool {
 	return err == nil
 }
 
-// quoted returns dir as a word of a POSIX shell.
+// quoted returns dir as one word for a POSIX shell, with quotes if necessary.
 func quoted(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -121,8 +121,9 @@ func quoted(dir string) string {
 	return dir
 }
 
-// OpenKeys returns the store of API keys in the data directory dir. A running server may
-// use the same directory. OpenKeys creates no file; storing the first key does.
+// OpenKeys returns the store of API keys in the data directory dir. A running server may use
+// the same directory. OpenKeys does not create a file. The store creates its file with the
+// first key.
 func OpenKeys(dir string) (access.Manager, error) {
 	return accessbolt.New(filepath.Join(dir, "keys.db"))
 }
@@ -151,16 +152,16 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	return b, errors.Join(errs[:]...)
 }
 
-// OpenLimits returns the store of limit overrides in the data directory dir. A running
-// server may use the same directory. OpenLimits creates no file; storing the first row
-// does.
+// OpenLimits returns the store of limit overrides in the data directory dir. A running server
+// may use the same directory. OpenLimits does not create a file. The store creates its file
+// with the first row.
 func OpenLimits(dir string) (override.Manager, error) {
 	return overridebolt.New(filepath.Join(dir, "limits.db"))
 }
 
-// OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has
-// the given logical id in the template. It creates the table if necessary. If name is
-// empty, it is the table that a server with this endpoint uses.
+// OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the
+// given logical id in the template. It creates the table if necessary. If the parameter name
+// is empty, OpenTable selects the table that a server with this endpoint uses.
 func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
 	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
 	if err != nil {
@@ -192,11 +193,11 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns tables of the template at a DynamoDB endpoint, and creates the missing
-// ones. selected maps the logical ids of the tables to their names. If it is nil, openTables
-// returns all tables of the template. The default name of a table is the value of its
-// environment variable (template.Table.EnvVar) or, if that is empty, "sluice-" and its
-// logical id.
+// openTables returns tables of the template at a DynamoDB endpoint, and creates those that do
+// not exist. selected maps the logical ids of the tables to their names. If selected is nil,
+// openTables returns all tables of the template. A table without a name in selected has the
+// name in its environment variable (template.Table.EnvVar). If the variable is empty, the
+// name is "sluice-" and the logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := DynamoDB(ctx, getenv, endpoint)
 	if err != nil {

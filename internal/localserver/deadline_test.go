@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen runs the server of newServer with shorter timeouts. closed receives a value for
-// each connection that the server closes.
+// listen starts the server of newServer with shorter timeouts. The channel closed receives a
+// value for each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() //nolint:errcheck // the server has closed it
+		defer conn.Close() //nolint:errcheck // the server has closed the connection
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ type erasureStore interface {
 	erasurejob.Backlog
 }
 
-// openErasures returns the erasures of b, and sets ErasureJobs in the stores of b.
+// openErasures returns the erasures of the backend b, and sets b.stores.ErasureJobs.
 func openErasures(b *backend, logger *slog.Logger) (*erasures, error) {
 	runner := worker.NewRunner(b.erasures, logger)
 	w, err := worker.New(runner, b.stores.Events, worker.Config{Settle: b.settle, Logger: logger})

@@ -16,8 +16,8 @@ import (
 	"sluice/pkg/exportjob/worker"
 )
 
-// exportsAtOnce is the maximum number of large export jobs that run at the same time. The
-// first run of a job does not count towards it.
+// exportsAtOnce is the maximum number of export jobs that run at the same time in the slow
+// lane. A job first runs in the fast lane, which does not count towards this maximum.
 const exportsAtOnce = 2
 
 // exports runs export jobs in this process and serves their files.
@@ -36,8 +36,8 @@ type jobStore interface {
 	exportjob.Backlog
 }
 
-// openExports returns the exports of b, whose files are in dir. It sets ExportJobs and
-// ExportLinks in the stores of b.
+// openExports returns the exports of the backend b, and sets ExportJobs and ExportLinks of
+// b.stores. The export files are in a subdirectory of dir.
 func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
 	text := cmp.Or(getenv("EXPORT_FILE_DAYS"), "7")
 	days, err := strconv.Atoi(text)

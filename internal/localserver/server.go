@@ -80,7 +80,7 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	if err != nil {
 		return fmt.Errorf("%w (choose another address with --addr or ADDR)", err)
 	}
-	defer listener.Close() //nolint:errcheck // the server closes it too
+	defer listener.Close() //nolint:errcheck // the server closes the listener too
 	handler, err := newHandler(cfg, listener.Addr(), b, logger)
 	if err != nil {
 		return err

@@ -28,15 +28,16 @@ type Report struct {
 	next    time.Time // time of the next try
 }
 
-// New returns a Report about the service at url that writes to out. showsProgress says
-// whether the caller shows its progress and the result of Waiting on out. If it does, and
-// out is a terminal, the Report writes a line only when an outage begins. Otherwise it
-// writes a line for every try without a response.
+// New returns a Report about the service at url. The Report writes to out. showsProgress says
+// whether the caller shows its progress and the result of Waiting on out. If showsProgress is
+// true and out is a terminal, the Report writes a line only when an outage begins. Otherwise
+// it writes a line for every try without a response.
 func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note records a try, and writes a line if it got no response. Use it as client.Config.OnTry.
+// Note registers the result of a try. It writes a line if the try got no response. Use Note
+// as client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

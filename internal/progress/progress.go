@@ -34,8 +34,8 @@ func (n Noun) Count(count int64) string {
 
 // State is the progress of a command.
 type State struct {
-	Done    int64   // number of things that are done, such as records
-	Part    float64 // fraction of the work that is done, 0 to 1; negative if unknown
+	Done    int64   // number of processed things, such as records
+	Part    float64 // completed fraction of the work, 0 to 1; negative if unknown
 	Details string  // further text, such as the number of rejected records
 	Waiting string  // what the command is waiting for, shown instead of its rate; "" if it is not waiting
 }
@@ -46,9 +46,9 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Start shows the result of state on out, repeatedly, until stop is called. state must be
-// safe for concurrent use. The rate and the time left are computed from the first state
-// whose Part is known.
+// Start calls the function state repeatedly and shows the results on out, until stop is
+// called. state must be safe for concurrent use. The rate and the remaining time are based on
+// the progress since the first State whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval
@@ -90,7 +90,7 @@ type display struct {
 	noun     Noun
 	state    func() State
 	began    time.Time // time from which the rate is computed
-	from     State     // state at that time
+	from     State     // state at the time in began
 }
 
 func (d *display) show(now time.Time) {
@@ -126,9 +126,9 @@ func (d *display) text(s State, elapsed time.Duration) string {
 	return strings.Join(words, ", ")
 }
 
-// fit returns text after a bar if part is known and the line has enough room for both. If
-// text itself is too long, fit shortens it. The last column stays empty, because a
-// terminal may begin a new line after it.
+// fit puts a bar before text if part is known and the line has room for both. If the line is
+// too short even for text, fit shortens text. The last column stays empty, because some
+// terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {

@@ -35,7 +35,7 @@ func TestProgressInWords(t *testing.T) {
 
 func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	t.Parallel()
-	const text = "250 events, 25 %" // 16 columns, after which one column stays empty
+	const text = "250 events, 25 %" // 16 characters; a line needs 17 columns, because the last column stays empty
 	for _, tt := range []struct {
 		part    float64
 		columns int
@@ -57,8 +57,9 @@ func TestTheBarFillsTheRestOfTheLine(t *testing.T) {
 	}
 }
 
-// The rate and the time left are computed from the first state with a known Part. For
-// example, the Part of an export job that another run began is first unknown.
+// The rate and the remaining time are based on the progress since the first State whose Part
+// is known. For example, the Part of an export job that another run began is unknown at
+// first.
 func TestProgressCountsFromTheFirstKnownPart(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

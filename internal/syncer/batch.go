@@ -16,8 +16,8 @@ import (
 
 // batch is a set of changes that are applied to a copy together.
 type batch struct {
-	lines  map[string][]byte      // by id of the record; nil removes the record
-	erased map[string]record.Time // by id of the entity; its events created at or before the time are removed
+	lines  map[string][]byte      // lines to write, by id of the record; nil removes the record
+	erased map[string]record.Time // times of erasures, by id of the entity; the entity's events created until then are removed
 }
 
 // readBatch returns the next changes in the file of a walk, up to about size bytes. With the
@@ -59,8 +59,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// apply applies b to the copy in base, writes the result to out, and returns the number of
-// records written. Both copies are in order of id.
+// apply reads the old copy from base and writes the new copy, which includes the changes of
+// b, to out. It returns the number of records written. In both copies, the records are in
+// order of id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -108,7 +109,8 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether line is nil or an event that the erasure of its entity removes.
+// removes reports whether the batch removes a record. This is so if line is nil, or if line
+// is an event whose entity was erased after the event was created.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

@@ -10,8 +10,8 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// interrupted runs a sync that fails at its nth request, after it has read at least one
-// page.
+// The helper interrupted runs a sync whose request number n fails. Before that request, the
+// sync must have read at least one page.
 func (s *service) interrupted(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
@@ -24,8 +24,9 @@ func (s *service) interrupted(t *testing.T, path string, n int64, change ...func
 	return stderr
 }
 
-// If a run with Force is interrupted, the next run with Force continues it, even if that run
-// is interrupted too while it reads the changes since the first run.
+// A run with Force is interrupted. The next run with Force continues the first run, reads the
+// changes since then, and is interrupted too. A third run with Force continues the second
+// run.
 func TestAForcedRunContinues(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
@@ -94,8 +95,8 @@ func TestForceStartsOver(t *testing.T) {
 	}
 }
 
-// A run with Force abandons the unfinished walk of another service or resource. If the run is
-// refused, that walk can still continue.
+// A run with Force abandons the unfinished walk of another service or resource. If Run
+// refuses to replace the file, the unfinished walk can still continue.
 func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]func(o *Options){

@@ -21,12 +21,12 @@ type copyFile struct {
 	path    string // "" if nothing has changed and the old copy stays
 	records int64
 	digest  digest
-	old     fs.FileInfo // the file that it may replace; nil if no file existed
+	old     fs.FileInfo // the file that the new copy may replace; nil if no file existed
 }
 
-// merge applies the changes of the walk to the copy at base and writes the result. If base
-// is "", it starts with an empty copy. It holds up to batchBytes of changes in memory and
-// rewrites the copy once per batch of that size.
+// merge applies the changes of the walk to the copy in the file base and writes the result.
+// If base is empty, merge starts with an empty copy. It holds up to batchBytes of changes in
+// memory and rewrites the copy once per batch of that size.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())
 	if err != nil {
@@ -46,7 +46,8 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	return merged, nil
 }
 
-// mergeBatch applies b to the copy at base and writes the result.
+// mergeBatch applies the changes of b to the copy in the file base and writes the result. If
+// base is empty, mergeBatch starts with an empty copy.
 func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged copyFile, err error) {
 	var from io.Reader = bytes.NewReader(nil)
 	if base != "" {
@@ -61,8 +62,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err != nil {
 		return copyFile{}, err
 	}
-	// The umask restricts the mode of a new file, and a file of an earlier run may have
-	// another mode.
+	// Set the mode explicitly. The umask restricts the mode of a new file, and a file that an
+	// earlier run left may have another mode.
 	if err := file.Chmod(s.mode); err != nil {
 		return copyFile{}, errors.Join(err, file.Close())
 	}
@@ -72,6 +73,6 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // the file at this path may be base
+	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // the path can equal base, so the rename comes last
 	return merged, os.Rename(file.Name(), merged.path)
 }

@@ -15,7 +15,7 @@ import (
 func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		copied bool // whether an earlier run made a copy
+		copied bool // whether an earlier run wrote the copy
 		change func(t *testing.T, path string) error
 	}{
 		"appeared": {false, func(t *testing.T, path string) error { write(t, path, "mine\n"); return nil }},

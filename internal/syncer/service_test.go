@@ -105,8 +105,8 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// change changes n random records and advances the clock so far that a walk includes the
-// changes.
+// change changes n random records. Then it advances the clock, so that the next walk includes
+// the changes.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -129,7 +129,8 @@ func (s *service) change(t *testing.T, n int) {
 	s.now = s.now.Add(record.SyncLag + time.Second)
 }
 
-// erase deletes an entity as an erasure does. The events of the entity stay in the service.
+// erase deletes an entity and marks its tombstone as erased. Unlike a complete erasure, it
+// does not delete the events of the entity.
 func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	t.Helper()
 	s.entities.ids[id] = true
@@ -141,9 +142,9 @@ func (s *service) erase(t *testing.T, id string) (at time.Time) {
 	return at
 }
 
-// copyOf returns the lines that a copy must have. A copy of events must have only the events
-// for which has returns true.
-func (s *service) copyOf(t *testing.T, resource exportjob.Resource, has func(event.Event) bool) string {
+// copyOf returns the lines that a copy must have. If keep is not nil, a copy of events
+// contains only the events for which keep returns true.
+func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
 	add := func(r interface{ AppendJSON([]byte) ([]byte, error) }) {
@@ -172,14 +173,15 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, has func(eve
 		lines[e.ID] = e
 	}
 	for _, id := range slices.Sorted(maps.Keys(lines)) {
-		if has == nil || has(lines[id]) {
+		if keep == nil || keep(lines[id]) {
 			add(lines[id])
 		}
 	}
 	return string(b)
 }
 
-// open returns a run of the copy at path with small pages and batches.
+// open opens the copy at path with small pages and batches. It returns the run and the text
+// that the run writes to stderr.
 func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})

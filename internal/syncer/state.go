@@ -29,7 +29,8 @@ type state struct {
 
 const stateVersion = 1
 
-// RefusedError means that Run must not replace a file. Run has not changed that file.
+// RefusedError is the error of a run that is not allowed to replace a file. The run has not
+// changed that file.
 type RefusedError struct{ reason string }
 
 func (e *RefusedError) Error() string { return e.reason }
@@ -69,9 +70,10 @@ func (s *state) save(path string) error {
 	return replace(path, file.Name())
 }
 
-// replace renames the file at next to path. It returns when the rename is durable on disk.
-func replace(path, next string) error {
-	if err := os.Rename(next, path); err != nil {
+// replace renames the temporary file temp to path. It returns after the rename is durable on
+// disk.
+func replace(path, temp string) error {
+	if err := os.Rename(temp, path); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))
@@ -96,8 +98,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether two results of fileAt for the same path show that the file has not
-// changed.
+// sameFile reports whether a file has not changed between two calls of fileAt for the same
+// path. a and b are the results of the calls.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

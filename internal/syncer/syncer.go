@@ -31,7 +31,7 @@ type Options struct {
 	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
 	Path     string             // path of the copy
-	Force    bool               // replace any file at Path with a new copy; an earlier run with Force may have begun it
+	Force    bool               // replace any file at Path with a new copy, or continue a run with Force that was interrupted
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
@@ -65,10 +65,10 @@ type syncer struct {
 	batchBytes int
 }
 
-// maxAge is the maximum time since the last run. After a longer time, a run starts a new copy
-// instead of updating the old one. maxAge is a day less than entity.TombstoneAge, so that no
-// tombstone since the last run expires before this run has read it. Without its tombstone, a
-// deleted entity would stay in the copy.
+// maxAge is the maximum time since the last run for which a run updates the old copy. After a
+// longer time, a run starts a new copy. maxAge is one day less than entity.TombstoneAge, so
+// that all tombstones since the last run still exist when this run reads them. If a tombstone
+// were missing, its deleted entity would stay in the copy.
 const maxAge = entity.TombstoneAge - 24*time.Hour
 
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
@@ -76,8 +76,8 @@ const maxAge = entity.TombstoneAge - 24*time.Hour
 // progress to stderr.
 //
 // The error is a *RefusedError if the file at o.Path was not written by a run, was changed
-// after the last run, or is a copy of something else. After any other error, the same call
-// continues.
+// after the last run, or is a copy of another service or resource. After any other error, a
+// call with the same options continues the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
 	s, err := open(o, c, stderr)
 	if err != nil {
@@ -87,7 +87,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 	return r, errors.Join(err, s.walk.Close())
 }
 
-// open returns a run. Until the run ends, open returns an error for the same copy.
+// open returns a run. Until that run ends, another call of open for the same copy returns an
+// error.
 func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	if o.PageSize == 0 {
 		o.PageSize = changes.PageSize
@@ -105,8 +106,8 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	return s, err
 }
 
-// run updates the copy. If it continues a walk of an earlier run, that walk ends before this
-// run began, so run reads another walk after it.
+// run updates the copy. The walk of an earlier run does not include the latest changes. If
+// run continues such a walk, it then reads a second walk.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -163,7 +164,7 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 }
 
 // prepare loads the state, checks the file at the path, and begins a walk or continues the
-// walk of an earlier run. It reports whether it continues a walk.
+// walk of an earlier run. It reports whether it continues an earlier walk.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
 	exists := err == nil
@@ -222,7 +223,8 @@ func (s *syncer) refuseChanged() error {
 	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns the digest of the file at the path if the file exists.
+// existing returns the digest of the file at the path. If exists is false, it returns an
+// empty list.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -232,8 +234,8 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 }
 
 // continuesForce reports whether an earlier run with Force began this copy and was
-// interrupted. files is the result of existing. If a file exists, the earlier run must have
-// been allowed to replace it.
+// interrupted. files is the result of existing. If files contains a digest, the earlier run
+// must have been allowed to replace the file with that digest.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false
@@ -245,7 +247,8 @@ func (s *syncer) continuesForce(files []digest) bool {
 	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
 }
 
-// startOver starts a new copy, which may replace a file only if its digest is in files.
+// startOver starts a new copy. The new copy may replace an existing file only if files
+// contains the digest of that file.
 func (s *syncer) startOver(files []digest) error {
 	s.state = s.newState()
 	s.state.Files = files
@@ -264,9 +267,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether tombstones that the copy needs may expire before this run has
-// read them. These are the tombstones since SyncedUntil of the copy. If the first copy is not
-// complete, they are the tombstones since SyncedUntil of its interrupted walk.
+// outdated reports whether some tombstones may expire before this run has read them. The run
+// needs all tombstones since SyncedUntil of the copy. If the first copy is not complete, the
+// run needs all tombstones since SyncedUntil of the interrupted walk.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -287,7 +290,8 @@ func (s *syncer) lists() []changes.List {
 }
 
 // mergeChanges checks that the old copy is unchanged since the last run, and writes the new
-// copy to a file beside it. Then it saves in the state that a run may replace either copy.
+// copy to a file beside it. Then it saves in the state file that a run may replace the old
+// copy or the new copy.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {

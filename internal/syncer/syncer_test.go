@@ -36,8 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory of path, as a kill would leave it now, and returns the path of
-// the copy in it.
+// clone copies the directory of path to a new directory, as a kill at this moment would leave
+// it. It returns the path of the same file in the new directory.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,8 +63,8 @@ func wantFiles(t *testing.T, path string, names ...string) {
 	}
 }
 
-// wantCopy updates the copy at path and fails the test unless it then equals the records of
-// the service.
+// wantCopy updates the copy at path. It fails the test unless the updated copy equals the
+// records of the service.
 func (s *service) wantCopy(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
@@ -98,8 +98,8 @@ func TestTheCopyFollowsTheService(t *testing.T) {
 	}
 }
 
-// If a run is killed or fails at any point, the file is the old copy or the new copy. After
-// the next run, it is the new copy.
+// If a run is killed or fails at any point, the file at the path is the complete old copy or
+// the complete new copy. After the next run, the file is the new copy.
 func TestARunContinuesWhereverTheLastOneEnded(t *testing.T) {
 	t.Parallel()
 	for _, resource := range resources {
@@ -168,13 +168,13 @@ func TestAFailedRunContinues(t *testing.T) {
 	}
 }
 
-// Events created before the erasure of their entity are removed from the copy, even if the
-// service still has them because the erasure job has not ended.
+// Events created before the erasure of their entity are removed from the copy. This also
+// holds if the erasure job has not ended and the service still has these events.
 func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 200)
-	s.erase(t, "e1") // before the copy begins
+	s.erase(t, "e1") // the entity is erased before the copy begins
 	s.wantErased(t, path, "e1")
 	s.change(t, 100)
 	s.erase(t, "e2")
@@ -265,7 +265,8 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	}
 }
 
-// If a run with Force is interrupted, the next run without Force may replace the file too.
+// A run with Force is interrupted. The next run is allowed to replace the file, even without
+// Force.
 func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
@@ -278,13 +279,13 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, exportjob.Entity, path)
 }
 
-// A run starts over if the last run, complete or interrupted, was so long ago that tombstones
-// since then may expire within a day.
+// A run starts a new copy if the last run was so long ago that tombstones since then may
+// expire within a day. It does not matter whether the last run was complete or interrupted.
 func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // since the end of the last run
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum time after the last run for which a run updates the copy
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
@@ -319,8 +320,8 @@ func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A run keeps the permissions of a copy, even if the umask would exclude them. If the path is
-// a symbolic link, the run replaces the target of the link.
+// A run keeps the permissions of a copy, even those that the umask would remove. If the path
+// is a symbolic link, the run replaces the target of the link.
 func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)

@@ -1,5 +1,5 @@
-// Package usageview shows how much of its limits an address uses. It shows bars, once or
-// continuously on a terminal, or writes one line per second.
+// Package usageview shows how much of its limits an address uses. It draws bars once, draws
+// them continuously on a terminal, or writes one line per second.
 package usageview
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sluice/pkg/client"
 )
 
-// Escape sequences of a terminal (ECMA-48 and xterm). They switch to the alternate screen and
-// hide the cursor, and back.
+// Escape sequences of a terminal (ECMA-48 and xterm). enterScreen switches to the alternate
+// screen and hides the cursor. leaveScreen does the reverse.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -27,8 +27,8 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen shows bars on the alternate screen of the terminal w. Each call of show replaces
-// the previous bars. The caller must call leave, which restores the terminal.
+// Screen switches the terminal w to its alternate screen. Each call of show replaces the bars
+// on this screen. The caller must call leave, which restores the terminal.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -80,7 +80,7 @@ func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	return list
 }
 
-// reading is what a meter displays for some seconds.
+// reading is what a meter displays for a number of seconds.
 type reading struct {
 	bars      strings.Builder
 	now, most int64
@@ -101,14 +101,14 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns of the long form, for the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns that the numbers of the long form need with the default limits
 	thinNumbers = len(" 200 of 200")
 	enoughBars  = 40 // the long form is used only if at least this many columns are left for bars
 	minBars     = 5
 )
 
-// bars returns the lines that display u in at most width-1 columns. The last column stays
-// free because some terminals break the line after it.
+// bars returns the lines that display u. A line has at most width-1 columns. The last column
+// stays free, because some terminals break the line after it.
 func bars(u client.Usage, width int) []string {
 	list := meters(u.Limits, u.Seconds...)
 	names := 0
@@ -153,15 +153,16 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// settled is the number of seconds at the end of the usage whose counts may still change.
-const settled = 2
+// unsettled is the number of seconds at the end of the usage whose counts may still change.
+const unsettled = 2
 
-// Lines returns a function that writes one line to w for each second whose counts are final,
-// unless an earlier call has written it. The first call writes only the latest such second.
+// Lines returns a function that writes one line to w for each second whose counts are final.
+// The function skips seconds that an earlier call has written. The first call writes only the
+// latest second whose counts are final.
 func Lines(w io.Writer) func(client.Usage) error {
 	var shown int64
 	return func(u client.Usage) error {
-		done := u.Seconds[:max(0, len(u.Seconds)-settled)]
+		done := u.Seconds[:max(0, len(u.Seconds)-unsettled)]
 		if shown == 0 && len(done) > 1 {
 			done = done[len(done)-1:]
 		}

@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// used returns the usage of 60 seconds. The last seconds have the given numbers of records.
+// used returns usage data of 60 seconds. The last seconds have the given numbers of records.
 func used(records ...int64) client.Usage {
 	u := client.Usage{Address: "192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}}
 	for i := range int64(60) {
@@ -78,7 +78,7 @@ func TestBarsShowAnotherActionThanLimit(t *testing.T) {
 	}
 }
 
-// The test checks the smallest and the largest value of each height.
+// The test checks numbers of records just before and after a change of the bar's height.
 func TestTheHeightOfABar(t *testing.T) {
 	t.Parallel()
 	for used, want := range map[int64]rune{-1: ' ', 0: ' ', 1: '▁', 28: '▁', 29: '▂', 171: '▆', 172: '▇', 199: '▇', 200: '█', 201: '█'} {
