@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// connections is the number of connections of a load. Each connection has its own
-// source address, so none reaches the limit of 900 requests per second.
+// connections is the number of connections of a load. Each connection has its own source
+// address, so no address reaches the limit of 900 requests per second.
 const connections = 64
 
 // load sends b.N requests over persistent connections and returns the number of requests

@@ -190,8 +190,8 @@ func (i *Instance) Ready(ctx context.Context) error {
 	})
 }
 
-// Invoke sends a request event to the instance and returns the response. Concurrent
-// calls wait for each other. Invoke returns the errors that Handle returns.
+// Invoke sends a request event to the instance and returns the response. Concurrent calls
+// run one after another. Invoke returns the errors that Handle returns.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
 	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {
