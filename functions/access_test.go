@@ -261,8 +261,8 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// If AUTH_MODE is not set, a function requires API keys. It does not start without a
-// table of keys, unless its route is public.
+// If AUTH_MODE is not set, a function requires API keys. Without a table of keys, only
+// the functions of public routes start.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -37,8 +37,6 @@ import (
 // the lines to a file on disk. The export and the two loops take turns.
 //
 //	go test -run NONE -bench Export -benchtime 5x ./functions
-//
-//	go test -run NONE -bench Export -benchtime 5x ./functions
 func BenchmarkExport(b *testing.B) {
 	const records, page, shards = 50_000, 1000, 1
 	engine, server := dynamolocal.Start(b), s3local.Start(b)

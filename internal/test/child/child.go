@@ -78,8 +78,8 @@ func StartTied(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready calls ready repeatedly until it returns nil. It returns ErrExited if the
-// program exits first, and an error after timeout.
+// Ready calls the function ready repeatedly until it returns nil. Ready returns ErrExited
+// if the program exits first, and another error when timeout has passed.
 func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -97,8 +97,8 @@ func startIn(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// Restart stops the engine if it is running, and starts it on the same Endpoint. The
-// tables are lost unless the engine is durable.
+// Restart stops the engine if it is running, and starts it on the same Endpoint. Only an
+// engine from StartDurable keeps its tables.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()

@@ -128,9 +128,9 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	}
 }
 
-// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading or
-// writing records. No policy allows all actions of a service, except the key policy, which
-// allows all actions of KMS to account administrators.
+// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading
+// or writing records. No policy allows all actions of a service. The only exception is
+// the key policy: it allows account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")

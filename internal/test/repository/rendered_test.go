@@ -78,8 +78,8 @@ var renderings struct {
 }
 
 // render runs testdata/render.py with arguments and returns the rendered environments.
-// Without arguments, it renders the environments of samconfig.toml. It renders each list of
-// arguments once, so tests must not modify the result.
+// Without arguments, it renders the environments of samconfig.toml. For the same
+// arguments, it always returns the same map, so tests must not modify the map.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {

@@ -53,8 +53,9 @@ var unitsOf = map[string]resourceUnits{
 // of an instance takes. For functions that are not in the map, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
-// rowsUnits is the number of read units to read a full LimitsTable, which each instance
-// does once per minute (TestReadUnitsOfAList in package dynamostore).
+// rowsUnits is the number of read units that reading a full LimitsTable takes
+// (TestReadUnitsOfAList in package dynamostore). Each instance reads the table once per
+// minute.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
