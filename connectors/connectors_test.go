@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 type connector struct {
 	name string
 
-	// sync runs the tool once and updates copied. dir contains the state of the tool.
+	// sync runs the tool once and applies the result to the tables in the parameter
+	// copied. dir contains the state of the tool.
 	sync func(t *testing.T, s *service, dir string, copied tables)
 
 	dir    string
@@ -34,7 +35,7 @@ type connector struct {
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
-	s := startService(t, entities, events) // even if the test is then skipped, because secrettest requires keys and logs
+	s := startService(t, entities, events) // before the test can be skipped, because secrettest requires keys and logs
 	_, err := os.Stat(tool(t, "python"))
 	child.Require(t, err, "run: make connector-tools")
 	connectors := []*connector{
@@ -68,7 +69,8 @@ func TestConnectors(t *testing.T) {
 	}
 }
 
-// count returns the value of an environment variable, or standard if the variable is not set.
+// count returns the value of an environment variable. If the variable is not set, count
+// returns the given standard value.
 func count(t *testing.T, variable string, standard int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -82,8 +84,9 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// incrementalPages is the maximum number of pages of an incremental sync. Each of the two
-// streams has one page of changes, and may read a second page to find that nothing follows.
+// incrementalPages is the maximum number of pages of an incremental sync. A tool reads
+// one page of changes from each of the two streams. It may read a second page to find
+// that nothing follows.
 const incrementalPages = 4
 
 // syncAll runs all connectors at the same time, each from its own address.

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// table is the canonical JSON of records by id.
+// table maps the id of a record to the canonical JSON of the record.
 type table map[string]string
 
-// tables maps the names of the tables, entity and event, to the tables.
+// tables maps the names of the tables ("entity" and "event") to their records.
 type tables map[string]table
 
 // put stores the canonical JSON of a record. The canonical JSON of two records is equal if

@@ -94,7 +94,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // an error would also fail the server
+	defer db.Close() //nolint:errcheck // on an error, the server fails too
 	db.MaxBatchSize = 1
 	entityStore, err := entitybolt.New(db)
 	if err != nil {
@@ -133,7 +133,7 @@ func attributes(i int) record.Attributes {
 // firstN is the attribute n of the first record. A 64-bit float cannot represent it.
 const firstN = 9007199254740993
 
-// greatest returns the greatest attribute n of the first records.
+// greatest returns the greatest value of the attribute n in the given number of records.
 func greatest(records int) int64 { return int64(firstN + records - 1) }
 
 // late returns a time for occurred_at that is years before the creation of the event.
@@ -150,7 +150,8 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is the number of events that change creates, all with an old occurred_at.
+// lateEvents is the number of events that the method change creates. The occurred_at of
+// these events is years in the past.
 const lateEvents = 20
 
 // change makes 100 changes and returns the time of the last one.
@@ -224,7 +225,7 @@ func download(ctx context.Context, c *client.Client, j client.NewExportJob, path
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // reading an incomplete file fails
+	defer file.Close() //nolint:errcheck // if the file is incomplete, reading it fails
 	_, err = c.DownloadExport(ctx, job.ID, 0, file)
 	return err
 }

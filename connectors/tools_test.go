@@ -152,8 +152,8 @@ func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", state)
 }
 
-// dltEnv returns environment variables that configure a dlt source or destination (section).
-// dlt keeps its state in dir.
+// dltEnv returns environment variables that configure a dlt source or destination.
+// section is "SOURCES" or "DESTINATION". dlt keeps its state in dir.
 func dltEnv(section, dir, url, key string) []string {
 	return []string{
 		section + "__SLUICE__BASE_URL=" + url, section + "__SLUICE__API_KEY=" + key,
@@ -215,9 +215,10 @@ func writable(t *testing.T, all tables) tables {
 	return stripped
 }
 
-// queryExports runs the queries of docs/duckdb.md on the export files in dir and checks the
-// results. The files contain the given numbers of entities and events. late is the number of
-// events with the name late, and greatest is the greatest attribute n.
+// queryExports runs the queries of docs/duckdb.md on the export files in dir and checks
+// the results. The files contain the given numbers of entities and events. late is the
+// number of events with the name "late". greatest is the greatest value of the attribute
+// n.
 func queryExports(t *testing.T, dir string, entities, events, late int, greatest int64) {
 	t.Helper()
 	root := child.ModuleRoot(t)

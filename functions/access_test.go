@@ -58,7 +58,7 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads is the number of reads of records that a public function makes.
+// publicReads maps a public function to the number of reads of records that it makes.
 var publicReads = map[string]int{"health": 2}
 
 // refused sends ev to an instance of a function with each kind of invalid API key. It
@@ -106,7 +106,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 		if tt.key != "" {
 			ev.Headers["authorization"] = tt.key
 		}
-		ev.RequestContext.RequestID = function // the same for all functions
+		ev.RequestContext.RequestID = function // the same for all kinds of key, so that the responses can be compared
 		resp, err := instance.Invoke(t.Context(), ev)
 		if err != nil {
 			t.Fatal(err)
@@ -163,9 +163,9 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 	}
 }
 
-// Each instance reads a key once. An instance that has not read a revoked key rejects it
-// at once. The tests of package access use a fake clock to check that an instance reads a
-// key again after a minute.
+// Each instance reads a key once and then caches it. If a key is revoked, an instance
+// that has not cached it rejects it at once. The tests of package access use a fake clock
+// to check that an instance reads a key again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -199,8 +199,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// Requests with unknown keys are charged like any other request. A window that refused a
-// request has admitted exactly 200.
+// Requests with unknown keys are charged like any other request. If a window refused a
+// request, it admitted exactly 200 requests.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -261,8 +261,8 @@ func TestUnreadableKeysAre503WithNothingDone(t *testing.T) {
 	invoke(t, instance, ev, http.StatusCreated)
 }
 
-// If AUTH_MODE is not set, a function requires API keys. It does not start without a
-// table of keys, unless its route is public.
+// If AUTH_MODE is not set, a function requires API keys. Without a table of keys, only
+// the functions of public routes start.
 func TestAFunctionWithoutItsKeysDoesNotStart(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -123,7 +123,8 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	wantErased(t, d, table, id)
 }
 
-// killWorker invokes a worker with ev and kills it as soon as when returns true.
+// killWorker invokes a worker with ev. It kills the worker as soon as when() returns
+// true.
 func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -146,8 +147,8 @@ func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() b
 	}
 }
 
-// wantErased checks that, of an entity and its events, the tables contain only the
-// tombstone and the job.
+// wantErased checks that only the tombstone of an entity and the erasure job are left in
+// the tables.
 func wantErased(t *testing.T, d deployment, jobs, id string) {
 	t.Helper()
 	tombstones, erasures := items(t, d.entities), items(t, jobs)

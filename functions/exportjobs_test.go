@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Five instances create 50 jobs at the same time. Only as many as the quota allows are
-// created. The test cancels them and repeats this once.
+// Five instances create 50 jobs at the same time. Only as many jobs are created as the
+// quota allows. Then the test cancels these jobs and does the same again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)
@@ -29,7 +29,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				// Each request has its own address, so none reaches a rate limit.
+				// Each request has its own address, so no address reaches a rate limit.
 				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
 				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
 				switch {

@@ -31,10 +31,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// BenchmarkExport compares an export by the worker with two simple loops. Both read the
-// same table with Query, in pages of the same length, and write the same lines. One loop
-// uploads the same compressed parts to the same server. The other only writes the lines
-// to a file on disk. The export and the loops take turns.
+// BenchmarkExport compares an export by the worker with two simple loops. Both loops read
+// the same table with Query, in pages of the same length, and write the same lines. One
+// loop uploads the same compressed parts to the same server. The other loop only writes
+// the lines to a file on disk. The export and the two loops take turns.
 //
 //	go test -run NONE -bench Export -benchtime 5x ./functions
 func BenchmarkExport(b *testing.B) {
@@ -162,7 +162,7 @@ func queryAll(b *testing.B, client *dynamodb.Client, table string, page int32, w
 	}
 }
 
-// uploader compresses what is written to it and uploads it in parts of 5 MiB.
+// uploader compresses its input and uploads it in parts of 5 MiB.
 type uploader struct {
 	ctx   context.Context
 	files exportjob.Files

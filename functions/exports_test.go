@@ -215,8 +215,8 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 	return instance
 }
 
-// runUntil runs the worker and kills it as soon as killed returns true for the stored
-// job.
+// runUntil runs the worker. It kills the worker as soon as killed(j) returns true for the
+// stored job j.
 func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
 	t.Helper()
 	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })
@@ -279,7 +279,7 @@ func TestLargeExports(t *testing.T) {
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
 
-	t.Run("a job that is cancelled", func(t *testing.T) { // the first one, because it leaves the bucket empty
+	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks that the bucket is empty when it ends
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)

@@ -69,7 +69,8 @@ var frozenCases = []frozenCase{
 	{freeze: false, cut: dynamoproxy.RST, rounds: 1},
 	{freeze: true, cut: dynamoproxy.FIN, rounds: 3},
 	{freeze: true, cut: dynamoproxy.RST, rounds: 3},
-	// The client can avoid such connections only by their age, 10 s.
+	// After a Silent cut, the client cannot see that a connection is dead. It avoids the
+	// connection only because the connection has been idle for 10 s.
 	{freeze: true, cut: dynamoproxy.Silent, rounds: 1, idle: 10*time.Second + 500*time.Millisecond},
 }
 

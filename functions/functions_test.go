@@ -95,14 +95,14 @@ type outcome struct{ admitted, refused int }
 type demand struct {
 	full   int // number of windows that must be full
 	event  func(worker, n int) events.APIGatewayV2HTTPRequest
-	cost   func(events.APIGatewayV2HTTPResponse) int64 // cost of an admitted response; nil for 1
-	isFull func(window) bool                           // nil for a window that refused a request
+	cost   func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted response; if nil, the cost is 1
+	isFull func(window) bool                           // if nil, a window is full when it has refused a request
 	errors []int                                       // additional statuses that admitted requests may have
 }
 
-// flood invokes all instances concurrently, each with one event at a time. It counts the
-// outcomes by window and stops when one window more is full than d demands. A worker waits
-// for refusedRest after a refusal.
+// flood invokes all instances concurrently, each with one event at a time, and counts the
+// outcomes by window. It stops when the number of full windows exceeds d.full. A worker
+// waits for refusedRest after a refusal.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {
@@ -229,7 +229,7 @@ type calls struct {
 	reads   int // queries of records
 }
 
-// countCalls counts the calls of functions that are started afterwards.
+// countCalls counts the calls of functions that are started after it returns.
 func (d *deployment) countCalls(t *testing.T) *calls {
 	t.Helper()
 	c := &calls{charges: make(map[ratelimit.Window]int)}
@@ -252,10 +252,10 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 	return c
 }
 
-// A window that refused a request has admitted exactly the limit, no matter how fast
-// the machine is: the refusal shows that the limit was reached, and counters never
-// decrease. Each window takes at most as many calls as requests are admitted, and one call
-// of each instance.
+// If a window refused a request, it admitted exactly the limit. This does not depend on
+// the speed of the machine: the refusal shows that the limit was reached, and counters
+// never decrease. In each window, the functions make one call for each admitted request,
+// and at most one further call per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -312,7 +312,7 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		if n := calls.charges[w]; n < got.admitted || n > got.admitted+processes {
 			t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
 		}
-		mostReads += got.admitted + processes // an instance reads once per window before it knows that the limit is exhausted
+		mostReads += got.admitted + processes // each instance may read one further page before it knows that the limit is exhausted
 	}
 	if calls.reads > mostReads {
 		t.Errorf("%d reads, want at most %d", calls.reads, mostReads)
@@ -323,7 +323,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	const calls = 25
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
 	d := deploy(t, proxy.URL)
-	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // rows cost no call per request
+	d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Imports: 100}) // the row of limits causes no further call per request
 	create := d.start(t, "create-event", 1)[0]
 	list := d.start(t, "list-event", 1)[0]
 	scan := dynamoproxy.Call{Operation: "Scan", Table: d.limits}
@@ -352,8 +352,9 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	}
 }
 
-// Each function responds as openapi.yaml describes. Its first request uses only connections
-// that the init phase has opened. It uses exactly the permissions in its policy.
+// Each function responds as openapi.yaml describes. For its first request, a function
+// uses only connections that its init phase has opened. Each function uses exactly the
+// permissions in its policy.
 func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	spec, err := openapitest.Load()
 	if err != nil {
@@ -375,8 +376,8 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// The first list reads one partition. A list of several makes concurrent calls, which
-		// need more connections than the init phase opens.
+		// The first list reads one partition. A list that reads several partitions makes
+		// concurrent calls. These need more connections than the init phase opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -478,10 +479,11 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	keys.apart(t, instances)
 }
 
-// checkConnections fails the test unless an instance of a function opens want connections
-// in its init phase and none in its first request. On a busy machine, net/http sometimes
-// drops a connection because the response arrives before the request is completely written.
-// Therefore it is enough if one of three instances succeeds.
+// checkConnections checks the connections that an instance of a function opens. The init
+// phase must open exactly the number in the parameter want, and the first request must
+// open none. On a busy machine, net/http sometimes drops a connection because the
+// response arrives before the request is completely written. Therefore the check tries up
+// to three instances, and one success is enough.
 func (d deployment) checkConnections(t *testing.T, function string, ev events.APIGatewayV2HTTPRequest, want int) {
 	t.Helper()
 	var opened []int
@@ -511,8 +513,9 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If no connection is idle, net/http dials a new one, but the call uses another one if
-	// that becomes idle first. Therefore there may be more connections than concurrent calls.
+	// If no connection is idle, net/http dials a new connection. If another connection
+	// becomes idle first, the call uses that connection instead. Therefore there may be
+	// more connections than concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {

@@ -20,7 +20,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// rows returns the store of the deployment's limits, as "sluice limits" uses it.
+// rows returns the store of the deployment's limits. It is the same store that "sluice
+// limits" uses.
 func (d deployment) rows(t *testing.T) *overridedynamo.Store {
 	t.Helper()
 	s, err := overridedynamo.New(dynamolocal.Client(t), d.limits)
@@ -47,7 +48,7 @@ type exchange struct {
 	begun     time.Time
 	window    ratelimit.Window
 	status    int
-	limit     string // X-RateLimit-Limit
+	limit     string // value of the header X-RateLimit-Limit
 	remaining string
 }
 
@@ -55,11 +56,11 @@ type exchange struct {
 type load struct {
 	mu    sync.Mutex
 	done  []exchange
-	added chan struct{}     // receives a value when done has grown
+	added chan struct{}     // receives a value after a request has been added to done
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until a request that started after begun has completed.
+// until waits until a request that started after the time begun has completed.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -103,7 +104,7 @@ func startLoad(t *testing.T, instances []*lambdatest.Instance, address string, p
 				l.mu.Unlock()
 				select {
 				case l.added <- struct{}{}:
-				default: // a value is already waiting
+				default: // added already contains a value
 				}
 				select {
 				case <-time.After(pause):
@@ -165,7 +166,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		changes = append(changes, c)
 	}
 	apply(10, func() { d.setRow(t, "198.51.100.0/24", ratelimit.Limits{Requests: 10}) })
-	apply(20, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 20}) }) // a longer prefix
+	apply(20, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 20}) }) // a longer prefix takes precedence
 	apply(15, func() { d.setRow(t, "198.51.100.7/32", ratelimit.Limits{Requests: 15}) })
 	apply(10, func() {
 		if err := d.rows(t).Remove(t.Context(), netip.MustParsePrefix("198.51.100.7/32")); err != nil {
@@ -288,9 +289,8 @@ func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
 }
 
-// With the action observe, every request is admitted. The metric Observed counts the
-// requests that the limit would have refused, which are those above the limit in each
-// window.
+// With ActionObserve, every request is admitted. The metric Observed counts the requests
+// above the limit in each window, which ActionLimit would have refused.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25

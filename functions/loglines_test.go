@@ -88,7 +88,8 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"an admitted request":  {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":        {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
 		"unreachable counters": {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		// The instance keeps its own counters in memory, and the records cannot be read.
+		// The instance counts in its own memory. The status is 503 because the instance
+		// cannot read the records.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestLogLineOfARefusal(t *testing.T) {
 	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
 	instance := d.start(t, "list-entity", 1)[0]
 	var resp events.APIGatewayV2HTTPResponse
-	for range 20 { // the second may change between two requests
+	for range 20 { // more than two, because each request may be the first one of a new second
 		var err error
 		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
 			t.Fatal(err)
@@ -137,7 +138,7 @@ func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // more attributes than the columns of a CSV file
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // in total, the events have more attributes than a CSV file can have columns
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

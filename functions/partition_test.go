@@ -23,8 +23,9 @@ const (
 	scaledPartition = 1000 / 10
 )
 
-// If an address floods all routes of a scope, exactly its limits are admitted. The partition
-// key of its counters never receives more writes than a DynamoDB partition supports.
+// If an address floods all routes of a scope, exactly as many requests are admitted as
+// its limits allow. The partition key of its counters never receives more writes than a
+// DynamoDB partition supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
 	const processes, fullWanted = 2, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

@@ -120,7 +120,7 @@ func (s *stream) next(t testing.TB) any {
 	return map[string]any{"Records": []any{change}}
 }
 
-// image returns an item or its key in the JSON of an event.
+// image converts an item or its key to the form that it has in the JSON of an event.
 func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]any {
 	t.Helper()
 	image := make(map[string]any)

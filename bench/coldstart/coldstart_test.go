@@ -16,16 +16,17 @@ import (
 	"sluice/internal/test/lambdatest"
 )
 
-// calls is the number of calls that a function makes during init to open connections to
-// DynamoDB. The default is 1. Before these calls, the function reads the rows of limits. With
-// 0 calls, it does not read them.
+// calls maps a function to the number of calls to DynamoDB that it makes during init to
+// open connections. Functions that are not in the map make one call. Before these calls,
+// a function reads the rows of limits. A function with 0 calls does not read these rows.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
-// BenchmarkColdStart measures the start of each function. ns/start is the median time. x-bare
-// is that time without the calls to DynamoDB, divided by the time of the bare function. The
-// time of the calls is the difference between the bare function with and without them. zip-MB
-// is the size of the zipped arm64 binary. The function, the bare function, and the bare
-// function with calls take turns.
+// BenchmarkColdStart measures the start of each function. ns/start is the median time.
+// x-bare is the median time without the calls to DynamoDB, divided by the median time of
+// the bare function. The time of the calls is measured with the bare function: it is the
+// difference between a start with the calls and a start without calls. zip-MB is the size
+// of the zipped arm64 binary. Sluice's function, the bare function, and the bare function
+// with calls take turns.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
 	bare := filepath.Join(b.TempDir(), "bare")
@@ -81,7 +82,7 @@ func dynamoDB(b *testing.B) (endpoint string) {
 		io.Copy(io.Discard, r.Body) //nolint:errcheck // an error has no effect on the measurement
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // an error fails the client
+		io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed"}`) //nolint:errcheck // on an error, the client fails too
 	}))
 	b.Cleanup(server.Close)
 	return server.URL

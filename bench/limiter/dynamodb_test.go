@@ -25,8 +25,8 @@ import (
 // are admitted.
 type decider func(workers, n int) error
 
-// contender is a way to count two rules in DynamoDB. prepare returns a decider for the
-// requests of the given number of clients. The clients take turns.
+// contender is a way to count the requests of two rules in DynamoDB. prepare returns a
+// decider for the requests of the given number of clients. The clients take turns.
 type contender struct {
 	impl    string
 	prepare func(b *testing.B, client *dynamodb.Client, clients int) decider
@@ -39,14 +39,15 @@ var (
 	transactions = contender{"transaction", prepareTransaction}
 )
 
-// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters of 1,000
-// clients. It compares the limiter, the same UpdateItem without the limiter, one UpdateItem
-// per rule, one transaction of two updates, and rate-limiter-flexible, which runs in its own
-// process.
+// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters of
+// 1,000 clients. It compares five ways to decide: the limiter, the limiter's UpdateItem
+// call without the limiter, one UpdateItem per rule, one transaction of two updates, and
+// rate-limiter-flexible, which runs in its own process.
 //
-// calls/op and WCU/op are counted separately from the time. There is no WCU/op of
-// rate-limiter-flexible, because the engine does not report the write unit of an update whose
-// condition fails. Each call of rate-limiter-flexible takes one unit.
+// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op of
+// rate-limiter-flexible is missing, because its conditions sometimes fail and the engine
+// reports no write unit for such an update. Each call of rate-limiter-flexible takes one
+// unit.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -68,9 +69,10 @@ func BenchmarkDynamoDB(b *testing.B) {
 	}
 }
 
-// BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the same
-// UpdateItem without the limiter. The two take turns after a few decisions of each worker, so
-// the engine is in the same state for both. of-bare is the median of all turns.
+// BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the
+// limiter's UpdateItem call without the limiter. The limiter and the bare call take turns
+// after a few decisions of each worker, so the engine is in the same state for both.
+// of-bare is the median of all turns.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -82,7 +84,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				for n := 0; b.Loop(); n++ {
 					var took [2]time.Duration
 					for turn := range both {
-						i := (n + turn) % 2 // each of the two is first in half of the turns
+						i := (n + turn) % 2 // the limiter and the bare call each go first in half of the turns
 						start := time.Now()
 						if err := both[i](workers, 3*workers); err != nil {
 							b.Fatal(err)
@@ -94,7 +96,7 @@ func BenchmarkDynamoDBOfBare(b *testing.B) {
 				slices.Sort(shares)
 				n := len(shares)
 				b.ReportMetric((shares[(n-1)/2]+shares[n/2])/2, "of-bare")
-				b.ReportMetric(0, "ns/op") // hides ns/op, which would include the decisions of both
+				b.ReportMetric(0, "ns/op") // hides ns/op, which would include the limiter and the bare call
 			})
 		}
 	}
@@ -138,7 +140,8 @@ func open(b *testing.B) *dynamodb.Client {
 
 var warmUp sync.Once
 
-// newClient returns a client that keeps 32 idle connections, one per worker.
+// newClient returns a client that keeps up to 64 idle connections. The benchmarks have at
+// most 32 concurrent workers.
 func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = 64 })
 	return dynamolocal.Client(b, func(o *dynamodb.Options) { o.HTTPClient, o.BaseEndpoint = transport, &endpoint })
@@ -176,9 +179,10 @@ func meter(b *testing.B, c contender) {
 	}
 }
 
-// consumed returns the number of calls through a proxy and the write units that they took. A
-// write in a transaction takes one unit to prepare and one to commit it (DynamoDB Developer
-// Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports only one unit.
+// consumed returns the number of calls through a proxy and the write units that they
+// took. A write in a transaction takes one unit to prepare and one to commit it (DynamoDB
+// Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports
+// only one of the two units.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {
@@ -194,7 +198,8 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	return calls, units
 }
 
-// workers returns a decider. For each decision, it calls decide with the number of a client.
+// workers returns a decider that calls the function decide for each decision. The
+// argument n of decide is the number of a client.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())

@@ -20,10 +20,11 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// unlimited is a limit per second for the other limiters, which no benchmark reaches.
+// unlimited is a limit per second that no benchmark reaches. The contenders other than
+// Sluice's limiter use it.
 const unlimited = 1_000_000_000
 
-// highest is the highest limit that this limiter supports.
+// highest is the highest limit that Sluice's limiter supports.
 const highest = ratelimit.MaxPerPartition
 
 var errRefused = errors.New("the request was refused")
@@ -31,8 +32,8 @@ var errRefused = errors.New("the request was refused")
 // address returns the address of the nth client.
 func address(n int) string { return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// requests returns an import request of each of the given number of clients. Two
-// rules apply to it.
+// requests returns one import request for each of the given number of clients. Two rules
+// apply to each request.
 func requests(clients int) []ratelimit.Request {
 	all := make([]ratelimit.Request, clients)
 	for n := range all {
@@ -71,8 +72,9 @@ func clock(clients int) func() time.Time {
 	}
 }
 
-// memoryLimiter is a limiter with counters in memory. open returns a function that
-// decides a request of the nth client and fails if it is refused.
+// memoryLimiter is a limiter with counters in memory. open returns the function decide,
+// which decides a request of the nth client. If the request is refused, decide returns an
+// error.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)

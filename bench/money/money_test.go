@@ -61,7 +61,8 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-// attributes are the attributes of each record, which then has about 300 bytes.
+// attributes are the attributes of each record. A record with these attributes has about
+// 300 bytes.
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
@@ -132,7 +133,8 @@ func BenchmarkMoney(b *testing.B) {
 			d.used().since(before).report(b, n, i.Log())
 		})
 	}
-	// Of the requests in a second, only the first one needs a call. The others are refused.
+	// The limit is one request per second. Only the first request in each second needs a
+	// call to DynamoDB. The function refuses the others without a call.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage

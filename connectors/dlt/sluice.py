@@ -28,14 +28,14 @@ def session(api_key: str) -> requests.Session:
 
 
 def pace(response: requests.Response) -> None:
-    """Waits for the end of the window if its limit is used up."""
+    """Waits until the window ends if its limit is used up."""
     if response.headers["X-RateLimit-Remaining"] == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
 
 
 def integer(digits: str) -> int | str:
-    """Returns an integer, or its digits as text if it exceeds the 64 bits of dlt."""
+    """Returns an integer. If dlt cannot store it in 64 bits, returns its digits as text."""
     value = int(digits)
     return value if -(2**63) <= value < 2**64 else digits
 
@@ -73,7 +73,7 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     def entity() -> Iterator[list[Record]]:
         for page in walk("/entity", "updated_since", include_deleted="true"):
             for record in page:
-                if record.get("deleted"):  # a tombstone, whose latest change is the deletion
+                if record.get("deleted"):  # a tombstone; its latest change is the deletion
                     record["updated_at"] = record.pop("deleted_at")
             yield page
 
@@ -102,8 +102,8 @@ def sluice_destination(
     base_url: str = dlt.config.value,
     api_key: dlt.TSecretStrValue = "",
 ) -> None:
-    """Writes the tables entity and event. Every row needs an id, so that a repeated load
-    does not store the row twice."""
+    """Writes the tables entity and event. Every row must have an id. With the id, the service
+    does not store the row twice if dlt repeats a load."""
     path, member = ROUTES[table["name"]]
     rows = [{name: value for name, value in row.items() if value is not None} for row in items]
     if not all("id" in row for row in rows):
@@ -112,8 +112,8 @@ def sluice_destination(
 
 
 def send(http: requests.Session, url: str, member: str, rows: list[Record]) -> None:
-    """Sends one batch, or its halves if it is too large. Raises an exception if the service
-    rejects a row."""
+    """Sends one batch. If the batch is too large, sends its two halves. Raises an exception
+    if the service rejects a row."""
     headers = {"Content-Type": "application/json"}
     response = http.post(url, data=json.dumpb({member: rows}), headers=headers)
     if response.status_code == 413 and len(rows) > 1:

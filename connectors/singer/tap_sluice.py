@@ -15,7 +15,7 @@ ATTRIBUTES = th.Property("attributes", th.ObjectType(additional_properties=True)
 
 
 def pace(response: requests.Response, **_: Any) -> None:
-    """Waits for the end of the window if its limit is used up."""
+    """Waits until the window ends if its limit is used up."""
     if response.ok and response.headers.get("X-RateLimit-Remaining") == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
@@ -35,7 +35,7 @@ class SluiceStream(RESTStream[str]):
     records_jsonpath = "$.data[*]"
     next_page_token_jsonpath = "$.next_cursor"
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.ROOT_ONLY  # do not change values in attributes
-    since: str  # name of the parameter for the replication key
+    since: str  # name of the query parameter that contains the replication key
 
     @property
     def url_base(self) -> str:
@@ -81,7 +81,7 @@ class EntityStream(SluiceStream):
         return super().get_url_params(context, next_page_token) | {"include_deleted": "true"}
 
     def post_process(self, row: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
-        if row.pop("deleted", False):  # a tombstone, whose latest change is the deletion
+        if row.pop("deleted", False):  # a tombstone; its latest change is the deletion
             row["updated_at"] = row["_sdc_deleted_at"] = row.pop("deleted_at")
         return row
 

@@ -1,5 +1,5 @@
-// Command dashboard is the function of the dashboard: its page (GET /dashboard and GET
-// /dashboard/{proxy+}) and its session.
+// Command dashboard is the function of the dashboard. It serves the page (GET /dashboard
+// and GET /dashboard/{proxy+}) and the session.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Command bare is a minimal function with a DynamoDB client that LoadDefaultConfig
-// configures. If the environment variable CALLS is a number n, it scans a table during init
-// and then makes n concurrent calls. Sluice's functions do this to read the limits and to
-// open connections.
+// configures. If the environment variable CALLS is a number n, the function scans a table
+// during init and then makes n concurrent calls. Sluice's functions make the same calls:
+// the scan to read the limits, and the concurrent calls to open connections.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {
-			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the condition fails
+			client.UpdateItem(ctx, &dynamodb.UpdateItemInput{ //nolint:errcheck // the call fails because of its condition
 				TableName:           aws.String("counters"),
 				Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect"}},
 				UpdateExpression:    aws.String("REMOVE expires_at"),

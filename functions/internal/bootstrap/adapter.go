@@ -81,8 +81,9 @@ func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest 
 	return out
 }
 
-// tooLarge reports whether Lambda would reject a response. To save time, it accepts small
-// bodies without encoding them as JSON, which multiplies their size by at most 6.
+// tooLarge reports whether Lambda would reject a response. The JSON encoding of a body
+// has at most 6 times the size of the body. To save time, tooLarge accepts small bodies
+// without encoding them.
 func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	if len(resp.Body) < maxResponse/8 {
 		return false

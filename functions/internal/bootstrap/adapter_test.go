@@ -245,7 +245,8 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 }
 
 // API Gateway sends these requests to the default route, although their normalized form
-// matches a route. The response must be a 404, not a 405 that suggests the same method.
+// matches a route. The response must be a 404. A 405 would suggest the method that the
+// client has used.
 func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
 	s := newService(t)
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity

@@ -51,10 +51,11 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 }
 
 // repeatUnsent sends a request on another connection if the server has closed the idle
-// connection that net/http chose for the request. It closes that connection before
-// anything is written to it. The server cannot have received the request, so repeating it
-// is safe even if it must not be applied twice. Each repetition removes one idle
-// connection from the pool. When none is left, net/http opens a new one.
+// connection that net/http chose for the request. It finds this out before net/http
+// writes to the idle connection, and then closes the connection. The server cannot have
+// received the request. So the repetition is safe, even for a request that must be
+// applied only once. Each repetition removes one idle connection from the pool. When the
+// pool is empty, net/http opens a new connection.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false

@@ -20,7 +20,7 @@ func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 	var mu sync.Mutex
 	requests, seen := 0, make(map[string]bool)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // an error would also fail the client
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // on an error, the client fails too
 		mu.Lock()
 		defer mu.Unlock()
 		requests++
@@ -28,7 +28,7 @@ func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 			panic(http.ErrAbortHandler) // closes a reused connection
 		}
 		seen[r.RemoteAddr] = true
-		io.WriteString(w, "{}") //nolint:errcheck // an error would also fail the client
+		io.WriteString(w, "{}") //nolint:errcheck // on an error, the client fails too
 	}))
 	defer server.Close()
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", server.URL)
@@ -88,12 +88,12 @@ func TestClosedByPeer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer client.Close() //nolint:errcheck // it may be closed already
+			defer client.Close() //nolint:errcheck // the connection may be closed already
 			server, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer server.Close() //nolint:errcheck // it may be closed already
+			defer server.Close() //nolint:errcheck // the connection may be closed already
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}

@@ -99,8 +99,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connections is the number of concurrent calls in the first request of a function,
-// if it makes more than one.
+// connections maps a function to the number of concurrent calls in its first request.
+// Functions that are not in the map make one call at a time.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,
@@ -128,9 +128,9 @@ func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*over
 	return override.NewCache(store, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
-// authenticator returns an Authenticator of API keys. It returns nil if keys are off
-// or if the function has no table of keys. Only functions with public routes have no
-// such table, because other functions do not start without one.
+// authenticator returns an Authenticator of API keys. It returns nil if API keys are off
+// or if the function has no table of keys. Only functions with public routes can run
+// without a table of keys. Other functions do not start without it.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

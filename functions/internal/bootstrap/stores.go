@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// Opener opens a store and adds it to stores. The tables are those in the environment
-// variables of template.yaml.
+// Opener opens a store and adds it to stores. The names of the tables are in the
+// environment variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
 // Entities is an Opener.

@@ -18,11 +18,13 @@ import (
 	eventdynamo "sluice/pkg/event/dynamostore"
 )
 
-// MaxRate is the maximum number of events that a run erases per second. ParallelizationFactor
-// in template.yaml is the number of concurrent runs. Together, these runs use at most half of
-// the write capacity of a partition of an index and leave the rest for new events. All events
-// of an entity are in one partition of by_entity. With one shard, all events of a workspace
-// are in one partition of each other index.
+// MaxRate is the maximum number of events that a run erases per second.
+// ParallelizationFactor in template.yaml is the number of concurrent runs. Together,
+// these runs use at most half of the write capacity of a partition of an index and leave
+// the rest for new events.
+//
+// All events of an entity are in one partition of the index by_entity. In the other
+// indexes, all events of a workspace are in one partition if EVENT_SHARDS is 1.
 const MaxRate = 250
 
 // Start runs the function with the configuration in the environment variables. It never

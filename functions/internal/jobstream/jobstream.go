@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// Margin is the time before the function's timeout at which the context of a run ends, so
-// that the run can finish its current work and save its progress.
+// Margin is the time between the end of a run's context and the function's timeout. In
+// this time, the run can finish its current work and save its progress.
 const Margin = 30 * time.Second
 
 // Handler returns the Lambda handler of a stream. The handler calls run for the job of each

@@ -30,9 +30,10 @@ func looks(drawn bool) []look {
 	return all
 }
 
-// Audit fails the test if axe-core finds an accessibility problem on the current page, or
-// if the page is wider than the window, in any look. If the environment variable
-// SCREENSHOTS names a directory, Audit saves a screenshot there as NAME-WIDTH-SCHEME.png.
+// Audit checks the current page in several looks. It fails the test if axe-core finds an
+// accessibility problem or if the page is wider than the window. If the environment
+// variable SCREENSHOTS names a directory, Audit saves a screenshot there as
+// NAME-WIDTH-SCHEME.png.
 func (tab *Tab) Audit(name string) {
 	tab.t.Helper()
 	if !Eval[bool](tab, "typeof axe === 'object'") {

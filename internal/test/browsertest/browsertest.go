@@ -134,7 +134,8 @@ func (tab *Tab) Resize(v Viewport) {
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol. It waits for the result for at most patience.
+// call runs a command of the DevTools protocol. It waits for the result for up to 60 s,
+// the value of patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -146,8 +147,8 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records script exceptions and policy violations of the page, and passes requests to
-// answer. A response with an error status is not a fault.
+// listen records script exceptions and policy violations of the page, and passes requests
+// to tab.answer. A response with an error status is not a fault.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -178,7 +179,8 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions of chromedp. It waits for each action for at most patience.
+// Do runs actions of chromedp. It waits for each action for up to 60 s, the value of
+// patience.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {
@@ -244,7 +246,7 @@ func (tab *Tab) Wait(expression string) {
 	}
 }
 
-// Answer is a JSON response that replaces that of the server.
+// Answer is a JSON response that replaces the response of the server.
 type Answer struct {
 	Status int64
 	Body   any
@@ -279,7 +281,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 		tab.faults = append(tab.faults, err.Error())
 		return
 	}
-	named := "" // the longest path that fits
+	named := "" // the longest path in tab.answers that matches the request
 	for path := range tab.answers {
 		if len(path) > len(named) && (asked.Path == path || strings.HasPrefix(asked.Path, path+"/")) {
 			named = path

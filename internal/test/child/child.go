@@ -78,8 +78,8 @@ func StartTied(program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Ready calls ready repeatedly until it returns nil. It returns ErrExited if the
-// program exits first, and an error after timeout.
+// Ready calls the function ready repeatedly until it returns nil. Ready returns ErrExited
+// if the program exits first, and another error when timeout has passed.
 func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -103,8 +103,8 @@ func (p *Process) Ready(ctx context.Context, timeout time.Duration, ready func(c
 // printTimeout is the timeout of ReadyText.
 const printTimeout = time.Minute
 
-// ReadyText waits until the program has printed text that matches pattern, and
-// returns the first submatch. It fails as Ready does.
+// ReadyText waits until the program has printed text that matches pattern, and returns
+// the first submatch. It returns the same errors as Ready.
 func (p *Process) ReadyText(ctx context.Context, pattern string) (submatch string, err error) {
 	expression := regexp.MustCompile(pattern)
 	err = p.Ready(ctx, printTimeout, func(context.Context) error {

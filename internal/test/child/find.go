@@ -51,9 +51,9 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls start with a free port. If start returns ErrExited, another program may
-// have taken the port, so OnFreePort tries again with another port, up to five times. Other
-// test processes do not choose the port until the reservation is closed.
+// OnFreePort calls start with a free port. If start returns ErrExited, another program
+// may have taken the port, so OnFreePort tries again with another port, up to five times.
+// While the reservation is open, other test processes do not choose the port.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {

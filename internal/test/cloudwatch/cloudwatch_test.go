@@ -55,7 +55,8 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The state is the same without data in the earlier minutes.
+			// The alarm has only the data of this minute. Data in earlier minutes would
+			// not change the state.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})

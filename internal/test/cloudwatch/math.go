@@ -64,8 +64,9 @@ func evalMath(e ast.Expr, points map[string]value) (value, error) {
 	return value{}, fmt.Errorf("metric math with %T is not supported", e)
 }
 
-// binary applies an operator to two values. If only one of two series has a point, the other
-// counts as 0. The result of a division by zero is a missing point.
+// binary applies an operator to two values. If both are series and only one has a point
+// in this period, the missing point counts as 0. The result of a division by zero is a
+// missing point.
 func binary(x value, op token.Token, y value) (value, error) {
 	v := value{series: x.series || y.series}
 	switch {
@@ -105,7 +106,8 @@ func truth(b bool) float64 {
 }
 
 // choose implements IF with a series as the condition. If the point of the condition is
-// missing, the result is missing. A missing point of then counts as 0.
+// missing, the result is missing. If the condition is true and the point of its value is
+// missing, the result is 0.
 func choose(condition, then, otherwise value) value {
 	switch {
 	case condition.missing:

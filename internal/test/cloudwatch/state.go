@@ -28,15 +28,15 @@ const (
 	treatNotBreaching = "notBreaching"
 )
 
-// Next returns the state that follows current. points are the points of the
-// evaluation range, newest first. evaluated is EvaluationPeriods and toAlarm is
-// DatapointsToAlarm.
+// Next returns the state that follows the state current. points are the points of the
+// evaluation range, newest first. evaluated, toAlarm and missing are the properties
+// EvaluationPeriods, DatapointsToAlarm and TreatMissingData of the alarm.
 //
-// The newest points determine the state, and evaluated is their number. An older point
-// replaces a missing one. TreatMissingData applies only if too few points exist.
+// Next uses the newest points that have a value, up to EvaluationPeriods.
+// TreatMissingData applies only if fewer points have a value.
 //
-// Source: CloudWatch User Guide, "How alarm state is evaluated when data is missing"
-// and "Avoiding premature transitions to alarm state".
+// Source: CloudWatch User Guide, "How alarm state is evaluated when data is missing" and
+// "Avoiding premature transitions to alarm state".
 func Next(points []Point, evaluated, toAlarm int, missing string, current State) State {
 	var values []Point // the points that are not missing
 	for _, p := range points {

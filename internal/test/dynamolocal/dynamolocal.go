@@ -1,10 +1,10 @@
 // Package dynamolocal runs the DynamoDB Local engine for tests, as a child process that
 // ends with the test process.
 //
-// "make dynamodb-local" fetches the engine, which needs Java 17. If one of them is missing,
-// tests that need the engine are skipped, or fail if the environment variable CI is set.
-// The jars and native libraries of the engine are in .cache/dynamodb-local, unless the
-// environment variable DYNAMODB_LOCAL names another directory.
+// "make dynamodb-local" fetches the engine, which needs Java 17. If the engine or Java
+// is missing, tests that need the engine are skipped, or fail if the environment variable
+// CI is set. The jars and native libraries of the engine are in .cache/dynamodb-local. The
+// environment variable DYNAMODB_LOCAL may name another directory.
 package dynamolocal
 
 import (
@@ -97,8 +97,8 @@ func startIn(t testing.TB, dir string) *Engine {
 	return e
 }
 
-// Restart stops the engine if it is running, and starts it on the same Endpoint. The
-// tables are lost unless the engine is durable.
+// Restart stops the engine if it is running, and starts it on the same Endpoint. Only an
+// engine from StartDurable keeps its tables.
 func (e *Engine) Restart(t testing.TB) {
 	t.Helper()
 	e.Stop()

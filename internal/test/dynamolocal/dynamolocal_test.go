@@ -27,8 +27,8 @@ func TestEngineIsShared(t *testing.T) {
 	}
 }
 
-// childVariable tells the test below that it runs in the child process that is
-// killed.
+// childVariable is an environment variable. TestEngineDiesWithAKilledTestProcess sets it
+// in the child process that it starts and kills.
 const childVariable = "DYNAMOLOCAL_TEST_CHILD"
 
 func TestEngineDiesWithAKilledTestProcess(t *testing.T) {

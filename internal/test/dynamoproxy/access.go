@@ -9,7 +9,7 @@ import (
 
 // Access is a permission in IAM that a call needs.
 type Access struct {
-	Action string // dynamodb:Query
+	Action string // such as dynamodb:Query
 	Table  string
 	Index  string // "" for the table itself
 }

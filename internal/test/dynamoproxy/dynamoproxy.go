@@ -175,9 +175,9 @@ func callOf(r *http.Request, body map[string]any) Call {
 	return Call{Operation: operation, Table: table}
 }
 
-// count counts a call and returns it with its primary key, if it has one. It changes the
-// request so that the engine reports the consumed capacity. This invalidates the signature,
-// which DynamoDB Local does not verify.
+// count counts a call. It returns the call and, if the call has a primary key, the key.
+// It changes the request so that the engine reports the consumed capacity. This
+// invalidates the signature, which DynamoDB Local does not verify.
 func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -223,7 +223,7 @@ func (p *Proxy) meter(resp *http.Response) error {
 		TableName     string
 		CapacityUnits float64
 	}
-	var of []capacity // one for each table of a batch; otherwise one
+	var of []capacity // one element for each table of a batch; for other calls, one element
 	if json.Unmarshal(body.ConsumedCapacity, &of) != nil {
 		of = make([]capacity, 1)
 		if json.Unmarshal(body.ConsumedCapacity, &of[0]) != nil {
@@ -240,8 +240,9 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe calls watch for each call, with the attributes of the primary key if the
-// call has one. watch may be called concurrently.
+// Observe sets the function that the proxy calls for each call to DynamoDB. key contains
+// the attributes of the primary key if the call has a primary key. The proxy may call the
+// function concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

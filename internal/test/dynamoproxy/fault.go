@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fault describes how the proxy handles a call. The proxy forwards a call with the zero
-// Fault without changes.
+// Fault describes how the proxy handles a call. With the zero Fault, the proxy forwards
+// the call unchanged.
 type Fault struct {
 	Delay time.Duration // time before the call is forwarded
 	Skip  bool          // the call is not forwarded
@@ -23,8 +23,8 @@ const (
 	Throttled           = "ProvisionedThroughputExceededException" // status 400: the call has not been applied
 )
 
-// SetFault sets the function that selects the fault of each call. If it is nil, all
-// calls are forwarded.
+// SetFault sets the function that selects the fault of each call. If the function is nil,
+// the proxy forwards all calls.
 func (p *Proxy) SetFault(fault func(Call) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (f Fault) answer(w http.ResponseWriter) {
 func hangUp(w http.ResponseWriter) {
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {
-		return // a recorder has no connection
+		return // an httptest.ResponseRecorder has no connection
 	}
 	if conn, _, err := hijacker.Hijack(); err == nil {
 		conn.Close() //nolint:errcheck // the client must see a broken connection

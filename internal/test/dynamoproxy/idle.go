@@ -12,11 +12,12 @@ import (
 // Cut is a way to end an idle connection.
 type Cut string
 
-// What servers and networks do to connections that have been idle for a long time.
+// The ways in which servers and networks end connections that have been idle for a long
+// time.
 const (
 	FIN    Cut = "FIN"  // the server closes the connection
 	RST    Cut = "RST"  // the server resets the connection
-	Silent Cut = "none" // the client learns nothing until it writes and gets a RST, as behind a NAT gateway
+	Silent Cut = "none" // the client gets no signal, but a RST when it writes, as behind a NAT gateway
 )
 
 // CutIdle ends all idle connections and returns their number. First it waits until no

@@ -5,13 +5,14 @@ import "time"
 // partitions limits the writes to each partition key, like a DynamoDB partition.
 type partitions struct {
 	perSecond int               // maximum writes per second; 0 for no limit
-	second    int64             // second of the counts in writes, as Unix time
-	writes    map[[2]string]int // writes in that second by table and partition key
+	second    int64             // the second whose writes are counted, as Unix time
+	writes    map[[2]string]int // number of writes in that second, by table and partition key
 	most      int               // highest number of writes to one partition key in a second
 }
 
-// ThrottlePartitions rejects writes above perSecond for each value of the key
-// attribute pk. Each write counts as one unit, even if its condition fails.
+// ThrottlePartitions rejects a write if its value of the key attribute pk has already
+// received perSecond writes in this second. Each write counts as one unit, even if its
+// condition fails.
 func (p *Proxy) ThrottlePartitions(perSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

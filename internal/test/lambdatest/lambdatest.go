@@ -176,8 +176,9 @@ func (i *Instance) runtimeAPI() http.Handler {
 // ErrFailed means that the function reported an error instead of a response.
 var ErrFailed = errors.New("the function failed")
 
-// Ready waits until the init phase is over, when the process polls for its first
-// event. It returns child.ErrExited if the process exits, and an error after Timeout.
+// Ready waits until the init phase is over, when the process polls for its first event.
+// It returns child.ErrExited if the process exits, and another error if the init phase
+// takes longer than Timeout.
 func (i *Instance) Ready(ctx context.Context) error {
 	return i.Process.Ready(ctx, Timeout, func(ctx context.Context) error {
 		select {
@@ -190,8 +191,8 @@ func (i *Instance) Ready(ctx context.Context) error {
 	})
 }
 
-// Invoke sends a request event to the instance and returns the response. Concurrent
-// calls wait for each other. Invoke returns the errors that Handle returns.
+// Invoke sends a request event to the instance and returns the response. Concurrent calls
+// run one after another. Invoke returns the errors that Handle returns.
 func (i *Instance) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (resp events.APIGatewayV2HTTPResponse, err error) {
 	body, err := i.Handle(ctx, ev, Timeout)
 	if err != nil {

@@ -110,8 +110,8 @@ func (s *Spec) Check(r Response) error {
 // parameter matches a parameter of a quoted path template.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
-// operation returns the description of a method of a path, or nil if openapi.yaml does not
-// describe it.
+// operation returns the description of a path and method, or nil if openapi.yaml does not
+// describe them.
 func (s *Spec) operation(method, path string) map[string]any {
 	paths := object(s.document["paths"])
 	if item, ok := paths[path]; ok {
@@ -149,8 +149,8 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records the members and the enumerated values in value that named schemas
-// describe.
+// noteValue records which parts of named schemas occur in the given value: members and
+// enumerated values.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -176,7 +176,7 @@ func (s *Spec) noteEnum(place string, schema map[string]any, value any) {
 	}
 }
 
-// resolve returns the target of node if node is a $ref, and node otherwise.
+// resolve returns the target of a $ref. It returns any other node unchanged.
 func (s *Spec) resolve(node map[string]any) map[string]any {
 	ref, ok := node["$ref"].(string)
 	if !ok {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// logged contains the variables that the access log may contain. Their values do not depend
-// on text from a client or an error message, because the API Gateway documentation does not
-// say that values are escaped.
+// logged contains the variables that the access log may contain. Text from a client or an
+// error message cannot occur in their values. This is required because the API Gateway
+// documentation does not say that values are escaped.
 //
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".
 var logged = map[string][]string{ // variable → values

@@ -28,7 +28,7 @@ type world struct {
 	t       *testing.T
 	data    cloudwatch.Data
 	filters []cloudwatch.Filter
-	until   int // minute at which the simulation ends; if 0, see afterwards
+	until   int // minute at which the simulation ends; if 0, it ends 4 hours after the last report
 }
 
 // reportDelay is the delay with which metrics and log events reach CloudWatch.
@@ -100,9 +100,9 @@ func (w *world) latency(s span, n int, milliseconds float64) {
 	}
 }
 
-// run reports a metric of a function that reads a stream, such as ExportWorker, for a run
-// that began in a minute and took the given time. Lambda sends the metrics of a run at its
-// end, with the time of its start.
+// run reports a metric of one run of a function that reads a stream, such as
+// ExportWorker. The run began in the given minute and took the given time. Lambda sends
+// the metrics of a run when it ends, with the time of its start as the timestamp.
 //
 // Source: AWS Lambda Developer Guide, "Working with Lambda function metrics".
 func (w *world) run(function string, minute int, took time.Duration, name string, value float64) {

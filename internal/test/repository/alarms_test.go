@@ -90,8 +90,8 @@ func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s
 	}
 }
 
-// An alarm that triggers a rollback watches only metrics of the functions' logs. It ignores
-// responses of API Gateway itself and its access log.
+// An alarm that triggers a rollback watches only metrics of the functions' logs. It
+// ignores the responses that API Gateway itself creates, and the access log.
 func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
@@ -129,16 +129,16 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	}
 }
 
-// notInBudget are the tables and indexes for which requests cannot take many units. They
-// are not in a budget alarm, because an alarm has at most 10 metrics. Requests do not read
-// or write them, or take only one or two units for a job.
+// notInBudget are the tables and indexes that are not in a budget alarm, because an alarm
+// has at most 10 metrics. Requests cannot consume many of their units. Most requests do
+// not use these tables and indexes. A request for a job takes one or two units.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 }
 
-// Every table and index is in an alarm for throttled calls. It is also in the budget alarms,
-// except for those in notInBudget.
+// Every table and index is in an alarm for throttled calls. The tables and indexes that
+// are not in notInBudget are also in the budget alarms.
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]

@@ -16,7 +16,8 @@ const (
 	unavailable = `{"route":"GET /entity","status":"503","lambda_status":"429","function_status":"-","error":"-"}`
 )
 
-// hostile are requests that must not trigger an alarm that rolls back a deployment.
+// hostile contains scenarios with hostile requests. They must not trigger any alarm that
+// rolls back a deployment.
 var hostile = []scenario{
 	{name: "paths that look like a 5xx in the access log", feed: func(w *world) {
 		w.functions(span{0, 30}, 100, request(404, "Allowed"))

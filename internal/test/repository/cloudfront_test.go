@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// With a certificate for CloudFront, the stack has a distribution. It sends a secret to the
-// functions, which then read the client's address from a header of the distribution. Without
-// a certificate, the stack has none of these resources.
+// With a certificate for CloudFront, the stack has a distribution. The distribution sends
+// a secret to the functions. The functions then read the client's address from a header
+// of the distribution. Without a certificate, the stack has no distribution and no
+// secret.
 func TestADistributionInFrontOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const (

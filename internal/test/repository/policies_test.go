@@ -47,8 +47,8 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// allowsService reports whether p allows an action to an AWS service, or to a principal that
-// calls it through that service.
+// allowsService reports whether p allows an AWS service to perform an action. p may allow
+// it to the service itself, or to a principal that uses the service (kms:ViaService).
 func (p policy) allowsService(service, action string) bool {
 	for _, s := range p.Statement {
 		services := append(oneOrMore(s.Principal["Service"]), oneOrMore(s.Condition["StringEquals"]["kms:ViaService"])...)
@@ -77,7 +77,7 @@ var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
 	"dynamodb:*Replica", "iam:CreateServiceLinkedRole", // global tables
-	"dynamodb:*Item", "dynamodb:Query", "dynamodb:Scan", "dynamodb:*ResourcePolicy", // replicas and resource policies; never data
+	"dynamodb:*Item", "dynamodb:Query", "dynamodb:Scan", "dynamodb:*ResourcePolicy", // for replicas and resource policies; the role must not access records
 	"dynamodb:DescribeImport", "dynamodb:ImportTable", "logs:*LogStream*", "logs:PutLogEvents", "s3:GetObjectMetadata", // imports from S3
 	"dynamodb:*KinesisStreamingDestination", "dynamodb:UpdateContributorInsights", "kms:ListAliases",
 	"iam:*RolePermissionsBoundary", "sns:PutDataProtectionPolicy",
@@ -128,9 +128,9 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	}
 }
 
-// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading or
-// writing records. No policy allows all actions of a service, except the key policy, which
-// allows all actions of KMS to account administrators.
+// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading
+// or writing records. No policy allows all actions of a service. The only exception is
+// the key policy: it allows account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")

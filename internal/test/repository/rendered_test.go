@@ -78,8 +78,8 @@ var renderings struct {
 }
 
 // render runs testdata/render.py with arguments and returns the rendered environments.
-// Without arguments, it renders the environments of samconfig.toml. It renders each list of
-// arguments once, so tests must not modify the result.
+// Without arguments, it renders the environments of samconfig.toml. For the same
+// arguments, it always returns the same map, so tests must not modify the map.
 func render(t *testing.T, arguments ...string) map[string]rendered {
 	t.Helper()
 	if len(arguments) == 0 {
@@ -233,7 +233,7 @@ func checkProperties(t *testing.T, table string, properties map[string]any) {
 	known := []string{
 		"BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "TimeToLiveSpecification", "StreamSpecification",
 		"DeletionProtectionEnabled", "OnDemandThroughput", "PointInTimeRecoverySpecification", "SSESpecification", "Tags",
-		"IndexName", "Projection", // of an index
+		"IndexName", "Projection", // properties of an index
 	}
 	names := slices.Collect(maps.Keys(properties))
 	for _, index := range oneOrMore(properties["GlobalSecondaryIndexes"]) {
@@ -284,7 +284,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	p := resources[f.LogicalID].Properties
 	for name, want := range map[string]any{
 		"Runtime": "provided.al2023", "Handler": "bootstrap", "Architectures": []any{"arm64"},
-		"TracingConfig": nil, // TestTracingAndReservedConcurrencyAreParameters
+		"TracingConfig": nil, // checked by TestTracingAndReservedConcurrencyAreParameters
 		"LoggingConfig": map[string]any{"LogFormat": "JSON", "LogGroup": ref("FunctionLogs"), "SystemLogLevel": "WARN"},
 		"Role":          attribute(f.LogicalID+"Role", "Arn"),
 	} {
@@ -342,8 +342,8 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	checkGrants(t, f, documents, resourceText)
 }
 
-// checkGrants checks that a function's policies grant exactly what the template says.
-// resource returns an ARN in the form of templatetest.Grant.
+// checkGrants checks that a function's policies grant exactly what the template says. The
+// function resource converts an ARN to the form of templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -375,7 +375,7 @@ func oneOrMore(v any) []any {
 	return []any{v}
 }
 
-// resourceText returns an ARN in the form of templatetest.Grant.
+// resourceText converts an ARN to the form of templatetest.Grant.Resource.
 func resourceText(v any) string {
 	if text, ok := at(v, "Fn::Sub").(string); ok {
 		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)

@@ -10,9 +10,9 @@ import (
 	"sluice"
 )
 
-// If only a parameter changes, SAM publishes a new version only if the description of the
-// versions changes too. Therefore the description contains every parameter that an
-// environment variable uses.
+// If only a parameter changes, SAM does not publish a new version. SAM does so if the
+// description of the versions changes. Therefore the description contains every parameter
+// that an environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -34,7 +34,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	seen := 0
 	check := func(owner string, n yaml.Node) {
 		names := refs(member(member(&n, "Environment"), "Variables"))
-		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // versions also contain these properties
+		names = append(append(names, refs(member(&n, "Tracing"))...), refs(member(&n, "KmsKeyArn"))...) // these properties are also part of a version
 		for _, name := range names {
 			if _, parameter := doc.Parameters[name]; !parameter {
 				continue

@@ -81,7 +81,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	}
 }
 
-// logical returns an ARN in the form of templatetest.Grant.
+// logical converts an ARN to the form of templatetest.Grant.Resource.
 func logical(arns map[string]string, arn string) string {
 	for prefix, id := range arns {
 		if rest, ok := strings.CutPrefix(arn, prefix); ok && (rest == "" || rest[0] == '/') {

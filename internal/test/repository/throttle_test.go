@@ -23,9 +23,9 @@ type resourceUnits map[string]float64
 // 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf has the maximum units of a request to each function, in addition to the units of
-// every request. It assumes records of up to 1 KB and one shard. A write in a transaction
-// takes two units.
+// unitsOf has the maximum units of a request to each function. Units that every request
+// takes are not included. A record has up to 1 KB, and EventShards is 1. A write in a
+// transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -42,19 +42,20 @@ var unitsOf = map[string]resourceUnits{
 	"list-export-job":   {"ExportJobsTable/by_position read": 2 * pageUnits},
 	"get-export-job":    {"ExportJobsTable read": 1},
 	"cancel-export-job": {"ExportJobsTable read": 1, "ExportJobsTable write": 4, "ExportJobsTable/by_position write": 1, "ExportJobsTable/by_status write": 2},
-	"usage":             {"CountersTable read": 20}, // TestUsageCostsFewReadUnits
+	"usage":             {"CountersTable read": 20}, // checked by TestUsageCostsFewReadUnits
 	"dashboard":         {"KeysTable read": 1},
 	"health":            {"EntitiesTable read": 1, "EventsTable read": 1},
 	"openapi":           {},
 	"not-found":         {},
 }
 
-// connects is the number of write units of CountersTable that the start of an instance of a
-// function takes. The default is 1.
+// connects maps a function to the number of write units of CountersTable that the start
+// of an instance takes. For functions that are not in the map, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
-// rowsUnits is the number of read units to read a full LimitsTable, which each instance
-// does once per minute (TestReadUnitsOfAList in package dynamostore).
+// rowsUnits is the number of read units that reading a full LimitsTable takes
+// (TestReadUnitsOfAList in package dynamostore). Each instance reads the table once per
+// minute.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
@@ -89,7 +90,7 @@ const steps = 100
 type gateway struct {
 	routes  []apiRoute
 	account *bucket
-	used    map[string][]float64 // by resource and step
+	used    map[string][]float64 // units by resource and step
 	starts  int                  // number of instances that can still start
 }
 
@@ -110,7 +111,7 @@ func (g *gateway) step(n int, demand func(route int) float64) {
 		for resource, units := range r.units {
 			use(resource, passed*units)
 		}
-		started := min(g.starts, int(passed)) // each request starts an instance until none is left
+		started := min(g.starts, int(passed)) // each request starts an instance, as long as the account allows more instances
 		g.starts -= started
 		use("CountersTable write", float64(started*max(1, connects[r.function])))
 		use("LimitsTable read", float64(started*rowsUnits))
@@ -217,7 +218,7 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 							case seed > 0 && rng.IntN(2) == 0:
 								return float64(rng.IntN(500))
 							default:
-								return 1e9 // as many requests as the throttles admit
+								return 1e9 // more requests than the throttles admit
 							}
 						})
 					}
@@ -236,7 +237,8 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	}
 }
 
-// docs/deploy.md says how many addresses within their limits can use up the quotas.
+// docs/deploy.md says how many addresses can use up the quotas if each address stays
+// within its limits.
 func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 	t.Parallel()
 	r := render(t, "prod")["prod"]
@@ -248,7 +250,7 @@ func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 		}
 	}
 	routes := newGateway(t, r, bucket{}).routes
-	rate := routes[len(routes)-1].throttle.rate // the default
+	rate := routes[len(routes)-1].throttle.rate // the default rate of a route
 	text := strings.Join(strings.Fields(read(t, "docs/deploy.md")), " ")
 	thousands := func(n int) string {
 		if n < 1000 {

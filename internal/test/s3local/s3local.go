@@ -65,7 +65,7 @@ func Start(t testing.TB) *Server {
 func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"buckets", "metadata"} { // some file systems cannot store metadata with their files
+	for _, name := range []string{"buckets", "metadata"} { // metadata has its own directory, because some file systems cannot store it with the files
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, err
 		}

@@ -61,8 +61,8 @@ func (c *collection) found() (sources []string) {
 	return sources
 }
 
-// New creates an API key like access.New and adds its secret to those that the output
-// must not contain.
+// New creates an API key like access.New. The output must not contain the secret of this
+// key.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)
@@ -73,13 +73,14 @@ func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	return k, token
 }
 
-// Keep adds the secret of a token that another program has created.
+// Keep adds a token that another program has created. The output must not contain its
+// secret.
 func Keep(token string) { all.keep(token) }
 
-// Collect adds text to the output of source.
+// Collect adds text to the collected output of a source, such as "the server".
 func Collect(source, text string) { all.write(source, []byte(text)) }
 
-// Writer returns a writer that adds to the output of source.
+// Writer returns a writer that adds its input to the collected output of a source.
 func Writer(source string) io.Writer { return writer(source) }
 
 type writer string

@@ -30,7 +30,7 @@ const (
 	readerPause = 8 * time.Second
 	workspace   = "default"
 	seeds       = 10_000 // default of the environment variable SYNC_SEEDS
-	seedsRace   = 1_000  // with the race detector or -short
+	seedsRace   = 1_000  // number of seeds with the race detector or -short
 )
 
 // TestSimulation checks that after each completed walk a reader's copy equals the store as
@@ -95,7 +95,8 @@ func raceEnabled() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// simulate runs one seed in its own synctest bubble and returns the errors that it finds.
+// simulate runs the simulation with one seed in its own synctest bubble. It returns the
+// errors that it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), arrived: make(map[string]event.Event)}
@@ -182,8 +183,8 @@ func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
 	}
 }
 
-// walk walks the changes of entities and then the arrivals of events. If mayStop is
-// true, it may pause between pages or stop before the end of a walk.
+// walk walks the changes of entities and then the arrivals of events. If mayStop is true,
+// a walk may pause between pages or stop before its end.
 func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.SyncPage[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), s, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// entry is a record in an index. Reads see it in the period between from and until.
+// entry is a record in an index. Reads at a time in [from, until) return the record.
 type entry[R any] struct {
 	position    string
 	record      R
@@ -65,9 +65,10 @@ type state struct {
 	committed time.Time
 }
 
-// store is a store of the entities and events of one workspace behind a slow network. It also
-// keeps all states of its entities. store implements the methods of entity.Store that the
-// simulation uses. Type events implements those of event.Store.
+// store is a store of the entities and events of one workspace behind a slow network. It
+// also keeps all states of its entities. The type store implements the methods of
+// entity.Store that the simulation uses. The type events implements the methods of
+// event.Store.
 type store struct {
 	entity.Store
 	mu       sync.Mutex
@@ -90,7 +91,8 @@ func (s *store) random(d time.Duration) time.Duration {
 	return extreme(s.rng, 0, d)
 }
 
-// extreme returns a random duration from low to high, often one of the two.
+// extreme returns a random duration from low to high. It often returns exactly low or
+// high.
 func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	if low == high {
 		return low

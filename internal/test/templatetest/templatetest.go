@@ -50,7 +50,7 @@ func (r Route) Key() string {
 // Stream is a DynamoDB event source of a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON; a change must match one of them unless the list is empty
+	Patterns []string // event patterns in JSON, of which a change must match at least one; empty if every change matches
 }
 
 // Grant is the permission to take an action on a resource.
@@ -135,7 +135,7 @@ func (d document) function(id string) (Function, error) {
 		case "DynamoDB":
 			s, err := d.stream(e)
 			full.Streams, errs = append(full.Streams, s), append(errs, err)
-		case "Schedule": // nothing else in the template depends on it
+		case "Schedule": // not part of the result, because nothing else in the template depends on a schedule
 		default:
 			errs = append(errs, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type))
 		}
@@ -262,8 +262,8 @@ func (v *value) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// of returns the text of v if its tag is tag, such as !Ref, and "" otherwise. The tag
-// of a plain string is !!str.
+// of returns the text of v if v has the given tag, such as !Ref. Otherwise it returns "".
+// The tag of a plain string is !!str.
 func (v value) of(tag string) string {
 	if v.tag != tag {
 		return ""

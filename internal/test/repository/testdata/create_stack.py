@@ -16,7 +16,7 @@ from moto import mock_aws
 from moto.cloudformation import parsing
 
 
-# moto does not create these completely. Its parameter has no attribute Value.
+# Resource types that moto creates incompletely: its SSM parameter has no attribute Value.
 HALF = {"AWS::SSM::Parameter"}
 
 

@@ -2,9 +2,9 @@
 
 Usage: render.py ENVIRONMENT[,PARAMETER=VALUE]..., in the directory of both files,
 with the Python of the SAM CLI. The output for each environment has its parameters and
-tags, and the template that the SAM translator renders with the given parameters: as
-sent to CloudFormation ("rendered"), and with parameters and conditions resolved
-("resolved").
+tags. It also has the template that the SAM translator renders with these parameters, in
+two forms: as sent to CloudFormation ("rendered"), and with parameters and conditions
+resolved ("resolved").
 """
 
 import copy
@@ -26,14 +26,14 @@ PSEUDO = {"AWS::Region": "us-east-1", "AWS::Partition": "aws", "AWS::AccountId":
 
 
 class ManagedPolicies:
-    """Names of managed policies. The template uses none by name."""
+    """The names of managed policies. The template refers to no managed policy by name."""
 
     def load(self):
         return {}
 
 
 def resolve(node, values, conditions):
-    """Returns node with parameters and conditions resolved; ABSENT for no value."""
+    """Returns node with parameters and conditions resolved. For AWS::NoValue, returns ABSENT."""
     if isinstance(node, list):
         resolved = [resolve(n, values, conditions) for n in node]
         return [n for n in resolved if n is not ABSENT]
