@@ -131,7 +131,7 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 
 // notInBudget are the tables and indexes that are not in a budget alarm, because an alarm
 // has at most 10 metrics. Requests cannot consume many of their units. Most requests do
-// not use these tables and indexes. A request for a job takes one or two units.
+// not use these tables and indexes.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
