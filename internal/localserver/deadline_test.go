@@ -76,7 +76,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	addr, closed := listen(t, handler, 3*time.Second)
 	before := liveHeap()
 
-	const clients = 60
+	const clients = 200
 	for i := range clients {
 		// Each client has its own address, so that no limit refuses it.
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(i+1))}}
