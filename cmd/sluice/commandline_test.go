@@ -18,7 +18,8 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// An invalid command line has its own exit code, prints what is wrong, and creates no file.
+// For an invalid command line, the program prints what is wrong, exits with exitUsage, and
+// creates no file.
 func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
 	const since = " --since 2026-01-01T00:00:00Z"
@@ -92,8 +93,8 @@ func TestInvalidCommandLines(t *testing.T) {
 	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
 }
 
-// wantUsageError fails the test unless the program rejects a command line with an error that
-// contains want. The working directory has an empty file f.ndjson.
+// wantUsageError fails the test unless the program rejects the command line args with an error
+// that contains the text want. The working directory has an empty file f.ndjson.
 func wantUsageError(t *testing.T, args, want string) {
 	t.Helper()
 	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)

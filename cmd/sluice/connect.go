@@ -49,9 +49,9 @@ func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient returns a client for commands that transfer many records and show the result
-// of c.waiting with their progress. The client retries for up to 2 minutes, which is long
-// enough for a restart of the service.
+// patientClient returns a client for commands that transfer many records. These commands show
+// the result of c.waiting with their progress. The client retries for up to 2 minutes, which
+// is long enough for a restart of the service.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
@@ -88,6 +88,6 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 	return made, nil
 }
 
-// waiting describes what the client is waiting for. It returns "" while the service
-// responds.
+// waiting returns a text that says what the client is waiting for. While the service responds,
+// the text is "".
 func (c *connection) waiting() string { return c.outage.Waiting() }

@@ -149,8 +149,8 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges exports the changes that changeRecords has made. since is a time before these
-// changes.
+// exportChanges exports the changes that changeRecords has made. The parameter since is a time
+// before these changes.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,8 +203,8 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 }
 
-// Without --force, sync does not change a file that it did not write, and creates no file
-// beside it.
+// Without --force, sync refuses a file that another program wrote. It does not change that file
+// and creates no other file.
 func TestSyncRefusesAFileOfAnother(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)

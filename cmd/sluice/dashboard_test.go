@@ -237,8 +237,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-charts .chart-full')`)
 	tab.Audit("limit-reached")
 
-	// If the limit of the route /dashboard is used up, the service refuses the page itself.
-	// The refused page reloads until its last try (retry=6).
+	// If the limit of the route /dashboard is used up, the service sends an error page instead
+	// of the dashboard. The error page reloads itself until the last try (retry=6).
 	end = flood("/dashboard")
 	const refused = `document.querySelector('h1')?.textContent.startsWith('The limit of this address is used up')`
 	open := func(query string) {
@@ -333,8 +333,8 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller waits after an error, until a limit resets, and while the page is hidden. The
-// test records the waiting times instead of waiting.
+// The poller waits in three cases: after an error, while a limit is used up, and while the page
+// is hidden. The test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)
@@ -449,8 +449,8 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
 	}
-	// Only with the race detector is the export so slow that the page always polls before the
-	// end.
+	// With the race detector, the export is slow, and the page always polls before the end
+	// of the export. Without the race detector, the export can end before the page polls.
 	if between < 2 && raceDetector() {
 		t.Errorf("the progress bar was seen to move %d times between its ends, want 2", between)
 	}

@@ -40,8 +40,7 @@ func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *
 	return server.URL
 }
 
-// filled starts a server and stores two entities and the n events of eventLines, each at a
-// different time.
+// filled starts a server and stores two entities and the n events of eventLines.
 func filled(t *testing.T, n int) *server {
 	t.Helper()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))

@@ -50,8 +50,8 @@ func TestOpenAPILinters(t *testing.T) {
 	tool(t, dir, node(t, "redocly"), "lint", openAPIFile(t))
 }
 
-// Clients generated from openapi.yaml create, read and list entities. One of their attributes
-// is a number that a float64 cannot represent.
+// Clients generated from openapi.yaml create, read and list entities. The attributes of the
+// entities include a number that a float64 cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	need(t, node(t, "openapi-typescript"), "run: make openapi-tools")

@@ -14,8 +14,9 @@ import (
 )
 
 // The test follows docs/recover.md, "Bring back some records". A second server uses the
-// restored table, which DynamoDB restores without its TTL setting. An export from that server
-// and an import restore records that were overwritten or deleted.
+// restored table. As after a restore by DynamoDB, that table has no TTL setting. The test
+// exports the records of the second server and imports them into the first server. The import
+// brings back records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {

@@ -70,8 +70,8 @@ type server struct {
 	args []string // arguments of serve
 }
 
-// start runs `sluice serve` on a free port and waits until it listens. At the end of the
-// test it must stop without an error.
+// start runs `sluice serve` on a free port and waits until the server listens. At the end of
+// the test, the server must stop without an error.
 func start(t *testing.T, dataDir string, args ...string) *server {
 	t.Helper()
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)

@@ -83,8 +83,8 @@ func (s *storage[S]) open(cmd *cobra.Command) (store S, where string, err error)
 	return store, where, err
 }
 
-// awsClient returns a client with the default AWS configuration of this machine, and its
-// region.
+// awsClient returns a client with the default AWS configuration of this machine, and the region
+// of that configuration.
 func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err error) {
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -96,9 +96,10 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory if where, the location that open returned, is that
-// directory. If neither a flag nor DATA_DIR selects the directory, a server must already have
-// used it. Otherwise no server would find what the command stores there.
+// createDir creates the data directory. It does nothing if the location that open returned
+// (parameter where) is a table. If neither a flag nor DATA_DIR selects the directory and no
+// server has used it, createDir returns an error. No server would find the data of the command
+// in such a directory.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

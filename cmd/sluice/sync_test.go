@@ -27,7 +27,7 @@ const syncDuration = 8 * time.Second
 
 // TestCopiesFollowTheService runs writers and readers against several servers that share one
 // DynamoDB, and drops responses. After each completed walk, the copy of a reader equals the
-// records stored as of synced_until. At the end, it equals all records.
+// records stored as of synced_until. At the end, the copy equals all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3

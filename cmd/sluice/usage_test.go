@@ -10,7 +10,8 @@ import (
 	api "sluice/pkg/client"
 )
 
-// usageServer serves usage. It sends the URL of each request to the channel asked.
+// usageServer starts a server that responds to each request with usage data. The server sends
+// the URL of each request to the returned channel.
 func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)

@@ -111,8 +111,8 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	wantFiles(t, first.Dir, "more.ndjson", "rejects.ndjson")
 }
 
-// If a file with the name of the reject file exists, an import replaces it only if the
-// journal shows that an earlier import wrote the whole file.
+// A file with the name of the reject file can already exist. An import replaces that file only
+// if the journal shows that an earlier import wrote the whole file.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

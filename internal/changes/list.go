@@ -41,9 +41,9 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the entities that were erased since the start of the walk. It
-// lacks erasures whose tombstones the service no longer keeps. The service returns all
-// changes of entities, and Erasures drops those that are not erasures. limit is the maximum
+// Erasures returns the list of the entities that were erased since the start of the walk. An
+// erasure is not in the list if the service no longer keeps its tombstone. The service returns
+// all changes of entities, and Erasures drops all changes except erasures. limit is the maximum
 // number of changes per page that the service returns. A walk over events must read this list
 // last.
 func Erasures(c *client.Client, limit int) List {
@@ -57,7 +57,7 @@ func Erasures(c *client.Client, limit int) List {
 	}
 }
 
-// newPage returns a page with the changes of p for which keep returns true.
+// newPage returns a page with those changes of p for which the function keep returns true.
 func newPage[R interface{ AppendJSON([]byte) ([]byte, error) }](p client.Page[R], err error, keep func(R) bool) (Page, error) {
 	if err != nil {
 		return Page{}, err

@@ -83,9 +83,10 @@ func (w *Walk) Begin(since record.Time) error {
 	return w.journal.Save(w.mark)
 }
 
-// Continue continues the walk of an earlier run. That walk must have begun at the time since
-// and read at least one page, and the file must still contain all changes that the walk read.
-// Otherwise Continue begins a new walk. It reports whether it continues the earlier walk.
+// Continue continues the walk of an earlier run if three conditions are met: the parameter
+// since is the start of that walk, the walk has read at least one page, and the file still
+// contains the changes of its pages. Otherwise Continue begins a new walk. It reports whether
+// it continues the earlier walk.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {

@@ -141,7 +141,7 @@ func (ex *exporter) begin() error {
 	return ex.journal.Begin()
 }
 
-// run waits for the job, downloads the rest of its file and delivers it.
+// run waits for the job, downloads the rest of the job's file, and delivers the complete file.
 func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	j, err := ex.await(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job unless an earlier run created it, and waits until the job has ended.
-// If the job of an earlier run ended without a file, await creates a new job.
+// await creates the job, if no earlier run created it, and waits until the job has ended. If
+// the job of an earlier run ended without a file, await creates a new job.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -244,9 +244,9 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that part is the complete file of j. It returns an error and truncates
-// part to 0 bytes if a checksum is wrong, a record is invalid, or the number of records
-// differs from that of j.
+// check verifies that part is the complete file of j: every checksum is right, every record is
+// valid, and the number of records is j.RecordsWritten. Otherwise check truncates part to 0
+// bytes and returns an error.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
@@ -352,8 +352,8 @@ func moveNew(file, path string, link func(oldname, newname string) error) error 
 	case errors.Is(err, fs.ErrExist):
 		return err
 	}
-	// Some file systems do not support links. os.Rename would replace an existing file, so
-	// first create an empty file at the path, which fails if a file exists there. If the
+	// Some file systems do not support links. os.Rename would replace an existing file.
+	// Therefore first create an empty file. This fails if a file exists at the path. If the
 	// process is killed before the rename, the empty file remains.
 	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestMoveNew(t *testing.T) {
 	}
 }
 
-// Without Force, an export does not replace a file that was created during the export, or a
+// Without Force, an export replaces neither a file that was created during the export nor a
 // symbolic link.
 func TestPlace(t *testing.T) {
 	t.Parallel()

@@ -22,9 +22,9 @@ type Changes struct {
 
 // RunSince exports the changes since a time to a file, or to o.Stdout, as NDJSON in the order
 // of the changes. For entities, it includes tombstones if includeDeleted is set. For events,
-// a change is the arrival of an event. The Type or the EntityID in o.Order.Filters selects
-// records. As with Run, the file appears when it is complete, and after an error the same
-// call continues the export.
+// a change is the arrival of an event. Of o.Order.Filters, only Type applies to entities, and
+// only EntityID applies to events. As with Run, the file appears only when it is complete, and
+// after an error the same call continues the export.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -59,8 +59,8 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
 }
 
-// deliverChanges moves the NDJSON file at path to the path of the export, or writes it to
-// o.Stdout.
+// deliverChanges delivers the NDJSON file at path to the path of the export or to o.Stdout. If
+// o.Unpack is false, it compresses the content with gzip.
 func (o Options) deliverChanges(path string) error {
 	part, err := os.Open(path)
 	if err != nil {

@@ -38,7 +38,7 @@ type Options struct {
 	CreateOnly bool   // create each entity with a separate call, instead of merging it into an existing entity
 	Workers    int    // number of concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
-	Rejects    string // path of the file for rejected records; an existing file must be empty or of an earlier import
+	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
 	Again      bool   // import the file even if it was already imported
 
 	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
@@ -107,9 +107,9 @@ type importer struct {
 
 // Run imports a file and shows its progress on stderr. connect returns the client of the
 // service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
-// has finished, Run imports nothing unless o.Again is set. A rejected record does not stop
-// Run, but any other error does. Another call with the same options then continues the
-// import, except from standard input.
+// has imported the whole file, Run imports the file again only if o.Again is set. A rejected
+// record does not stop Run, but any other error does. After such an error, another call with
+// the same options continues the import of a file, but not of standard input.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error

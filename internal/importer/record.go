@@ -15,10 +15,10 @@ import (
 
 // record is a record of a file.
 type record struct {
-	recordfile.Record // its field Err says why the record cannot be sent
+	recordfile.Record // the field Err is set if the record cannot be sent
 
-	event  client.NewEvent  // set if the import is of events
-	entity client.NewEntity // set if the import is of entities
+	event  client.NewEvent  // set if the import imports events
+	entity client.NewEntity // set if the import imports entities
 
 	counts Counts  // result of the record; all counts are 0 before the result is known
 	reject *reject // nil unless the record was rejected

@@ -86,7 +86,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 }
 
 // sendBatch sends the records of batch with one call. The function member returns the form in
-// which a record is sent. existing is the result of a record that was already stored.
+// which a record is sent. The parameter existing is the result for a record that was already
+// stored.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
@@ -127,8 +128,8 @@ func (rec *record) rejected(r reject) {
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }
 
-// rejection returns err as a *client.Error if the service rejects the record itself, so
-// that sending it again would fail too. Otherwise it returns nil.
+// rejection returns err as a *client.Error if the service rejects the record itself. The
+// service would reject such a record again. For any other error, rejection returns nil.
 func rejection(err error) *client.Error {
 	var e *client.Error
 	if !errors.As(err, &e) {

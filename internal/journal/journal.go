@@ -3,8 +3,9 @@
 //
 // A journal has one JSON object per line. Each line is synced to disk before the task
 // continues. The first line describes the task. Each further line is a mark, which is the
-// progress of the task. If a mark is missing, the task repeats some steps, which does not
-// change its result. An incomplete last line, which a killed process may leave, is ignored.
+// progress of the task. If a mark is missing, the task repeats some steps. The repetition does
+// not change the result of the task. A killed process can leave an incomplete last line. The
+// next process ignores that line.
 package journal
 
 import (
@@ -26,7 +27,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether the file described a task, this one or another, before Open
+	Used       bool       // whether the file already described a task before Open: this task or another task
 
 	command string
 	task    json.RawMessage
@@ -53,11 +54,11 @@ const (
 // Open opens the journal at path, and creates it if necessary. command and the JSON of task
 // identify the task. If the journal belongs to this task, Journal.ID is set, and the caller
 // continues the task. Otherwise Journal.ID is empty, and the caller must call Begin. Open
-// stores the latest mark of the journal in the value that mark points to. This can also be
-// the mark of another task, which is finished.
+// stores the latest mark of the journal in the value that mark points to. If the journal
+// belongs to another task that is finished, this is the mark of that task.
 //
-// Open returns an error, and does not change the file, if another process has the journal
-// open, if the journal belongs to another task that is not finished, or if the file is not a
+// Open returns an error and does not change the file in three cases: another process has the
+// journal open, the journal belongs to another task that is not finished, or the file is not a
 // journal.
 func Open(path, command string, task, mark any) (*Journal, error) {
 	return open(path, command, task, mark, false)

@@ -88,7 +88,9 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	b.settle = record.WriteTimeout // enough, because one process has one clock, and its indexes have no delay
+	// This time is long enough, because this process has one clock and the indexes of bbolt
+	// have no delay.
+	b.settle = record.WriteTimeout
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
 	b.stores.Entities, errs[1] = entitybolt.New(db)
@@ -122,8 +124,8 @@ func quoted(dir string) string {
 }
 
 // OpenKeys returns the store of API keys in the data directory dir. A running server may use
-// the same directory. OpenKeys does not create a file. The store creates its file with the
-// first key.
+// the same directory. OpenKeys does not create a file. The store creates the file when it
+// stores the first key.
 func OpenKeys(dir string) (access.Manager, error) {
 	return accessbolt.New(filepath.Join(dir, "keys.db"))
 }
@@ -153,8 +155,8 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 }
 
 // OpenLimits returns the store of limit overrides in the data directory dir. A running server
-// may use the same directory. OpenLimits does not create a file. The store creates its file
-// with the first row.
+// may use the same directory. OpenLimits does not create a file. The store creates the file
+// when it stores the first row.
 func OpenLimits(dir string) (override.Manager, error) {
 	return overridebolt.New(filepath.Join(dir, "limits.db"))
 }
@@ -193,11 +195,11 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns tables of the template at a DynamoDB endpoint, and creates those that do
-// not exist. selected maps the logical ids of the tables to their names. If selected is nil,
-// openTables returns all tables of the template. A table without a name in selected has the
-// name in its environment variable (template.Table.EnvVar). If the variable is empty, the
-// name is "sluice-" and the logical id.
+// openTables returns tables of the template at a DynamoDB endpoint, and creates missing tables.
+// selected maps the logical ids of the tables to their names. If selected is nil, openTables
+// returns all tables of the template. If selected has no name for a table, the name is the
+// value of the table's environment variable (template.Table.EnvVar). If that variable is empty,
+// the name is "sluice-" followed by the logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := DynamoDB(ctx, getenv, endpoint)
 	if err != nil {

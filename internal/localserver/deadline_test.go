@@ -35,7 +35,7 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 			closing <- struct{}{}
 		}
 	}
-	go server.Serve(listener)            //nolint:errcheck // fails when the server is closed
+	go server.Serve(listener)            //nolint:errcheck // Serve fails when the server is closed
 	t.Cleanup(func() { server.Close() }) //nolint:errcheck // the test is over
 	return listener.Addr().String(), closing
 }
@@ -88,7 +88,7 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// Each response has 2 MB, so the buffers of the system hold at most two responses.
+		// Each response has 2 MB. The buffers of the system hold at most two responses.
 		if _, err := io.WriteString(conn, strings.Repeat("GET /entity?limit=10 HTTP/1.1\r\nHost: localhost\r\n\r\n", 8)); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ type erasures struct {
 	store  erasureStore
 }
 
-// erasureStore is a store of erasure jobs that lists the unfinished ones.
+// erasureStore is a store of erasure jobs that can list the unfinished jobs.
 type erasureStore interface {
 	erasurejob.Store
 	erasurejob.Backlog

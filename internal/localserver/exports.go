@@ -95,8 +95,8 @@ func (e *exports) beside(next http.Handler) http.Handler {
 	})
 }
 
-// downloadWriter extends the write deadline of the connection with each write. A download
-// may therefore take any time, as long as the client reads.
+// downloadWriter extends the write deadline of the connection with each write. The duration of
+// a download is therefore unlimited if the client keeps reading.
 type downloadWriter struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.

@@ -26,9 +26,9 @@ import (
 // drainTimeout is the maximum time that Run waits for requests in progress when it ends.
 const drainTimeout = 10 * time.Second
 
-// gcPercent is the target percentage of the garbage collector unless the environment
-// variable GOGC is set. The live heap is small, so the default of 100 would save only about
-// 10 MB, and the collector would run many times per second under load.
+// gcPercent is the default target percentage of the garbage collector. The environment variable
+// GOGC overrides it. With Go's own default of 100, the collector would run many times per
+// second under load. This would save only about 10 MB, because the live heap is small.
 const gcPercent = 400
 
 // The timeouts of a connection. The server disconnects a client that sends a request or

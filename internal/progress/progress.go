@@ -90,7 +90,7 @@ type display struct {
 	noun     Noun
 	state    func() State
 	began    time.Time // time from which the rate is computed
-	from     State     // state at the time in began
+	from     State     // state from which the rate is computed
 }
 
 func (d *display) show(now time.Time) {
@@ -126,9 +126,9 @@ func (d *display) text(s State, elapsed time.Duration) string {
 	return strings.Join(words, ", ")
 }
 
-// fit puts a bar before text if part is known and the line has room for both. If the line is
-// too short even for text, fit shortens text. The last column stays empty, because some
-// terminals begin a new line after it.
+// fit puts a bar before text if part is known and the line has room for the bar and text. If
+// the line is too short even for text, fit shortens text. The last column stays empty, because
+// some terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {

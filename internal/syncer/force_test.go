@@ -24,9 +24,9 @@ func (s *service) interrupted(t *testing.T, path string, n int64, change ...func
 	return stderr
 }
 
-// A run with Force is interrupted. The next run with Force continues the first run, reads the
-// changes since then, and is interrupted too. A third run with Force continues the second
-// run.
+// A run with Force is interrupted. The second run with Force continues the first run. Then it
+// reads the changes since the first run, and is interrupted too. The third run with Force
+// continues the second run.
 func TestAForcedRunContinues(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){

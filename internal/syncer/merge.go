@@ -73,6 +73,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err = errors.Join(err, out.Flush(), file.Sync(), file.Close()); err != nil {
 		return copyFile{}, err
 	}
-	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()} // the path can equal base, so the rename comes last
+	// The paths base and merged.path can be equal. Therefore the new file gets this path only
+	// after apply has read the old file.
+	merged = copyFile{path: s.statePath + ".merged", records: records, digest: d.digest()}
 	return merged, os.Rename(file.Name(), merged.path)
 }

@@ -143,7 +143,7 @@ func (s *service) erase(t *testing.T, id string) (at time.Time) {
 }
 
 // copyOf returns the lines that a copy must have. If keep is not nil, a copy of events
-// contains only the events for which keep returns true.
+// contains only the events for which the function keep returns true.
 func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte

@@ -1,10 +1,10 @@
 // Package syncer keeps a local copy of a service's entities or events up to date. The copy
 // is an NDJSON file that has each record once, in order of id.
 //
-// A run reads the changes since the last run, merges them with the copy into a new file, and
-// replaces the copy with that file by a rename. A state file beside the copy records up to
-// which time the copy is complete, and which files a run may replace. If a run fails or is
-// killed, either the old copy or the new one exists. The next run continues the walk or
+// A run reads the changes since the last run, and merges them with the copy into a new file.
+// Then it renames that file to the path of the copy. A state file beside the copy records up
+// to which time the copy is complete, and which files a run may replace. If a run fails or is
+// killed, either the old copy or the new copy exists. The next run continues the walk or
 // repeats the merge, with the same result.
 package syncer
 
@@ -31,7 +31,7 @@ type Options struct {
 	URL      string             // URL of the service
 	Resource exportjob.Resource // Entity or Event
 	Path     string             // path of the copy
-	Force    bool               // replace any file at Path with a new copy, or continue a run with Force that was interrupted
+	Force    bool               // replace any file at Path with a new copy, or continue an interrupted run that had Force
 	PageSize int                // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
@@ -65,19 +65,20 @@ type syncer struct {
 	batchBytes int
 }
 
-// maxAge is the maximum time since the last run for which a run updates the old copy. After a
-// longer time, a run starts a new copy. maxAge is one day less than entity.TombstoneAge, so
-// that all tombstones since the last run still exist when this run reads them. If a tombstone
-// were missing, its deleted entity would stay in the copy.
+// maxAge is the maximum age of a copy that a run updates. If the last run is longer ago, a run
+// starts a new copy. maxAge is one day less than entity.TombstoneAge, so that all tombstones
+// since the last run still exist when this run reads them. If a tombstone were missing, the
+// deleted entity would stay in the copy.
 const maxAge = entity.TombstoneAge - 24*time.Hour
 
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
 // longer keeps all tombstones since the last run, or if o.Force is set. It writes its
 // progress to stderr.
 //
-// The error is a *RefusedError if the file at o.Path was not written by a run, was changed
-// after the last run, or is a copy of another service or resource. After any other error, a
-// call with the same options continues the update.
+// The error is a *RefusedError if Run is not allowed to replace the file at o.Path. This is so,
+// for example, if another program wrote or changed the file, or if the file is a copy of
+// another service or resource. After any other error, a call with the same options continues
+// the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
 	s, err := open(o, c, stderr)
 	if err != nil {
@@ -106,8 +107,8 @@ func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
 	return s, err
 }
 
-// run updates the copy. The walk of an earlier run does not include the latest changes. If
-// run continues such a walk, it then reads a second walk.
+// run updates the copy. If it continues the walk of an earlier run, that walk does not include
+// the latest changes. A second walk then reads the latest changes.
 func (s *syncer) run(ctx context.Context) (Result, error) {
 	continues, err := s.prepare()
 	if err != nil && !s.walk.Used() {
@@ -223,8 +224,8 @@ func (s *syncer) refuseChanged() error {
 	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns the digest of the file at the path. If exists is false, it returns an
-// empty list.
+// existing returns a list with the digest of the file at the path. If exists is false, the list
+// is empty.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -233,9 +234,9 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 	return []digest{d}, err
 }
 
-// continuesForce reports whether an earlier run with Force began this copy and was
-// interrupted. files is the result of existing. If files contains a digest, the earlier run
-// must have been allowed to replace the file with that digest.
+// continuesForce reports whether an earlier run with Force began this copy and was interrupted.
+// files is the result of existing. If files contains the digest of a file, continuesForce
+// returns true only if the earlier run was allowed to replace that file.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false

@@ -183,8 +183,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantErased(t, path, "e1", "e2")
 }
 
-// wantErased updates a copy of events. It fails the test if the copy contains events of
-// these entities that were created before the erasure.
+// wantErased updates a copy of events. The entities with these ids are erased. The test fails
+// if the copy contains events of these entities from the time before their erasure.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, exportjob.Event, path); err != nil {
@@ -255,7 +255,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			if name == "a directory" {
 				return
 			}
-			if name == "same size" { // the run detects this change only after it has read the changes
+			if name == "same size" { // the run reads the changes before it detects the changed file, so its journal remains
 				write(t, path, read(t, path)+"\n")
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
 				t.Error("a journal still exists")
@@ -279,13 +279,13 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.wantCopy(t, exportjob.Entity, path)
 }
 
-// A run starts a new copy if the last run was so long ago that tombstones since then may
-// expire within a day. It does not matter whether the last run was complete or interrupted.
+// A run starts a new copy if tombstones since the last run can expire within a day. It does not
+// matter whether the last run was complete or interrupted.
 func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum time after the last run for which a run updates the copy
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum age of a copy that a run still updates
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
