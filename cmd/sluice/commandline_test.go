@@ -32,26 +32,26 @@ func TestInvalidCommandLines(t *testing.T) {
 
 		"import entities or events":    {"import things f.ndjson"},
 		"no such file":                 {"import events none.ndjson"},
-		"does not tell its format":     {"import events file.txt", "import events .", "export event -o file"},
+		"does not show the format":     {"import events file.txt", "import events .", "export event -o file"},
 		"events never change":          {"import events f.ndjson --update", "import events f.ndjson --create-only"},
-		"exclude each other":           {"import entities f.ndjson --create-only --update"},
+		"cannot be used together":      {"import entities f.ndjson --create-only --update"},
 		"--one-by-one is for events":   {"import entities f.ndjson --one-by-one"},
 		"--format must be":             {"import events f.ndjson --format xml", "export event -o - --format xml"},
 		"must be three":                {"import events f.ndjson --rejects f.ndjson"},
 		"--url needs http:// or https": {"import events f.ndjson --url localhost", "usage --url=localhost:3000", "erase entity a --url ftp://host"},
 
-		"say with -o":                       {"export event", "export event --output="},
-		"export entities or events":         {"export things -o -"},
-		"--since is not an RFC 3339":        {"export entities -o - --since now"},
-		"--include-deleted needs --since":   {"export entities -o - --include-deleted"},
-		"--include-deleted is for entities": {"export events -o - --include-deleted" + since},
-		"--since excludes --from and --to":  {"export events -o - --to 2026-02-01T00:00:00Z" + since},
+		"-o is required":                              {"export event", "export event --output="},
+		"export entities or events":                   {"export things -o -"},
+		"--since is not an RFC 3339":                  {"export entities -o - --since now"},
+		"--include-deleted needs --since":             {"export entities -o - --include-deleted"},
+		"--include-deleted is for entities":           {"export events -o - --include-deleted" + since},
+		"--since cannot be used with --from and --to": {"export events -o - --to 2026-02-01T00:00:00Z" + since},
 		"--since writes NDJSON": {
 			"export entities -o - --format csv" + since, "export entities -o x.csv" + since, "export entities -o - --csv-formulas neutralize" + since,
 		},
 		"filters for entities may have only type": {"export entities -o - --entity-id ada" + since},
 
-		"the copy is an NDJSON file, not":        {"sync entities -", "sync entities copy.ndjson.gz", "sync events copy.csv"},
+		"the copy must be an NDJSON file, not":   {"sync entities -", "sync entities copy.ndjson.gz", "sync events copy.csv"},
 		`sync entities or events, not "people"`:  {"sync people copy.ndjson"},
 		"erase takes entity and an id":           {"erase event e"},
 		`the id "a/b"`:                           {"erase entity a/b"},
@@ -65,7 +65,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"a key needs a scope: import, export or": {"keys create"},
 		`there is no scope "admin"`:              {"keys create --scope admin"},
 		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
-		"name it with --data-dir":                {"keys create --scope import"}, // without --data-dir, no server would find the key
+		"use --data-dir":                         {"keys create --scope import"}, // without --data-dir, no server would find the key
 		"give the id of one key":                 {"keys revoke"},
 		"not the id of a key":                    {"keys revoke slc_aaaaaaaaaaaa_aaaa"},
 
