@@ -26,8 +26,8 @@
 // full-width forms, and is not a number. Such text may be at the beginning of a cell, or
 // after a semicolon, a tab or a line break in the cell, because spreadsheets may separate
 // cells there. A cell that begins with a tab, a line break or NUL gets an apostrophe too.
-// Such text that already begins with apostrophes gets one more apostrophe. Source: OWASP,
-// "CSV Injection".
+// If such text already begins with apostrophes, it gets one more. Source: OWASP, "CSV
+// Injection".
 //
 // A reader therefore returns the records that were written, with two exceptions. The
 // attributes of a record are in the order of the columns, and escapes in strings (such as

@@ -1,7 +1,7 @@
 // The panel for browsing records: lists with filters, page by page, and the open record.
 
 const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
-const mostSkipped = 20; // maximum number of successive pages without a match that are skipped; each costs a request
+const mostSkipped = 20; // maximum number of successive pages that are skipped because no record matches; each page costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**

@@ -23,14 +23,14 @@ type BackfillClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// Backfill adds the keys of an index to the items of a table that an earlier build wrote
-// without these keys.
+// Backfill adds the keys of an index to items that an earlier build wrote without these
+// keys.
 type Backfill struct {
 	Client  BackfillClient
 	Table   string
 	Key     []string // names of the table's key attributes
 	SortKey string   // name of the index's sort key; Run skips items that have this attribute
-	Time    string   // name of an attribute that changes with every change of the item other than a backfill
+	Time    string   // name of an attribute that every change of the item updates; only a backfill does not update it
 	Read    []string // names of further attributes that Keys needs
 
 	// Keys returns the keys of the index for an item. The item has only the attributes
