@@ -153,8 +153,8 @@ type Page struct {
 // Store keeps events by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
-// A store may return expired events until it removes them. The functions Get, List and
-// ListArrivals hide them.
+// A store removes expired events only after some time. Until then, the store can return
+// these events. The functions Get, List and ListArrivals hide expired events.
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {

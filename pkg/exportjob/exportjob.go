@@ -5,8 +5,8 @@
 //
 // A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952 allows
 // several members in a file. A job stores its parts and the position of the last record
-// in them. So if a worker stops for any reason, the next worker continues after the last
-// saved part, and the file contains every record exactly once.
+// in them. If a worker stops for any reason, the next worker continues after the last
+// saved part. The file therefore contains every record exactly once.
 package exportjob
 
 import (
@@ -127,7 +127,7 @@ type Job struct {
 	Error           *string      `json:"error"`        // reason why the file does not exist, as text for users
 
 	Workspace     string       `json:"-"`
-	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
+	CSVFormulas   Formulas     `json:"-"` // "" if Format is not CSV
 	FileExpiresAt *record.Time `json:"-"` // set when the job has succeeded
 	Revision      int64        `json:"-"` // number of the latest change of the job, counted from 1
 	Progress      Progress     `json:"-"` // zero in the jobs of a list

@@ -18,7 +18,7 @@ type Member struct {
 	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // value in JSON
 
-	members []Member // members of the value if it is an object and readMembers was called with deep; Value is then nil
+	members []Member // members of a value that is an object, if readMembers was called with deep; Value is then nil
 }
 
 var (

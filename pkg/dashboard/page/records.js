@@ -52,14 +52,14 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns the given order if lists of the kind have it, otherwise their first
- * order.
+ * Returns the given order if lists of the kind have this order, otherwise the
+ * first order of the kind.
  */
 const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
 
 /**
- * Returns the part of the URL and the history entry that concerns the records,
- * for comparison.
+ * Returns what the URL and the history entry say about the records. Callers
+ * compare the results of two calls.
  */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 

@@ -2,8 +2,8 @@
 // them over HTTP to anyone who has a link.
 //
 // The path of a file is its exportjob.Job.FileKey. An upload is a directory below
-// .uploads that holds one file per part. Each file is written under a temporary name
-// and then renamed, so no file is ever incomplete.
+// .uploads. It holds one file per part. Each file is written under a temporary name and
+// then renamed, so no file is ever incomplete.
 package dirfiles
 
 import (

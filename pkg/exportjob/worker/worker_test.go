@@ -324,7 +324,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
-		if runs != 4 { // one run that made progress, and three that did not
+		if runs != 4 { // one run that made progress, and three runs that made no progress
 			t.Errorf("%d runs", runs)
 		}
 	})

@@ -39,10 +39,11 @@ type Backfill struct {
 }
 
 // Run scans the table once and returns the number of items that it updated. The scan is
-// strongly consistent, because an item with an outdated Time would not be updated. Run may
-// be called while the table is in use. It must be called again if it was interrupted, or if
-// an earlier build may have written items in the meantime. A further call does not change
-// finished items. Run calls progress, which may be nil, after each page of the scan.
+// strongly consistent, because Run could not update an item if the scan returned an
+// outdated Time. Run may be called while the table is in use. It must be called again if
+// it was interrupted, or if an earlier build may have written items in the meantime. A
+// further call does not change finished items. Run calls progress, which may be nil,
+// after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,
