@@ -21,8 +21,8 @@ const Page = "index.html"
 var page embed.FS
 
 // parts are the source files of app.js. They share one scope, like the files of a Go
-// package, so each file can be small while a browser loads only one. The last file starts
-// the page, so it must come after the others.
+// package. Each source file can therefore be small, while a browser loads only app.js.
+// The last source file starts the page, so it must come after all others.
 var parts = []string{
 	"format.js", "dom.js", "notice.js", "api.js", "poll.js", "place.js", "caller.js",
 	"chart.js", "usage.js", "job.js", "exports.js", "record.js", "records.js", "app.js",

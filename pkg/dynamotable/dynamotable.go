@@ -35,10 +35,10 @@ const MaxWait = 2 * time.Minute
 // attribute differ from the definition. Create does not change such a table.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// Create creates a table with the given name and definition, unless a table of this name
-// exists. It waits until the table is active and enables its time to live. Create may be
-// called repeatedly, and concurrently by several programs. After an error other than
-// ErrDiffers the table may exist but be incomplete. Another call then completes it.
+// Create creates a table with the given name and definition if no table has this name. It
+// waits until the table is active. Then it enables the time to live of the table. Create
+// may be called repeatedly, and concurrently by several programs. After an error other
+// than ErrDiffers, the table may be incomplete. Another call then completes the table.
 func Create(ctx context.Context, client Client, table template.Table, name string) (err error) {
 	defer func() {
 		if err != nil {

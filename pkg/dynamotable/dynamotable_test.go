@@ -47,7 +47,7 @@ func copyOfJobs() template.Table {
 func fresh(t *testing.T, client *dynamodb.Client) string {
 	name := "dynamotable-" + rand.Text()
 	t.Cleanup(func() {
-		client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) //nolint:errcheck // the table may not exist
+		client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) //nolint:errcheck // fails if the test created no table
 	})
 	return name
 }

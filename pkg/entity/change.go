@@ -10,16 +10,16 @@ import (
 // TombstoneAge is the time for which the tombstone of a deleted entity is kept.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// Change is the latest change of an entity. It contains the entity as it is now or, if the
-// entity was deleted, its tombstone. A tombstone has ID, Type, CreatedAt and DeletedAt. If
-// Erased is set, a client must delete its copies of the entity's events that were created
-// at or before ErasedAt.
+// Change is the latest change of an entity. It contains the entity as it is now or, if
+// the entity was deleted, its tombstone. A tombstone has ID, Type, CreatedAt and
+// DeletedAt. If Erased is set, the events of the entity that were created at or before
+// ErasedAt are or will be erased. A client must then delete its copies of these events.
 type Change struct {
 	Entity
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
 	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are or will be erased
-	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero unless Erased
+	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero if Erased is false
 }
 
 // TombstoneOf returns the tombstone of an entity deleted at deletedAt.
@@ -27,9 +27,10 @@ func TombstoneOf(e Entity, deletedAt record.Time) Change {
 	return Change{Entity: Entity{ID: e.ID, Type: e.Type, CreatedAt: e.CreatedAt}, Deleted: true, DeletedAt: deletedAt}
 }
 
-// ErasedTombstone returns the tombstone that replaces c when the entity and its events are
-// erased. c is the entity or its earlier tombstone. If the entity never existed, c has only
-// an ID. The time of the new tombstone is now, or a millisecond after c if that is later.
+// ErasedTombstone returns the tombstone that replaces c when the entity and its events
+// are erased. c is the entity or its earlier tombstone. If the entity never existed, c
+// has only an ID. The time of the new tombstone is now or one millisecond after the time
+// of c, whichever is later.
 func (c Change) ErasedTombstone(now time.Time) Change {
 	e := c.Entity
 	at := c.SyncPosition().At.Next(now)
@@ -83,8 +84,8 @@ type ChangeQuery struct {
 
 // ListChanges returns the changes that q selects, except tombstones that have expired at
 // the given time. It reads up to q.Limit changes from the index of all changes and then
-// applies the filters of q, so a page may have fewer changes than q.Limit, or none, even
-// if More is true.
+// applies the filters of q. A page may therefore have fewer than q.Limit changes, or
+// none, even if More is true.
 func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.SyncPage[Change], error) {
 	changes, more, err := s.Changes(ctx, workspace, q.SyncQuery)
 	if err != nil {

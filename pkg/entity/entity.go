@@ -40,8 +40,8 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the names of the JSON members of an entity in their order, without
-// attributes. They are the first columns of a CSV file.
+// Columns returns the names of the JSON members of an entity, except attributes, in the
+// order in which they are written. These names are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
 // Parse decodes the JSON of a new entity, which is the body of a request or a line of an
@@ -107,10 +107,10 @@ type Store interface {
 	// even if more is true.
 	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
 
-	// Create stores e unless the workspace already has an entity with the same id. It
-	// returns the entity that is stored after the call, and reports whether the call
-	// stored it. If an entity with this id was deleted at e.UpdatedAt or later, Create
-	// stores e with later times (see Entity.After).
+	// Create stores e if the workspace has no entity with the same id. It returns the
+	// entity that is stored after the call, and reports whether the call stored it. If an
+	// entity with this id was deleted at e.UpdatedAt or later, Create stores e with later
+	// times (see Entity.After).
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
 	// Replace stores e in place of the entity old, but only if the stored entity still
@@ -165,9 +165,9 @@ func (e Entity) validate() error {
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and
-// returns the updated entity. It sets UpdatedAt to now, or to a millisecond after its
-// previous value if that is later. If patch changes nothing, Update writes nothing.
-// Repeating a call therefore has no effect.
+// returns the updated entity. It sets UpdatedAt to now or to one millisecond after the
+// previous UpdatedAt, whichever is later. If patch changes nothing, Update writes
+// nothing. Repeating a call therefore has no effect.
 //
 // The error has kind Invalid if id or patch is not valid or the result exceeds
 // record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
@@ -220,9 +220,9 @@ func retry(ctx context.Context, op, id string, write func() (done bool, err erro
 	}
 }
 
-// merge returns e with the attributes of change merged into its own. If change.Type is
-// not empty, the result has that type. If nothing changes, merge returns e, and changed
-// is false.
+// merge returns e with the attributes of change merged into the attributes of e. If
+// change.Type is not empty, the result has that type. If nothing changes, merge returns
+// e, and changed is false.
 func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
 	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)
 	typ := cmp.Or(change.Type, e.Type)
@@ -240,8 +240,8 @@ func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool
 }
 
 // After returns e with CreatedAt and UpdatedAt at least a millisecond after deletedAt. It
-// is for an entity that is created again after its deletion, because the clock of the
-// process that creates it may be behind.
+// is for an entity that is created again after its deletion. Without After, a process
+// whose clock is behind could create the entity with times before the deletion.
 func (e Entity) After(deletedAt record.Time) Entity {
 	e.UpdatedAt = deletedAt.Next(e.UpdatedAt.Time())
 	e.CreatedAt = e.UpdatedAt
@@ -249,9 +249,9 @@ func (e Entity) After(deletedAt record.Time) Entity {
 }
 
 // Delete deletes the entity with an id, if it exists, and stores its tombstone. The time
-// of the tombstone is now, or a millisecond after the latest change of the entity if that
-// is later. Repeating the call changes nothing. The error has kind Invalid if id is not
-// valid, and kind Unavailable in the same case as in Update.
+// of the tombstone is now or one millisecond after the latest change of the entity,
+// whichever is later. Repeating the call changes nothing. The error has kind Invalid if
+// id is not valid, and kind Unavailable in the same case as in Update.
 func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) error {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -270,10 +270,10 @@ func Delete(ctx context.Context, s Store, workspace, id string, now time.Time) e
 	})
 }
 
-// Erase removes the entity with an id, if it exists, and stores an erased tombstone. The
-// caller must then erase the events of the entity that were created at or before the
-// tombstone's ErasedAt. Repeating the call stores a later tombstone. The error has kind
-// Invalid if id is not valid.
+// Erase removes the entity with the given id, if it exists, and stores a tombstone that
+// is marked as erased. The caller must then erase the events of the entity that were
+// created at or before the tombstone's ErasedAt. Repeating the call stores a later
+// tombstone. The error has kind Invalid if id is not valid.
 func Erase(ctx context.Context, s Store, workspace, id string, now time.Time) (Change, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that counts replacements and calls the function between before
-// each replacement.
+// contended is a Store that counts replacements. Before each replacement, it calls the
+// function in the field between.
 type contended struct {
 	entity.Store
 	between      func()

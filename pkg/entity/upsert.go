@@ -10,10 +10,10 @@ import (
 )
 
 // Upsert creates the entity that change describes, or merges change into the existing
-// entity with the same id. It merges attributes as Update does, and replaces the type
-// unless change.Type is empty. It returns the stored entity and reports whether Upsert
-// created that entity. A new entity without a type gets DefaultType. A new entity does
-// not contain the attributes that are null in change.
+// entity with the same id. It merges attributes as Update does. If change.Type is not
+// empty, it also replaces the type. It returns the stored entity and reports whether
+// Upsert created that entity. A new entity without a type gets DefaultType. A new entity
+// does not contain the attributes that are null in change.
 //
 // Upsert sets UpdatedAt as Update does. If the entity already matches change, Upsert
 // writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or

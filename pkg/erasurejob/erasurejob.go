@@ -122,9 +122,9 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 
 // Request queues a job that erases the events of an entity that were created at or before
 // the given time. If the entity has an unfinished job, Request queues that job again, and
-// it starts over. The job then erases events up to the later of the given time and its
-// previous time. This also restarts a job whose worker was killed. If the job of the
-// entity has ended, a new job replaces it.
+// the job starts over. The new Until of the job is the given time or the previous Until,
+// whichever is later. A request also restarts a job whose worker was killed. If the job
+// of the entity has ended, a new job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

@@ -66,8 +66,8 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the names of the JSON members of an event in their order, without
-// attributes. They are the first columns of a CSV file.
+// Columns returns the names of the JSON members of an event, except attributes, in the
+// order in which they are written. These names are the first columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
 // Parse decodes the JSON of a new event, which is the body of a request or a line of an
@@ -153,14 +153,14 @@ type Page struct {
 // Store keeps events by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
-// A store may return expired events until it removes them. The functions Get, List and
-// ListArrivals hide them.
+// A store removes expired events only after some time. Until then, the store can return
+// these events. The functions Get, List and ListArrivals hide expired events.
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores e unless the workspace already has an event with the same id. An
-	// event that has expired at e.CreatedAt does not count. Create returns the event that
-	// is stored after the call, and reports whether the call stored it.
+	// Create stores e if the workspace has no event with the same id, or only an event
+	// that has expired at e.CreatedAt. Create returns the event that is stored after the
+	// call, and reports whether the call stored it.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
 
 	// Get returns an event, or a *record.Error of kind NotFound.
@@ -236,7 +236,7 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 // New is an event that a client asks to create.
 type New struct {
 	Event
-	OccurredAtSet bool // whether the client set OccurredAt; if not, it becomes the time of creation
+	OccurredAtSet bool // whether the client set OccurredAt; if not, Create sets OccurredAt to the time of creation
 }
 
 // Create sets the CreatedAt of e to now and stores e. The error has kind Invalid if a

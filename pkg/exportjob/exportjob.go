@@ -5,8 +5,8 @@
 //
 // A file is a sequence of parts. Each part is a complete gzip member, and RFC 1952 allows
 // several members in a file. A job stores its parts and the position of the last record
-// in them. So if a worker stops for any reason, the next worker continues after the last
-// saved part, and the file contains every record exactly once.
+// in them. If a worker stops for any reason, the next worker continues after the last
+// saved part. The file therefore contains every record exactly once.
 package exportjob
 
 import (
@@ -44,7 +44,7 @@ type Formulas string
 
 // The values of Formulas. Package recordfile describes the escaping.
 const (
-	Neutralize Formulas = "neutralize" // with a leading apostrophe; the default
+	Neutralize Formulas = "neutralize" // shows such text with a leading apostrophe; this is the default
 	Keep       Formulas = "keep"       // unchanged
 )
 
@@ -117,9 +117,9 @@ type Job struct {
 	Format          Format       `json:"format"`
 	Filters         Filters      `json:"filters"`
 	Status          Status       `json:"status"`
-	RecordsWritten  int64        `json:"records_written"`  // number of written records, including those that are not saved yet
+	RecordsWritten  int64        `json:"records_written"`  // number of written records, including records that are not saved yet
 	RecordsExpected *int64       `json:"records_expected"` // number of records to write; nil until they have been counted
-	SizeBytes       *int64       `json:"size_bytes"`       // size of the saved parts; nil before the first one
+	SizeBytes       *int64       `json:"size_bytes"`       // size of the saved parts; nil before the first part is saved
 	CreatedAt       record.Time  `json:"created_at"`
 	StartedAt       *record.Time `json:"started_at"`
 	FinishedAt      *record.Time `json:"finished_at"`
@@ -127,8 +127,8 @@ type Job struct {
 	Error           *string      `json:"error"`        // reason why the file does not exist, as text for users
 
 	Workspace     string       `json:"-"`
-	CSVFormulas   Formulas     `json:"-"` // "" unless Format is CSV
-	FileExpiresAt *record.Time `json:"-"` // set once the job has succeeded
+	CSVFormulas   Formulas     `json:"-"` // "" if Format is not CSV
+	FileExpiresAt *record.Time `json:"-"` // set when the job has succeeded
 	Revision      int64        `json:"-"` // number of the latest change of the job, counted from 1
 	Progress      Progress     `json:"-"` // zero in the jobs of a list
 }
@@ -138,11 +138,11 @@ type Job struct {
 type Progress struct {
 	Run     string   `json:"run,omitzero"`     // id of the worker's run that holds the job; "" if no run holds it
 	Tries   int      `json:"tries,omitzero"`   // number of runs that took the job since Cursor or Survey.Cursor last changed
-	Upload  string   `json:"upload,omitzero"`  // id of the upload in Files; "" before it starts
+	Upload  string   `json:"upload,omitzero"`  // id of the upload in Files; "" before the upload starts
 	Parts   []string `json:"parts,omitempty"`  // ETags of the upload's parts, in order
 	Records int64    `json:"records,omitzero"` // number of records in the parts
 	Cursor  string   `json:"cursor,omitzero"`  // cursor of a record; the parts contain all records of the job up to this cursor
-	Written bool     `json:"written,omitzero"` // true if the parts are complete, so that no record is missing
+	Written bool     `json:"written,omitzero"` // true if the parts contain all records of the job
 	Survey  Survey   `json:"survey,omitzero"`  // state of the search for the attributes in a CSV file
 }
 

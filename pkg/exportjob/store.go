@@ -24,7 +24,7 @@ type Page struct {
 //
 // Every method may return a *record.Error of kind Unavailable.
 type Store interface {
-	// Create stores j unless its workspace has a job with the same id. It returns the job
+	// Create stores j if its workspace has no job with the same id. It returns the job
 	// that is stored after the call, and reports whether that job is j. If no job has
 	// this id and the workspace already has as many unfinished jobs as quota allows,
 	// Create returns an error of kind TooMany.

@@ -18,7 +18,7 @@ type Member struct {
 	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // value in JSON
 
-	members []Member // members of the value if it is an object and readMembers was called with deep; Value is then nil
+	members []Member // members of a value that is an object, if readMembers was called with deep; Value is then nil
 }
 
 var (
@@ -31,8 +31,8 @@ var (
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is set, each member at any level whose value is
-// an object has members instead of a Value.
+// readMembers implements Members. If deep is set, every member with an object as its
+// value has members instead of a Value, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)

@@ -64,15 +64,15 @@ type Fields []FieldError
 // maxFields is the maximum length of Fields, so that an error stays small.
 const maxFields = 20
 
-// Add adds an invalid field, unless detail is empty.
+// Add adds an invalid field. If detail is empty, Add does nothing.
 func (f *Fields) Add(field, detail string) {
 	if detail != "" && len(*f) < maxFields {
 		*f = append(*f, FieldError{Field: field, Detail: detail})
 	}
 }
 
-// Check adds an invalid field, unless err is nil. The text of err becomes the detail,
-// so it must say what to change.
+// Check adds an invalid field with the text of err as the detail. The text must say what
+// to change. If err is nil, Check does nothing.
 func (f *Fields) Check(field string, err error) {
 	if err != nil {
 		f.Add(field, err.Error())

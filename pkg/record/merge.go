@@ -2,12 +2,12 @@ package record
 
 import "fmt"
 
-// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396). It
-// removes the members that are null in patch, merges objects and replaces all other
-// values. Members that patch does not name keep their bytes and their position. New
-// members follow in the order of patch. Applying the same patch again changes
-// nothing. MergeAttributes returns an error if target or patch is not a JSON object
-// (see Members). It reads each of them once, no matter how deeply they are nested.
+// MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396). It removes
+// the members that are null in patch, merges objects and replaces all other values.
+// Members that patch does not name keep their bytes and their position. New members
+// follow in the order of patch. Applying the same patch again changes nothing.
+// MergeAttributes returns an error if target or patch is not a JSON object (see Members).
+// It reads target and patch only once, no matter how deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
 	members, err := readMembers(target, true)
 	if err != nil {

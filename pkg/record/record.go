@@ -44,9 +44,9 @@ var (
 	errName = fmt.Errorf("must be 1 to %d characters", MaxNameLength)
 )
 
-// CheckID returns an error that says what a valid id looks like, or nil if id is
-// valid. The ids "." and ".." are invalid, because HTTP clients remove such segments
-// from a path (RFC 3986, section 5.2.4), so no client could read the record.
+// CheckID returns an error that says what a valid id looks like, or nil if id is valid.
+// The ids "." and ".." are invalid. HTTP clients remove such segments from a path (RFC
+// 3986, section 5.2.4), so no client could read the record.
 func CheckID(id string) error {
 	if id == "" || len(id) > MaxIDLength || strings.TrimLeft(id, idCharacters) != "" || id == "." || id == ".." {
 		return errID

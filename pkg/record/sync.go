@@ -36,7 +36,7 @@ func SyncedUntil(since Time, now time.Time) Time {
 }
 
 // Next returns the timestamp of a change of a record. t is the timestamp of the previous
-// change of the record. The result is now, or one millisecond after t if that is later.
+// change of the record. The result is now or one millisecond after t, whichever is later.
 func (t Time) Next(now time.Time) Time {
 	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
 }
@@ -76,12 +76,12 @@ func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, after, !q.Descending)
 }
 
-// Bounds returns the bounds of the texts of some positions (SyncPosition.String). The
-// parameters from and to limit the time of these positions: from is included, to is not.
-// In the direction of the list, the positions follow the position in the parameter after.
-// nil and "" mean no bound, in the arguments and in the results. No position equals a
-// bound, so it does not matter whether the bounds are inclusive. If low is greater than
-// high, no position is between them.
+// Bounds returns the bounds of the texts (SyncPosition.String) of the positions in a part
+// of a list. The part begins at the time in the parameter from and ends before the time
+// in the parameter to. It has only positions that follow the position in the parameter
+// after, in the direction of the list. In the arguments and in the results, nil and ""
+// mean no bound. No position equals a bound, so it does not matter whether the bounds are
+// inclusive. If low is greater than high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // prefix of all positions at this time, so it sorts before them

@@ -12,7 +12,7 @@ import (
 // cell is a cell of a CSV file.
 type cell struct {
 	text   string
-	quoted bool // whether the cell has quotes (in a Reader) or needs them (in a CSVWriter)
+	quoted bool // whether the cell has quotes (in a Reader) or needs quotes (in a CSVWriter)
 }
 
 // fieldCell returns the cell of a member that is a string or null.
@@ -38,7 +38,7 @@ func attributeCell(value jsontext.Value) (cell, error) {
 	return cell{text: text, quoted: text == "" || jsonKind(text) != 0}, err
 }
 
-// appendAttribute appends the value of the attribute in c to b, in JSON.
+// appendAttribute appends the attribute value in the cell c to b, in JSON.
 func appendAttribute(b []byte, c cell) []byte {
 	text := c.text
 	bare := strings.TrimLeft(text, "'")
@@ -67,9 +67,9 @@ func jsonKind(text string) jsontext.Kind {
 	return 0
 }
 
-// neutralize puts an apostrophe before each part of the text of a cell that a
-// spreadsheet would run as a formula. If keep is set, it does so only for parts that
-// already begin with an apostrophe, because restore would remove that apostrophe.
+// neutralize puts an apostrophe before each part of the text of a cell that a spreadsheet
+// would run as a formula. If keep is set, neutralize changes only parts that already
+// begin with an apostrophe. Otherwise restore would remove that apostrophe.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {
@@ -114,7 +114,8 @@ func eachFormula(text string, replace func(formula string) string) string {
 }
 
 // isFormula reports whether text begins like a formula. It ignores leading apostrophes,
-// NULs and quotes. Spreadsheets remove NULs, and quotes after a separator.
+// NULs and quotes. Spreadsheets remove NULs. They also remove quotes that follow a
+// separator.
 func isFormula(text string) bool {
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, "'\"\x00"))
 	return strings.ContainsRune("=+-@＝＋－＠", first)
@@ -129,8 +130,8 @@ func isControl(text string) bool {
 
 func isNumber(text string) bool { return number().MatchString(strings.TrimLeft(text, "'")) }
 
-// number is compiled on first use, because compiling it at start would slow down every
-// cold start.
+// number returns a regular expression, which is compiled on first use. Compiling it at
+// start would slow down every cold start.
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 })

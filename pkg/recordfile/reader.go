@@ -17,7 +17,7 @@ const MaxRecordBytes = 1 << 20
 type Record struct {
 	Line   int64  // number of the first line of the record, counted from 1
 	Offset int64  // number of bytes of the file that were read up to the end of the record
-	Text   string // the record as in the file, without the line break; empty if it is too long
+	Text   string // the record as in the file, without the line break; empty if the record is too long
 	JSON   []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
 	Err    error  // why the text is not a record, or nil
 }

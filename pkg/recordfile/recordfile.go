@@ -2,7 +2,7 @@
 // "sluice import" reads them. A record is the JSON object of an entity or an event. The
 // package maps the members of the object to lines or cells and does not interpret them.
 //
-// An NDJSON file has one line for each record, which is the JSON object.
+// An NDJSON file has one line for each record. The line is the JSON object of the record.
 //
 // # CSV
 //
@@ -22,12 +22,12 @@
 //
 // A writer puts an apostrophe before two kinds of text, and a reader removes it. The
 // first kind is a string that is the JSON of an object or an array. The second kind is
-// text that a spreadsheet would run as a formula. It begins with one of = + - @ or their
-// full-width forms, and is not a number. Such text may be at the beginning of a cell, or
-// after a semicolon, a tab or a line break in the cell, because spreadsheets may separate
-// cells there. A cell that begins with a tab, a line break or NUL gets an apostrophe too.
-// Such text that already begins with apostrophes gets one more apostrophe. Source: OWASP,
-// "CSV Injection".
+// text that a spreadsheet would run as a formula. Text of the second kind begins with one
+// of = + - @ or their full-width forms, and is not a number. It can be at the beginning
+// of a cell, or after a semicolon, a tab or a line break in the cell, because
+// spreadsheets may separate cells there. A cell that begins with a tab, a line break or
+// NUL gets an apostrophe too. If any of these texts already begins with apostrophes, it
+// gets one more. Source: OWASP, "CSV Injection".
 //
 // A reader therefore returns the records that were written, with two exceptions. The
 // attributes of a record are in the order of the columns, and escapes in strings (such as

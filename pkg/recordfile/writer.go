@@ -40,9 +40,9 @@ type CSVWriter struct {
 	line         []byte
 }
 
-// NewCSVWriter returns a CSVWriter that writes to w. columns names the members of
-// records, other than attributes, that the file contains (entity.Columns,
-// event.Columns). attributes names the attributes that it contains. If keepFormulas is
+// NewCSVWriter returns a CSVWriter that writes to w. The parameter columns has the names
+// of the members in the file, other than attributes (entity.Columns, event.Columns). The
+// parameter attributes has the names of the attributes in the file. If keepFormulas is
 // set, the writer does not change cells that a spreadsheet would run as formulas.
 func NewCSVWriter(w io.Writer, columns, attributes []string, keepFormulas bool) *CSVWriter {
 	c := &CSVWriter{w: w, keepFormulas: keepFormulas, place: make(map[string]int)}

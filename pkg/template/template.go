@@ -96,8 +96,8 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
-// Parse returns the tables of a template in YAML, sorted by logical id. Its error names
-// every line that cannot be decoded and the logical id of the resource.
+// Parse returns the tables of a template in YAML, sorted by logical id. For every line
+// that cannot be decoded, the error names the line and the logical id of the resource.
 func Parse(b []byte) ([]Table, error) {
 	var doc document
 	if err := yaml.Unmarshal(b, &doc); err != nil {

@@ -23,7 +23,7 @@ let clockOffset = 0;
 
 /** Returns the time of the service's clock, or up to 1 s later. */
 function serviceNow() {
-  return new Date(Date.now() + clockOffset + 1000); // plus 1 s, because the Date header has no fractions of a second, so clockOffset may be too small
+  return new Date(Date.now() + clockOffset + 1000); // plus 1 s: the Date header has no fractions of a second, so clockOffset can be up to 1 s too small
 }
 
 /**

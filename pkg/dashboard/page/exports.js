@@ -207,7 +207,8 @@ class Exports {
       this.#take([data]);
     },
     again: (job, onFailure) => this.#create({ id: randomID(), resource: job.resource, format: job.format, filters: job.filters, ...this.#formulas.get(job.id) }, onFailure),
-    // Download links expire soon, so each is requested when it is needed.
+    // Download links expire soon, so the page requests a link only when the user needs
+    // it.
     download: async ({ id }, onFailure) => {
       const { data: job } = await insist(() => call('GET', `export_job/${encodeURIComponent(id)}`), onFailure);
       if (job.download_url) make('a', { href: job.download_url, download: '' }).click();

@@ -9,8 +9,8 @@ const count = (n, noun) => `${number(n)} ${noun}${n === 1 ? '' : 's'}`;
 const clock = (seconds) => timeOnly.format(new Date(1000 * seconds));
 
 /**
- * Returns an instant in the time zone of the browser, or text if it is not an
- * instant.
+ * Returns an instant in the time zone of the browser. If the argument is not an
+ * instant, the function returns it unchanged.
  */
 function instant(text) {
   const date = new Date(text);

@@ -75,7 +75,7 @@ function percentOf(job) {
 function jobFacts(job, percent) {
   const written = count(job.records_written, 'record');
   switch (job.status) {
-    case 'queued': // after its first run, a large job is queued for the next one
+    case 'queued': // a large job is queued again after its first run
     case 'running':
       if (!job.started_at) return 'Starts in a moment';
       return percent === null ? `${written} so far` : `${number(job.records_written)} of ${count(job.records_expected, 'record')} · ${Math.floor(percent)} %`;

@@ -36,7 +36,7 @@ function retryStopped(chosen = () => true) {
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // if a request is not stopped, the page repeats it, and its success also retries the stopped requests
+  const stopped = troubles.every((t) => t.stopped); // the page repeats a request that is not stopped; if the repeated request succeeds, the page also retries the stopped requests
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 

@@ -5,8 +5,8 @@
 //   id                                       the record that is open
 //   address                                  the IP address whose usage is shown
 //
-// The current page of a list is not in the query but in the history entry, because it
-// belongs to one walk through the list.
+// The cursors of a list are in the history entry and not in the query, because they
+// belong to one walk through the list.
 
 const placeNames = ['kind', 'order', 'type', 'entity_id', 'from', 'to', 'id', 'address'];
 

@@ -1,7 +1,7 @@
 // The panel for browsing records: lists with filters, page by page, and the open record.
 
 const recordsPerPage = 10; // only a few, because each record counts toward the records limit of the address
-const mostSkipped = 20; // maximum number of successive pages without a match that are skipped; each costs a request
+const mostSkipped = 20; // maximum number of successive pages that are skipped because no record matches; each page costs a request
 const epoch = '1970-01-01T00:00:00Z';
 
 /**
@@ -52,14 +52,14 @@ const firstRecords = {
 const newWalk = () => ({ until: serviceNow().toISOString(), cursors: [] });
 
 /**
- * Returns the given order if lists of the kind have it, otherwise their first
- * order.
+ * Returns the given order if lists of the kind have this order, otherwise the
+ * first order of the kind.
  */
 const orderOf = (kind, order) => (Object.hasOwn(lists[kind], order) ? order : Object.keys(lists[kind])[0]);
 
 /**
- * Returns the part of the URL and the history entry that concerns the records,
- * for comparison.
+ * Returns what the URL and the history entry say about the records. Callers
+ * compare the results of two calls.
  */
 const placeOfRecords = () => JSON.stringify([{ ...readPlace(), address: '' }, history.state]);
 

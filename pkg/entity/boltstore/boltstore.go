@@ -1,7 +1,7 @@
 // Package boltstore keeps entities in a bbolt file, so that a local server needs no
 // database.
 //
-// The file has these buckets. Each contains a bucket for each workspace:
+// The file has these buckets. Each of them contains one bucket per workspace:
 //
 //   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and lists
 //     have the same order.

@@ -62,9 +62,9 @@ func unindexChange(entities *bbolt.Bucket, workspace string, c entity.Change) er
 	return boltrecord.Bucket(entities.Tx(), byUpdatedAt, workspace).Delete([]byte(c.SyncPosition().String()))
 }
 
-// afterDeletion returns e unchanged if all deletions of entities with its id are before
-// e.UpdatedAt. Otherwise it returns e with new times, which are after the latest deletion
-// (see Entity.After).
+// afterDeletion returns e unchanged if every deletion of an entity with the id of e was
+// before e.UpdatedAt. Otherwise it returns e with new times, which are after the latest
+// deletion (see Entity.After).
 func afterDeletion(entities *bbolt.Bucket, workspace string, e entity.Entity) (entity.Entity, error) {
 	since := e.UpdatedAt.String()
 	for position, value := range boltrecord.Scan(boltrecord.Bucket(entities.Tx(), tombstones, workspace), since, "", true) {
@@ -129,8 +129,8 @@ func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error)
 	return latest, nil
 }
 
-// bury stores a tombstone and its index entry. It also removes some tombstones that had
-// already expired when c was deleted.
+// bury stores the tombstone c and its index entry. It also removes some tombstones that
+// had expired at c.DeletedAt.
 func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	if err := indexChange(entities, workspace, c); err != nil {
 		return err

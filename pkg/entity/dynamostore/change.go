@@ -63,10 +63,11 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 }
 
 // Create implements entity.Store with a transaction. The transaction puts the item if no
-// item with its key exists, and checks that an existing tombstone is older. Two separate
-// calls would not be enough: between them, a process whose clock is ahead could delete
-// the entity. If a condition fails, the response contains the existing item. If the SDK
-// repeats a transaction because the response was lost, DynamoDB applies it only once.
+// item with its key exists, and checks that an existing tombstone is older. A separate
+// check before the put would not be enough. Between the two calls, a process whose clock
+// is ahead could delete an existing entity with this id. If a condition fails, the
+// response contains the existing item. If the SDK repeats a transaction because the
+// response was lost, DynamoDB applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)
@@ -107,7 +108,7 @@ func waitForOthers(ctx context.Context, op string) error {
 }
 
 // create tries the transaction of Create once. If a condition fails, create returns the
-// existing entity or the tombstone for which it failed.
+// item that made the condition fail: the existing entity or the tombstone.
 func (s *Store) create(ctx context.Context, workspace string, e entity.Entity) (existing, tombstone dynamorecord.Item, err error) {
 	item := s.toItem(workspace, e)
 	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
@@ -160,9 +161,9 @@ func (s *Store) remove(workspace string, old entity.Entity) types.TransactWriteI
 	}}
 }
 
-// bury returns an update that stores a tombstone. It replaces an earlier tombstone of the
-// entity. If c.Erased is not set, the update keeps the attribute "erased" of the earlier
-// tombstone.
+// bury returns an update that stores the tombstone c. The update replaces an earlier
+// tombstone of the entity. If c.Erased is not set, the update keeps the attribute
+// "erased" of the earlier tombstone.
 func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 	update := &types.Update{
 		TableName:                 &s.table,
@@ -182,7 +183,8 @@ func (s *Store) bury(workspace string, c entity.Change) *types.Update {
 }
 
 // Erase implements entity.Store. It reads the entity and its tombstone. A transaction
-// then replaces both by the new tombstone, on the condition that neither has changed.
+// then replaces the two with the new tombstone, on the condition that neither of them has
+// changed.
 func (s *Store) Erase(ctx context.Context, workspace, id string, now time.Time) (entity.Change, error) {
 	const op = "erase entity"
 	for {

@@ -88,8 +88,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 }
 
 // Replace implements entity.Store with a put, on the condition that the item still has
-// every attribute of the entity old. If the SDK retries a put because its response was
-// lost, the retry finds e already stored, so Replace reports false.
+// every attribute of the entity old. If the response of a put is lost, the SDK retries
+// the put. The retry finds that e is already stored, so Replace reports false.
 func (s *Store) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
 	condition, names, values := unchanged(old)
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{

@@ -34,9 +34,9 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	}
 }
 
-// testCreateAgain deletes entities and then creates entities with the same ids. The clock
-// of each creation is before, at or after the time of the deletion, which is the variable
-// updated.
+// testCreateAgain deletes entities at the time in the variable updated, and then creates
+// entities with the same ids. The clock of the process that creates is before, at or
+// after that time.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
@@ -141,7 +141,7 @@ func testChangesBytes(t *testing.T, s entity.Store) {
 }
 
 // testErase erases entities that exist, were deleted, were erased, or never existed. The
-// clock is before, at or after their latest change.
+// time of each erasure is before, at or after the latest change of the entity.
 func testErase(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, workspace, "b")
 	kind.FillPlain(t, s, "other", "lives-0")

@@ -1,7 +1,7 @@
 // Package boltstore keeps erasure jobs in a bbolt file, so that a local server needs no
 // database.
 //
-// The file has these buckets. Each contains a bucket for each workspace:
+// The file has these buckets. Each of them contains one bucket per workspace:
 //
 //   - erasure_jobs maps each id to the job (erasurejob.Marshal).
 //   - erasure_jobs_by_expiry maps the position of the expiry to the id, for each job that

@@ -64,9 +64,9 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (erasurejob.Job, 
 	return j, err
 }
 
-// Replace implements erasurejob.Store with one conditional put. If the SDK retries a put
-// because its response was lost, the retry finds j already stored, and Replace reports
-// true.
+// Replace implements erasurejob.Store with one conditional put. If the response of a put
+// is lost, the SDK retries the put. The retry finds that j is already stored, and Replace
+// reports true.
 func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (bool, error) {
 	item, err := toItem(j)
 	if err != nil {

@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-// request calls erasurejob.Request. The call takes place at the time until, which is also
+// request calls erasurejob.Request. The parameter until is the time of the call and also
 // the bound for the events.
 func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
 	t.Helper()

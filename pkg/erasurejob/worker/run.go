@@ -15,7 +15,7 @@ import (
 // run is one run of a worker.
 type run struct {
 	*Worker
-	calls context.Context // context of store calls; it ends Config.Grace after the context of the run ends
+	calls context.Context // context of store calls; it ends later than the context of the run, by Config.Grace
 	job   erasurejob.Job  // the job as stored
 	log   *slog.Logger
 }

@@ -73,7 +73,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, worker := r.ctx, r.worker
-	if ctx == nil || ctx.Err() != nil { // before Start, which queues the jobs that were stored earlier, or after the end of ctx
+	if ctx == nil || ctx.Err() != nil { // the runner has not started, or ctx is done; Start queues the jobs that were stored earlier
 		return
 	}
 	if r.queued[key] {
@@ -88,7 +88,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 			return
 		}
 		r.mu.Lock()
-		delete(r.queued, key) // removed before the run reads the job, so that a request after that read queues another run
+		delete(r.queued, key) // remove the key before the run reads the job, so that a later request queues another run
 		r.mu.Unlock()
 		if err := worker.Run(ctx, key.Workspace, key.ID); err != nil {
 			r.logger.Error("run of an erasure job failed", "workspace", key.Workspace, "erasure_job", key.ID, "error", err, "again_after", retryAfter)

@@ -103,9 +103,9 @@ func (w *Worker) Run(ctx context.Context, workspace, id string) error {
 	return r.conclude(ctx, r.erase(ctx))
 }
 
-// take assigns an unfinished job to a new run. The run holds the job until another run
-// takes it, it is requested again, or the run ends it. If the job has already ended, take
-// returns it unchanged.
+// take assigns an unfinished job to a new run. The run holds the job until it ends the
+// job, another run takes the job, or the job is requested again. If the job has already
+// ended, take returns it unchanged.
 func (w *Worker) take(ctx context.Context, workspace, id string) (erasurejob.Job, error) {
 	name := rand.Text()
 	for {

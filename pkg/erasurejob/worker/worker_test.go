@@ -22,7 +22,7 @@ type jobs struct {
 	job erasurejob.Job
 	log []string // statuses in the order in which they were stored
 
-	respond func(erasurejob.Job) error // if not nil, Replace calls it after it stored a job, and returns its error
+	respond func(erasurejob.Job) error // if this function is not nil, Replace calls it after storing a job, and returns the error of the function
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
@@ -322,7 +322,7 @@ func TestARequestDuringARunExtendsTheJob(t *testing.T) {
 func TestARunnerRunsQueuedJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s, logger := eventsCreated(many(150, time.Now())...), &jobs{}, slog.New(slog.DiscardHandler)
-		request(t, s) // requested by an earlier process
+		request(t, s) // an earlier process requests the job
 		r := worker.NewRunner(s, logger)
 		w, err := worker.New(r, e, worker.Config{Logger: logger})
 		if err != nil {

@@ -1,7 +1,7 @@
 // Package boltstore keeps events in a bbolt file, so that a local server needs no
 // database.
 //
-// The file has these buckets. Each contains a bucket for each workspace:
+// The file has these buckets. Each of them contains one bucket per workspace:
 //
 //   - events contains two buckets. by_id maps each id to the event in JSON. by_position
 //     maps event.Position.String to the id. bbolt sorts keys by bytes, and lists have the

@@ -56,7 +56,7 @@ func TestADatabaseOfAnEarlierBuildShowsItsEvents(t *testing.T) {
 			t.Errorf("List %+v: %+v, %v", q, page, err)
 		}
 	}
-	// The index by creation is built when the database is opened.
+	// Opening the database builds the index by creation time.
 	if page, err := s.Arrivals(t.Context(), "default", record.SyncQuery{Limit: 10}); err != nil || len(page.Events) != 1 || page.Events[0].ID != "evt-1" {
 		t.Errorf("Arrivals: %+v, %v", page, err)
 	}

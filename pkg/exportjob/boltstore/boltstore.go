@@ -6,7 +6,7 @@
 // two:
 //
 //   - by_id maps the id of each job to the job.
-//   - progress maps the id to the progress of the job, if that is not zero.
+//   - progress maps the id to the progress of the job, if the progress is not zero.
 //   - unfinished has the ids of the unfinished jobs as its keys.
 //   - by_position maps exportjob.Position.String, by which lists are sorted, to the id.
 package boltstore

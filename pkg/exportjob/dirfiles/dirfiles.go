@@ -2,8 +2,8 @@
 // them over HTTP to anyone who has a link.
 //
 // The path of a file is its exportjob.Job.FileKey. An upload is a directory below
-// .uploads that holds one file per part. Each file is written under a temporary name
-// and then renamed, so no file is ever incomplete.
+// .uploads. It holds one file per part. Each file is written under a temporary name and
+// then renamed, so no file is ever incomplete.
 package dirfiles
 
 import (
@@ -113,8 +113,8 @@ func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	}
 	err := replace(name, func(f *os.File) error { return s.join(f, j) })
 	if errors.Is(err, fs.ErrNotExist) {
-		// If the whole file exists, the upload was completed earlier. Otherwise it was
-		// removed.
+		// If the whole file exists, the upload was completed earlier. Otherwise the
+		// upload was removed.
 		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
 			return nil
 		}

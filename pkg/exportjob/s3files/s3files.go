@@ -79,8 +79,8 @@ func (s *Store) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (e
 	return aws.ToString(out.ETag), nil
 }
 
-// Complete implements exportjob.Files. S3 removes an upload when it is completed, so
-// a repeated call finds only the file.
+// Complete implements exportjob.Files. S3 removes an upload when the upload is completed.
+// A repeated call therefore finds only the file.
 func (s *Store) Complete(ctx context.Context, j exportjob.Job) error {
 	parts := make([]types.CompletedPart, len(j.Progress.Parts))
 	for i, etag := range j.Progress.Parts {

@@ -318,7 +318,7 @@ func testQuotaOfEachStatus(t *testing.T, s Store) {
 	j.Status, j.Revision = exportjob.Failed, j.Revision+1
 	replace(t, s, j)
 	j.Revision++
-	replace(t, s, j) // must not change the number of unfinished jobs again
+	replace(t, s, j) // this replacement must not change the number of unfinished jobs again
 	if !tooMany("d", 1) {
 		t.Error("a job that has ended was subtracted from the count twice")
 	}

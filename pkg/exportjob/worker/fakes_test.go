@@ -60,7 +60,7 @@ type world struct {
 
 	unreadable string // key of a record at which lists fail; "" for no record
 
-	pending int      // deliveries of the job that are not finished
+	pending int      // number of unfinished deliveries of the job
 	trace   []string // the calls so far, for error messages
 }
 
@@ -135,7 +135,7 @@ const (
 type life struct {
 	*world
 	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
-	lists atomic.Int64           // number of the call of list that fails, counted from 1; 0 if none fails
+	lists atomic.Int64           // number of the call of list that fails, counted from 1; 0 if no call fails
 
 	pageTime time.Duration // duration of each call of list
 	dead     atomic.Bool
@@ -400,7 +400,8 @@ func (w *world) deliver(ctx context.Context, l *life) error {
 	return err
 }
 
-// finish makes all remaining deliveries, without faults, until the job has ended.
+// finish delivers the job, without faults, until no delivery is pending. The job must
+// then have ended.
 func (w *world) finish() {
 	w.t.Helper()
 	for range 50 {

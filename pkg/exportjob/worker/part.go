@@ -40,9 +40,9 @@ func (m *member) add(to recordWriter, r row) (err error) {
 // Write compresses b and adds it to the member.
 func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
 
-// bytes closes the member and returns its bytes. It pads the member to at least size
-// bytes with empty blocks, which decompress to nothing. The bytes are valid until the
-// next call of reset.
+// bytes closes the member and returns its bytes. If the member is smaller than the
+// parameter size, bytes pads it with empty blocks, which decompress to nothing. The bytes
+// are valid until the next call of reset.
 func (m *member) bytes(size int) ([]byte, error) {
 	for m.Len() < size {
 		if err := m.gzip.Flush(); err != nil {

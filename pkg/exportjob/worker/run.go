@@ -16,7 +16,7 @@ import (
 // run is one run of a worker, on one job.
 type run struct {
 	*Worker
-	calls context.Context // context of calls that must be completed; it ends Config.Grace after the context of the run ends
+	calls context.Context // context of calls that must be completed; it ends later than the context of the run, by Config.Grace
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
 	saved time.Time // time of the latest save of the job

@@ -103,7 +103,7 @@ func (r *Runner) enqueue(name exportjob.Lane, key exportjob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[name]
-	if l == nil || r.ctx == nil { // without a lane, or before Start, which queues the jobs that were stored earlier
+	if l == nil || r.ctx == nil { // the job has no lane, or the runner has not started; Start queues the jobs that were stored earlier
 		return
 	}
 	l.waiting = append(l.waiting, key)

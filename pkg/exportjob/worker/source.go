@@ -28,7 +28,7 @@ type Events interface {
 // source reads the records of a job in the order of the file: entities ordered by id,
 // events ordered by occurred_at, then id, oldest first.
 type source struct {
-	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; "" for the first page
+	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; the cursor "" means the first page
 	count func(ctx context.Context) (int64, error)              // counts the records of the job
 }
 
@@ -39,7 +39,7 @@ const pageLength = 2000
 // page is one page of a source.
 type page struct {
 	rows []row  // the records that belong to the job
-	last string // cursor of the last record that was read, even if it is not in rows
+	last string // cursor of the last record that was read, even if this record is not in rows
 	more bool
 }
 

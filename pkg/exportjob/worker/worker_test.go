@@ -240,7 +240,7 @@ func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 			puts := 0
 			_ = w.deliver(t.Context(), &life{fate: func(call string) fate {
 				if call == "put" {
-					if puts++; puts == 2 { // each run uploads one part and is killed at the second
+					if puts++; puts == 2 { // each run uploads one part and is killed at its second upload
 						return killed
 					}
 				}
@@ -324,7 +324,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 			_ = w.deliver(t.Context(), new(life))
 		}
 		w.ended("failed 3 times in a row at the same place")
-		if runs != 4 { // one run that made progress, and three that did not
+		if runs != 4 { // one run that made progress, and three runs that made no progress
 			t.Errorf("%d runs", runs)
 		}
 	})
@@ -454,7 +454,7 @@ func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct{ age, wait time.Duration }{
 			{0, 2 * time.Second}, {time.Second, time.Second}, {2 * time.Second, 0}, {time.Hour, 0},
-			{-time.Hour, 2 * time.Second}, // the clock that created the job is ahead
+			{-time.Hour, 2 * time.Second}, // the clock of the process that created the job is ahead
 		} {
 			cfg := worker.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
 			w, began := newWorld(t, exportjob.Event, exportjob.NDJSON, 1, cfg), time.Now()

@@ -49,7 +49,7 @@ func (r *run) settle(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-time.After(min(wait, r.Settle)): // at most Settle, even if the clock that created the job is ahead
+	case <-time.After(min(wait, r.Settle)): // at most Settle, even if the clock of the process that created the job is ahead
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -68,7 +68,7 @@ func (r *run) file(ctx context.Context) error {
 			return err
 		}
 		if err := r.save(next); err != nil {
-			_ = r.files.Abort(r.calls, next) // without effect on other runs, which do not know this upload
+			_ = r.files.Abort(r.calls, next) // this does not affect other runs, because they do not know this upload
 			return err
 		}
 	}
@@ -119,8 +119,8 @@ func (r *run) write(ctx context.Context) error {
 	return errors.Join(r.put(part, cursor, err == nil), err)
 }
 
-// count starts to count the job's records in the background, unless they have already
-// been counted. The function stop ends the counting.
+// count starts to count the job's records in the background. If the records have already
+// been counted, it does nothing. The function stop ends the counting.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.job.RecordsExpected != nil {
 		return func() {}
@@ -183,9 +183,9 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part and saves it in the job together with the cursor of the last
-// record that was read. It skips a part without records, unless it is the only part
-// of the file. Only the last part may be smaller than PartBytes.
+// put uploads a part and saves it in the job, together with the cursor of the last record
+// that was read. It does not upload a part without records. Only a file without records
+// gets such a part, as its only part. Only the last part may be smaller than PartBytes.
 func (r *run) put(part *member, cursor string, last bool) error {
 	next := r.job
 	n := len(next.Progress.Parts) + 1

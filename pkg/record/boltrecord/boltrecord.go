@@ -84,9 +84,9 @@ func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 }
 
 // Update calls the function write with the bucket of a workspace, which Update creates if
-// necessary. Update commits the changes unless write returns an error. Concurrent calls
-// share a transaction and its fsync, and a call waits up to the MaxBatchDelay of db for
-// others. If one of the writes in a shared transaction fails, the transaction is repeated
+// necessary. Update commits the changes if write returns no error. Concurrent calls share
+// a transaction and its fsync. A call waits up to the MaxBatchDelay of db for other
+// calls. If one of the writes in a shared transaction fails, the transaction is repeated
 // without this write. The function write may therefore be called more than once, and only
 // its last call takes effect.
 func (w *Workspaces) Update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
@@ -142,7 +142,7 @@ func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) 
 	return r, err
 }
 
-// Create puts the record r under key unless a record with this key exists. It returns the
+// Create puts the record r under key if no record with this key exists. It returns the
 // record that is stored after the call, and reports whether the call stored it.
 func Create[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
@@ -165,8 +165,8 @@ func Put(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored holds the options for decoding stored records, which skip checks that were made
-// before the records were stored.
+// stored holds the options for decoding stored records. The options skip checks that were
+// made before the records were stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // Decode decodes a record that Create or Put stored. The record does not share memory
@@ -231,7 +231,8 @@ func Expired(b *bbolt.Bucket, now record.Time) map[string]string {
 }
 
 // Lookup returns an iterator over the entries of an index. The value of an entry is an
-// id. The iterator yields the key of each entry with the value of its id in b.
+// id. For each entry, the iterator yields the key of the entry and the value that b has
+// for the id.
 func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {

@@ -23,14 +23,14 @@ type BackfillClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// Backfill adds the keys of an index to the items of a table that an earlier build wrote
-// without these keys.
+// Backfill adds the keys of an index to items that an earlier build wrote without these
+// keys.
 type Backfill struct {
 	Client  BackfillClient
 	Table   string
 	Key     []string // names of the table's key attributes
 	SortKey string   // name of the index's sort key; Run skips items that have this attribute
-	Time    string   // name of an attribute that changes with every change of the item other than a backfill
+	Time    string   // name of an attribute that every change of the item updates; only a backfill does not update it
 	Read    []string // names of further attributes that Keys needs
 
 	// Keys returns the keys of the index for an item. The item has only the attributes
@@ -39,10 +39,11 @@ type Backfill struct {
 }
 
 // Run scans the table once and returns the number of items that it updated. The scan is
-// strongly consistent, because an item with an outdated Time would not be updated. Run may
-// be called while the table is in use. It must be called again if it was interrupted, or if
-// an earlier build may have written items in the meantime. A further call does not change
-// finished items. Run calls progress, which may be nil, after each page of the scan.
+// strongly consistent, because Run could not update an item if the scan returned an
+// outdated Time. Run may be called while the table is in use. It must be called again if
+// it was interrupted, or if an earlier build may have written items in the meantime. A
+// further call does not change finished items. Run calls progress, which may be nil,
+// after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,

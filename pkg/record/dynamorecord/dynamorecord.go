@@ -37,11 +37,11 @@ type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Create puts item, which holds the record r, into a table unless the table has an item
-// with the same key. It returns the record that is stored after the call, and reports
-// whether the call created it. It makes only one call, because the response to a failed
-// put contains the existing item. hashKey is the name of the table's partition key
-// attribute. The functions in options may change the put.
+// Create puts item, which holds the record r, into a table if the table has no item with
+// the same key. It returns the record that is stored after the call, and reports whether
+// the call created it. It makes only one call, because the response to a failed put
+// contains the existing item. hashKey is the name of the table's partition key attribute.
+// The functions in options may change the put.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of the first
 // attempt. Then created is false and stored equals r.
@@ -101,8 +101,8 @@ func Scan[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamod
 
 // Error wraps the error of an SDK call in the form that record stores return. The result
 // has kind Unavailable, because the call may succeed later. If DynamoDB rejects the call
-// itself, for example because the table does not exist or access is denied, the result
-// is not a *record.Error, because the service has a fault.
+// itself, the service has a fault, and the result is not a *record.Error. Examples are a
+// missing table and denied access.
 func Error(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -112,8 +112,8 @@ func Error(op string, err error) error {
 
 // isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
 // so that a retry would fail too. It uses the HTTP status, because the SDK has no type
-// for many errors and therefore does not say whether the caller caused them. Throttling
-// has status 400, but a retry may succeed.
+// for many errors. Throttling is an exception: its status is 400, but a retry may
+// succeed.
 func isRefusal(err error) bool {
 	var apiError smithy.APIError
 	var response *smithyhttp.ResponseError

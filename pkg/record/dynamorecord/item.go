@@ -103,7 +103,8 @@ func (r *Reader) fail(name, detail string) {
 // the wrong type or format.
 func (r *Reader) Err() error { return r.err }
 
-// Each calls read for each item and returns the records, or the first error of read.
+// Each calls the function read for each item. It returns the records, or the first error
+// of read.
 func Each[R any](items []Item, read func(Item) (R, error)) ([]R, error) {
 	records := make([]R, len(items))
 	for i, item := range items {

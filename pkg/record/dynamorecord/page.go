@@ -26,9 +26,10 @@ const (
 	aheadBytes = record.MaxAttributesBytes
 
 	// manyParts is the minimum number of queries for which the first call of each query
-	// requests only one item. Before the first calls, the size of items is not known, so
-	// a full share of the page from each of many queries could be too large. With fewer
-	// queries, a first call for only one item would often need another call.
+	// requests only one item. Before the first calls, the size of items is not known. If
+	// each of many queries requested a full share of the page, the responses could be too
+	// large together. With fewer queries, a first call for only one item would often need
+	// another call.
 	manyParts = 48
 
 	// countItems is the maximum number of items that one call counts. DynamoDB ends a
@@ -37,11 +38,11 @@ const (
 	countItems = 1000
 )
 
-// Count returns the number of items in the results of queries that were created at or
-// before the given time and had not expired at that time. created_at (S) is the text of a
-// record.Time, and expires_at (N, Unix time in seconds) is absent from items that do not
-// expire. DynamoDB bills Count like a read of all items in the results, but does not send
-// the items.
+// Count runs queries and returns the number of items in their results. It counts only
+// items that were created at or before the given time and had not expired at that time.
+// created_at (S) is the text of a record.Time, and expires_at (N, Unix time in seconds)
+// is absent from items that do not expire. DynamoDB bills Count like a read of all items
+// in the results, but does not send the items.
 func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynamodb.QueryInput) (n int64, err error) {
 	for _, in := range ins {
 		in.Select, in.Limit = types.SelectCount, aws.Int32(countItems)
@@ -122,7 +123,7 @@ func (m *merger) page(ctx context.Context) (items []Item, more bool, err error) 
 			}
 			return items, end != nil, nil
 		}
-		settled := 0 // number of items at the start of the page whose place is final, because no unread item can precede them
+		settled := 0 // number of items whose place at the start of the page is final, because no unread item can precede them
 		for settled < len(page) && m.reached(missing[0], page[settled].key) {
 			settled++
 		}
@@ -204,8 +205,8 @@ func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads further items from parts concurrently. settled is the number of items of
-// the page that are already known.
+// read reads further items from all given parts at the same time. settled is the number
+// of items whose place on the page is final.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
@@ -230,7 +231,7 @@ func (m *merger) share(p *part, settled int) int {
 			unread++
 		}
 	}
-	lacking := m.limit + 1 - settled // including one item after the page, which shows that more follow
+	lacking := m.limit + 1 - settled // including one item after the page, which shows that the list continues
 	if mean := m.sizes.value(); mean > 0 {
 		lacking = min(lacking, int(record.MaxPageBytes/mean)+2-settled)
 	}

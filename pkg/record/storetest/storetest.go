@@ -326,8 +326,8 @@ func (k Kind[R, S]) testNotFound(t *testing.T, s S) {
 func (k Kind[R, S]) testPages(t *testing.T, s S) {
 	var records []R
 	for i := range 12 {
-		// Every three records have the same variant, so that some pages end between
-		// records of one variant.
+		// Each group of three successive records has the same variant, so that some pages
+		// end within a group.
 		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
 	}
 	k.Fill(t, s, Workspace, records...)
