@@ -131,7 +131,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 		args []string
 	}{
 		`there is no key "aaaaaaaaaaaa" in ` + dir:                        {nil, []string{"keys", "revoke", "aaaaaaaaaaaa"}},
-		`"sluice limits list" shows the rows`:                                 {nil, []string{"limits", "remove", "192.0.2.7"}},
+		`"sluice limits list" shows the rows`:                             {nil, []string{"limits", "remove", "192.0.2.7"}},
 		"set AWS_REGION":                                                  {[]string{"AWS_REGION=", "AWS_DEFAULT_REGION=", "AWS_CONFIG_FILE=/dev/null", "KEYS_TABLE=keys"}, []string{"keys", "list"}},
 		"the keys in the table no-such-table in us-east-1 cannot be read": {aws, []string{"keys", "list", "--table", "no-such-table"}},
 		"127.0.0.1:1": {nil, []string{"limits", "set", "192.0.2.7", "--dynamodb", nowhere}},
