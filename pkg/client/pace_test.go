@@ -248,7 +248,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // in fake time; afterwards the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // 100 ms of fake time, after which the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {

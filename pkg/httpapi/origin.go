@@ -56,8 +56,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// checkWay rejects requests that bypass the trusted proxy, and requests with a
-// foreign host name if LoopbackOnly is set.
+// checkWay rejects requests that bypass the trusted proxy. If LoopbackOnly is set, it
+// also rejects requests whose Host is not a loopback name.
 func (s *service) checkWay(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect

@@ -76,7 +76,7 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	}
 	if p.syncedUntil != nil {
 		b = append(b, `,"synced_until":"`...)
-		b, _ = p.syncedUntil.AppendText(b) // it never returns an error
+		b, _ = p.syncedUntil.AppendText(b) // AppendText of a record.Time never returns an error
 		b = append(b, '"')
 	}
 	return append(b, '}'), nil

@@ -124,7 +124,7 @@ func getOpenAPI(s *service, r *request) (response, error) {
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // the method is allowed if the adapter normalized a path for which API Gateway found no route
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow contains r.Method if the adapter normalized the path and API Gateway found no route for the original path
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil

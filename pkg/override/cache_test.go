@@ -220,8 +220,8 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// While the table does not respond, one request every five seconds waits for a
-// second, and no other request waits.
+// While the table does not respond, one request every five seconds waits for one second.
+// No other request waits.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}

@@ -200,8 +200,8 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is the cost of a request by one rule of the specification. The simulation
-// computes it without the code under test.
+// rule is a rule of the specification, with its limit and the cost that it charges for a
+// request. The simulation computes the cost without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -344,9 +344,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A charge that takes longer could find that the memstore has dropped its window.
-	// The memstore always keeps the newest window of all clocks and the three windows
-	// before it, but no others.
+	// If a charge took longer, the memstore could drop the window of the charge too
+	// early. It is certain to keep only the newest window of all clocks and the three
+	// windows before that window.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -478,7 +478,8 @@ func (w *world) crash(inst *instance) {
 	inst.die()
 }
 
-// rulesOf returns the costs of a request for a number of records.
+// rulesOf returns the rules that apply to c. The parameter records is the number of
+// records that c is charged for if it is an export.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -525,9 +526,9 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve handles one request as a Lambda function of the service does. An export
-// reads first, unless Precheck refuses it, and is then charged for the records it
-// found. An import is charged before it writes.
+// serve handles one request as a Lambda function of the service does. Precheck can refuse
+// an export. Otherwise the export reads first, and is then charged for the records that
+// it found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
