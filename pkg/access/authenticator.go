@@ -77,7 +77,7 @@ type Decision struct {
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without a monotonic reading
-	reads singleflight.Group // by id
+	reads singleflight.Group // reads in progress, by id
 
 	mu     sync.Mutex
 	known  map[string]entry // keys that exist, by id

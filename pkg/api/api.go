@@ -84,7 +84,7 @@ type Caller struct {
 type UsageLimits struct {
 	Records  int64 `json:"records"`
 	Imports  int64 `json:"imports"`
-	Requests int64 `json:"requests"` // for each route
+	Requests int64 `json:"requests"` // requests to each route
 }
 
 // UsageSecond holds the usage of an address in one window, which lasts one second.

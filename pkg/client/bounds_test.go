@@ -375,7 +375,7 @@ func TestRetriesSendTheSameID(t *testing.T) {
 	})
 }
 
-// A very long Retry-After must not overflow to a short one.
+// A very long Retry-After must not overflow to a short wait.
 func TestALongRetryAfterEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []string{"4294967295", "4294967296", "18446744073709551615", "18446744073709551616", strings.Repeat("9", 50)} {

@@ -5,9 +5,10 @@
 //
 // # Errors
 //
-// Every error of a call is an [*Error], unless the request cannot be encoded as JSON.
-// To recognize an error, call [errors.Is] with [ErrNotFound], [ErrConflict],
-// [ErrRefused], [context.Canceled] or [context.DeadlineExceeded].
+// Every error of a call is an [*Error]. The only exception is the error for a request
+// that cannot be encoded as JSON. To recognize an error, call [errors.Is] with
+// [ErrNotFound], [ErrConflict], [ErrRefused], [context.Canceled] or
+// [context.DeadlineExceeded].
 //
 // # Retries
 //

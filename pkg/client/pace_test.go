@@ -244,7 +244,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last one is canceled
+					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last call is canceled
 				}
 			})
 		}

@@ -298,8 +298,8 @@ func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key" for a valid cookie, "bad" for an invalid one, "empty" for an empty one, "" for no cookie
-		bearer      string // "key" for a valid key, "bad" for an invalid one, "" for no Authorization header
+		cookie      string // "key" for a valid cookie, "bad" for an invalid cookie, "empty" for an empty cookie, "" for no cookie
+		bearer      string // "key" for a valid key, "bad" for an invalid key, "" for no Authorization header
 		status      int
 		code        string
 	}{

@@ -32,9 +32,9 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client. If a trusted header is configured
-// and r came through the proxy, this is the last address in the header, because clients
-// can forge the addresses before the last one. Otherwise it is the address of the
+// clientAddress returns the address of the client. If a trusted header is configured and
+// r came through the proxy, clientAddress returns the last address in the header. Clients
+// can forge the earlier addresses. Otherwise clientAddress returns the address of the
 // connection.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {

@@ -21,7 +21,7 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads the query of a request and collects all errors in it.
+// parameters reads the query of a request and collects all errors in the query.
 type parameters struct {
 	values  url.Values
 	filters url.Values // the parameters that select or order records, as far as they have been read, in canonical form

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// upsert upserts entities and returns the results, including those in a problem.
+// upsert upserts entities and returns the results, including the results in a problem.
 func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []wire.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)

@@ -25,7 +25,7 @@ import (
 const MaxRows = 1000
 
 const (
-	maxNote    = 128       // characters
+	maxNote    = 128       // maximum length of a note, in characters
 	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
 )
 

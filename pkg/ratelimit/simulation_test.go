@@ -54,9 +54,9 @@ const crowd = 1000
 //     is charged and never refused. An observed address is never refused, and
 //     requests beyond its limits are not counted.
 //   - If the charge of a request got no response and there is no fallback, the
-//     request is refused, unless the action of its address is ActionUnlimited or
-//     ActionObserve. A fallback admits the request if its own count stays within
-//     the limit.
+//     action of the address decides: ActionUnlimited and ActionObserve allow the
+//     request, and ActionLimit refuses it. A fallback admits the request if the
+//     fallback's own count stays within the limit.
 //
 // At the end each counter is the sum of the acknowledged costs and of the charges
 // that were applied but whose response was lost.
@@ -218,7 +218,7 @@ type world struct {
 	limits     ratelimit.Limits
 	overriding bool // whether the limits of addresses change
 	addresses  []string
-	timeout    time.Duration // of a call to the store
+	timeout    time.Duration // maximum duration of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
 	concurrent bool          // whether an instance serves many requests at the same time, like a server, or only one, like a Lambda function
 	most       int           // maximum number of instances
@@ -277,8 +277,8 @@ type call struct {
 	rules  []rule
 
 	charged   bool          // the store was called
-	attempts  int           // number of those calls
-	key       ratelimit.Key // of the last call
+	attempts  int           // number of calls to the store
+	key       ratelimit.Key // key of the last call to the store
 	applied   bool          // the store added the costs
 	responded bool          // the Limiter received the store's result
 	result    ratelimit.Result
@@ -471,7 +471,7 @@ func (w *world) override(inst *instance) {
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
 	if i < 0 {
-		return // it has crashed already
+		return // the instance has already crashed
 	}
 	w.instances = slices.Delete(w.instances, i, i+1)
 	w.tally.crashes++
@@ -546,7 +546,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the time of the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the wait stands for the read
 			return
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)

@@ -31,7 +31,7 @@ type Store struct {
 	seed   maphash.Seed
 	shards [64]shard
 
-	newest  atomic.Int64 // window
+	newest  atomic.Int64 // newest window
 	advance sync.Mutex   // held while newest changes
 }
 
