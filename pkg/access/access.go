@@ -33,8 +33,8 @@ const (
 // Scopes returns the scopes that a key can have, sorted.
 func Scopes() []Scope { return []Scope{Dashboard, Export, Import} }
 
-// DefaultWorkspace is the workspace of all records if API keys are off, and of new
-// keys if no other workspace is named.
+// DefaultWorkspace is the workspace of all records if API keys are off. It is also the
+// default workspace of new keys.
 const DefaultWorkspace = "default"
 
 const (
@@ -42,9 +42,9 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// CheckWorkspace returns an error that says what a valid name of a workspace looks
-// like, or nil if name is valid. A name must not contain '#', because stores use
-// it as the separator after the name in the keys of their items.
+// CheckWorkspace returns nil if name is a valid name of a workspace. Otherwise it returns
+// an error that says what a valid name looks like. A name must not contain '#', because
+// '#' follows the name in the keys of stored items.
 func CheckWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")

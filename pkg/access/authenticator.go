@@ -36,13 +36,13 @@ type Manager interface {
 	// List returns the keys of all workspaces in the order of their creation.
 	List(ctx context.Context) ([]Key, error)
 
-	// Revoke sets RevokedAt of a key unless it is already set, and returns the
+	// Revoke sets RevokedAt of a key if the key is not revoked yet, and returns the
 	// resulting key. It returns ErrNotFound if the key does not exist.
 	Revoke(ctx context.Context, id string, at time.Time) (Key, error)
 }
 
-// MaxAge is the maximum age of the keys in the cache of an Authenticator. An
-// Authenticator may accept a revoked key for this long after the revocation.
+// MaxAge is the maximum age of the keys in the cache of an Authenticator. After the
+// revocation of a key, an Authenticator can still accept the key for at most this time.
 const MaxAge = time.Minute
 
 const (
@@ -71,13 +71,13 @@ type Decision struct {
 	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides whether a token is valid. It caches keys, and ids that do not
-// exist, for MaxAge. It therefore reads each key at most once a minute, unless there
-// are more than about 8,000 keys. It is safe for concurrent use.
+// Authenticator decides whether a token is valid. It caches each key for MaxAge, and also
+// remembers for MaxAge which ids do not exist. It therefore reads each key at most once a
+// minute, as long as there are at most about 8,000 keys. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // without a monotonic reading
-	reads singleflight.Group // by id
+	reads singleflight.Group // reads in progress, by id
 
 	mu     sync.Mutex
 	known  map[string]entry // keys that exist, by id
@@ -99,10 +99,10 @@ func NewAuthenticator(store Store, now func() time.Time) (*Authenticator, error)
 	return &Authenticator{store: store, now: func() time.Time { return now().Round(0) }}, nil
 }
 
-// Authenticate decides whether text is a valid token. It does the same work for
-// unknown ids as for known ones, so its duration does not show whether an id
-// exists. It returns an error if the store fails, if a read takes longer than 2
-// seconds, or if ctx is done first.
+// Authenticate decides whether text is a valid token. It does the same work for unknown
+// ids as for known ones, so its duration does not show whether an id exists. It returns
+// an error if the store fails, if a read takes longer than 2 seconds, or if ctx is done
+// before the decision.
 func (a *Authenticator) Authenticate(ctx context.Context, text string) (Decision, error) {
 	token, ok := ParseToken(text)
 	if !ok {
@@ -181,8 +181,8 @@ func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	(*entries)[id] = e
 }
 
-// read reads a key from the store and caches the result. It converts a panic of the
-// store into an error, because singleflight would end the process.
+// read reads a key from the store and caches the result. It converts a panic of the store
+// into an error, because otherwise singleflight would end the process.
 func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,7 +17,7 @@ import (
 type store struct {
 	mu    sync.Mutex
 	keys  map[string]access.Key
-	reads map[string]int // by id
+	reads map[string]int // number of reads, by id
 	err   error          // returned by every read
 	delay time.Duration  // duration of every read
 }
@@ -72,7 +72,7 @@ func newAuthenticator(t testing.TB, s access.Store, clock func() time.Time) *acc
 	return a
 }
 
-// want fails the test unless the decision about the token text has the given reason. An
+// want fails the test if the decision about the token does not have the given reason. An
 // empty reason means that the token must be accepted.
 func want(t *testing.T, a *access.Authenticator, text string, reason access.Reason) {
 	t.Helper()
@@ -131,7 +131,7 @@ func TestAKeyFromASlowReadIsNotCachedForLonger(t *testing.T) {
 		s := newStore(k)
 		s.delay = time.Second
 		a := newAuthenticator(t, s, nil)
-		want(t, a, token.Reveal(), "") // takes a second
+		want(t, a, token.Reveal(), "") // the call takes a second
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - time.Second)
 		want(t, a, token.Reveal(), access.ReasonRevoked)

@@ -29,9 +29,9 @@ type List[T any] struct {
 	Data       []T     `json:"data"`
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
-	// SyncedUntil is the start of the next synchronization. The pages of the list
-	// contain every change before this time. It is set only in lists of changes and of
-	// arrivals that begin with the oldest.
+	// SyncedUntil is the start of the next synchronization. The pages of the list contain
+	// every change before this time. It is set only in lists of changes and lists of
+	// arrivals, and only if their order is ascending.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 
@@ -45,7 +45,7 @@ type Batch struct {
 type BatchResult struct {
 	Index   int            `json:"index"`             // position in the batch, from 0
 	Status  int            `json:"status"`            // HTTP status
-	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent if the entities of the batch exceed record.MaxPageBytes
+	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent once the entities in the results exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`   // stored event
 	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
@@ -84,10 +84,10 @@ type Caller struct {
 type UsageLimits struct {
 	Records  int64 `json:"records"`
 	Imports  int64 `json:"imports"`
-	Requests int64 `json:"requests"` // for each route
+	Requests int64 `json:"requests"` // requests to each route
 }
 
-// UsageSecond holds the usage of an address in one window of a second.
+// UsageSecond holds the usage of an address in one window, which lasts one second.
 type UsageSecond struct {
 	Second   int64            `json:"second"` // Unix time at which the window began
 	Records  int64            `json:"records"`

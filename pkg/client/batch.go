@@ -33,11 +33,11 @@ type batch[N, T any] struct {
 	pending []int // indices of the records without a final result
 }
 
-// sendBatch sends records to a route, in an array whose name is member. The records
-// must have ids. The function stored returns the record of a result, or nil if the
-// result has no record. sendBatch returns one result for each record, in order, even if
-// it also returns an error. It repeats only the records that failed with a retryable
-// error.
+// sendBatch sends records to a route, in an array whose name is member. The records must
+// have ids. The parameter stored is a function that returns the record in a result, or
+// nil if the result has no record. sendBatch returns one result for each record, in
+// order, even if it also returns an error. It repeats only the records that failed with a
+// retryable error.
 func sendBatch[N, T any](ctx context.Context, c *Client, k call, member string, records []N, stored func(api.BatchResult) *T) ([]BatchResult[T], error) {
 	if len(records) == 0 {
 		return nil, nil

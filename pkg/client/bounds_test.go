@@ -216,8 +216,8 @@ func TestBackOffIsRandomAndDoubles(t *testing.T) {
 	}
 }
 
-// The client waits at least for Retry-After, which may be a number of seconds or a
-// date by the service's clock.
+// The client waits at least as long as Retry-After says. The value of Retry-After is a
+// number of seconds or a date on the service's clock.
 func TestHonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, header := range [][]string{
@@ -247,9 +247,9 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429, no goroutine sends a request before the window ends, and the refused
-// call is not retried before Retry-After. A longer Retry-After stops all goroutines.
-// Calls that would have to wait beyond their bounds fail at once.
+// After a 429, no goroutine sends a request before the window ends, and the refused call
+// is not retried before the time in Retry-After. A longer Retry-After stops all
+// goroutines. Calls that would have to wait beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -262,7 +262,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 		{"300", 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(500 * time.Millisecond) // until the middle of a window; fake time starts at a full second
+			time.Sleep(500 * time.Millisecond) // wait until the middle of a window; fake time starts at a full second
 			var mu sync.Mutex
 			var times []time.Time
 			c, err := client.New("http://service", client.Config{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -375,7 +375,7 @@ func TestRetriesSendTheSameID(t *testing.T) {
 	})
 }
 
-// A very long Retry-After must not overflow to a short one.
+// A very long Retry-After must not overflow to a short wait.
 func TestALongRetryAfterEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []string{"4294967295", "4294967296", "18446744073709551615", "18446744073709551616", strings.Repeat("9", 50)} {

@@ -5,9 +5,10 @@
 //
 // # Errors
 //
-// Every error of a call is an [*Error], unless the request cannot be encoded as JSON.
-// To recognize an error, call [errors.Is] with [ErrNotFound], [ErrConflict],
-// [ErrRefused], [context.Canceled] or [context.DeadlineExceeded].
+// Every error of a call is an [*Error]. The only exception is the error for a request
+// that cannot be encoded as JSON. To recognize an error, call [errors.Is] with
+// [ErrNotFound], [ErrConflict], [ErrRefused], [context.Canceled] or
+// [context.DeadlineExceeded].
 //
 // # Retries
 //
@@ -62,8 +63,8 @@ type Config struct {
 	MaxTries   int               // maximum number of requests per call; DefaultMaxTries by default
 	MaxElapsed time.Duration     // maximum time from the first request of a call to its return; DefaultMaxElapsed by default
 	TryTimeout time.Duration     // maximum time for one request and its response; DefaultTryTimeout by default
-	MinBackoff time.Duration     // maximum random wait after the first try; DefaultMinBackoff by default
-	MaxBackoff time.Duration     // maximum random wait after any try; DefaultMaxBackoff by default
+	MinBackoff time.Duration     // upper bound of the random wait after the first try; DefaultMinBackoff by default
+	MaxBackoff time.Duration     // upper bound of the random wait after any try; DefaultMaxBackoff by default
 	Rate       int               // maximum number of requests per second, over all calls; unlimited by default
 	Transport  http.RoundTripper // by default a copy of http.DefaultTransport with more idle connections
 	UserAgent  string            // value of the User-Agent header; "sluice-client" by default
@@ -158,8 +159,8 @@ const (
 	general = "" // no shared rule
 )
 
-// charges returns one charge for each rule that applies to the call. Calls whose last
-// charge has the same rule wait in the same queue (rule.line).
+// charges returns one charge for each rule that applies to the call. The last charge in
+// the list selects the queue (rule.line) in which the call waits.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {

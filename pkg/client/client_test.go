@@ -300,7 +300,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// An invalid id must not change the path to that of another route.
+// An invalid id must not turn the path into the path of another route.
 func TestInvalidIDsAreRejectedWithoutARequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("a request was sent:", r.URL) }))

@@ -68,9 +68,9 @@ func (c *Client) UpdateEntity(ctx context.Context, id string, patch record.Attri
 }
 
 // UpsertEntities creates or updates up to MaxBatch entities, with a total size of up to
-// MaxBatchBytes, in one import call. If an entity with the same id exists, the
-// attributes are merged into it as by UpdateEntity, and its type is replaced unless the
-// new type is empty.
+// MaxBatchBytes, in one import call. If an entity with the same id exists, UpsertEntities
+// merges the attributes into that entity in the same way as UpdateEntity. It also
+// replaces the type of that entity if the new type is not empty.
 //
 // Results and errors are like those of CreateEvents. If the stored entities are large,
 // the service returns only some of them. For the other entities, BatchResult.Record

@@ -39,8 +39,8 @@ var (
 	ErrRefused  = errors.New("the service refused the request (429)") // status 429
 )
 
-// Is reports whether target is one of ErrNotFound, ErrConflict and ErrRefused, and
-// matches the status and the code of e.
+// Is reports whether e has the status and the code that belong to target. It returns
+// false if target is not ErrNotFound, ErrConflict or ErrRefused.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -53,13 +53,13 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Retryable reports whether the same call may succeed later. If it may, the Client gave
-// up because it reached a bound of its Config.
+// Retryable reports whether the same call can succeed later. If Retryable returns true,
+// the Client gave up only because it reached a bound in its Config.
 func (e *Error) Retryable() bool { return e.retryable }
 
 // Rejected reports whether the service rejected the call permanently, for example because
-// of the API key. The status is then 300 to 499 and not retryable. Rejected returns false
-// if the context ended the call.
+// the API key is invalid. The status is then 300 to 499 and not retryable. Rejected
+// returns false if the context ended the call.
 func (e *Error) Rejected() bool {
 	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
 }

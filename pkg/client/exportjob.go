@@ -86,8 +86,8 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// await calls the function get until the returned job is final, and returns this job.
-// If seen is not nil, await calls seen with each job that get returned.
+// await polls a job with the function get until the job is final, and returns the job. If
+// seen is not nil, await calls seen with the result of each poll.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -166,8 +166,8 @@ func downloadable(j exportjob.Job, offset int64) error {
 	return e
 }
 
-// fetch requests the link of j once and writes the file to w, starting at byte offset.
-// It fails if the first byte does not arrive within patience.
+// fetch requests the link of j once and writes the file to w, starting at byte offset. It
+// fails if the first byte does not arrive within the duration patience.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {
@@ -219,8 +219,8 @@ func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.
 	return written, &Error{Err: fmt.Errorf("the download was interrupted: %w", err), retryable: unwritable == nil}
 }
 
-// checkFile returns an error unless resp contains the whole file, or the bytes from
-// offset to size.
+// checkFile returns nil if resp contains the whole file or the bytes from offset to size.
+// Otherwise it returns an error.
 func checkFile(resp *http.Response, offset, size int64) *Error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now()), retryable: true}
 	switch resp.StatusCode {

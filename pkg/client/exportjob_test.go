@@ -19,8 +19,8 @@ import (
 // fileOf is the content of the export file.
 const fileOf = "0123456789"
 
-// exporting is a service with one export job and its file. The functions in serve
-// respond to the requests for the file, one after the other. The last function also
+// exporting is a service with one export job and its file. The functions in the field
+// serve respond to the requests for the file, one after the other. The last function also
 // responds to all further requests.
 type exporting struct {
 	t        *testing.T
@@ -48,7 +48,7 @@ func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 func ranged(n int) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		from := 0
-		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // from stays 0 without the header
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from) //nolint:errcheck // the variable from stays 0 if the request has no Range header
 		text := fileOf[from:]
 		body := cutOff{strings.NewReader(text[:min(n, len(text))])}
 		if from == 0 {

@@ -23,11 +23,10 @@ const (
 // The service counts requests in windows, which are the seconds of its own clock. Every
 // response shows the end of the window of its request (X-RateLimit-Reset) and the
 // remainder of each rule in that window (RateLimit). A request that is sent now may be
-// counted in the window that has certainly begun (see clock), or in a later one. The
-// pacer therefore sends a request only if it would fit into each of these windows,
-// together with all requests in flight, because each request in flight may also be
-// counted in any of these windows. When a window is full, the pacer waits until the
-// next one has certainly begun.
+// counted in the window that has certainly begun (see clock), or in a later window. The
+// same is true for each request in flight. The pacer therefore sends a request only if it
+// fits, together with all requests in flight, into each of these windows. When a window
+// is full, the pacer waits until the next one has certainly begun.
 //
 // The remainders in responses also reflect the requests of other clients at the same
 // address. Their requests in flight are not visible, so they can cause a refusal.
@@ -47,7 +46,7 @@ type pacer struct {
 	changed chan struct{}    // closed when a response is received
 }
 
-// charge is the cost of a request by one rule.
+// charge is a rule that applies to a request, and the request's cost under this rule.
 type charge struct {
 	rule string // the service's name of the rule: records, imports or requests
 	key  string // key in pacer.rules, which has one requests rule for each route
@@ -56,10 +55,10 @@ type charge struct {
 
 // rule is the state of one rule.
 type rule struct {
-	line     chan struct{}   // held by the next request to be sent; the others wait for it
+	line     chan struct{}   // a lock: the next request to be sent holds it, and the other requests wait for it
 	limit    int64           // limit per window; 1 as long as no response has shown the limit
 	inFlight int64           // cost of the requests without a response
-	used     map[int64]int64 // used part of the limit by window, as shown in responses
+	used     map[int64]int64 // how much of the limit is used, by window, as shown in responses
 	reserve  int64           // part of the limit that is left unused for other clients
 	refused  int64           // window in which the reserve last changed
 	until    time.Duration   // time before which no request may be sent
@@ -87,10 +86,10 @@ func (p *pacer) rule(c charge) *rule {
 	return r
 }
 
-// enter waits until a request may be sent, and returns the time at which it stops
-// waiting. It fails if ctx is done. If the service has asked to wait for longer than
-// maxWait, enter fails at once. If it succeeds, the caller must call leave. Requests
-// whose last charge has the same rule wait in the same queue (rule.line).
+// enter waits until a request may be sent, and returns the time at the end of the wait.
+// enter fails if ctx is done. If the service has asked to wait for longer than maxWait,
+// enter fails at once. After a successful enter, the caller must call leave. The request
+// waits in the queue (rule.line) of the last element of charges.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
@@ -149,11 +148,11 @@ func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-c
 }
 
 // room reports whether a request with this cost fits in addition to the requests in
-// flight. The request may be sent at the time freeAt at the earliest, when every window
-// without room for it has ended.
+// flight. freeAt is the earliest time at which the request may be sent. At this time,
+// every window that is too full for the request has ended.
 func (r *rule) room(cost int64, c clock) (ok bool, freeAt time.Duration) {
 	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a request whose cost never fits is sent when no other is in flight, and the service decides
+	cost = min(cost, room) + r.inFlight // a request whose cost never fits is sent when no other request is in flight, and the service decides
 	freeAt = r.until
 	for window, used := range r.used {
 		if used+cost > room {

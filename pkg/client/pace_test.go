@@ -244,11 +244,11 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last one is canceled
+					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last call is canceled
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // in fake time; afterwards the limit of imports is used up
+		time.Sleep(100 * time.Millisecond) // 100 ms of fake time, after which the limit of imports is used up
 		start := time.Now()
 		for range 100 {
 			if _, err := c.ListEvents(ctx, client.EventQuery{Limit: 1}); err != nil {

@@ -76,8 +76,8 @@ func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Du
 	return got, failure
 }
 
-// maxResponseBytes is the maximum size of a response body. A Lambda function can
-// return at most 6 MB.
+// maxResponseBytes is the maximum size of a response body. It is well above the 6 MB that
+// a Lambda function can return.
 const maxResponseBytes = 16 << 20
 
 // send sends one request and reads its response. It sets the status and the header

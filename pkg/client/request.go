@@ -53,7 +53,7 @@ func getPage[T any](ctx context.Context, c *Client, r route, path string, query 
 
 // getOne returns the record with an id.
 func getOne[T any](ctx context.Context, c *Client, r route, path, id string) (one T, err error) {
-	// An invalid id could change the path to that of another route.
+	// An invalid id could turn the path into the path of another route.
 	if err := record.CheckID(id); err != nil {
 		return one, &Error{Route: r.name, Code: "invalid_id", Detail: "the id " + err.Error()}
 	}

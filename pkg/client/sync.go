@@ -10,10 +10,10 @@ import (
 	"sluice/pkg/record"
 )
 
-// ChangeQuery selects entities in order of their latest change, oldest first. To read
-// all pages, repeat the query with the NextCursor of the previous page as its Cursor
-// and no other changes. All pages have the same SyncedUntil. After the last page, use
-// SyncedUntil as the UpdatedSince of the next synchronization.
+// ChangeQuery selects entities in order of their latest change, oldest first. To read all
+// pages, repeat the query and change only its Cursor, to the NextCursor of the previous
+// page. All pages have the same SyncedUntil. After the last page, use SyncedUntil as the
+// UpdatedSince of the next synchronization.
 type ChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
 	IncludeDeleted bool        // include entities that were deleted within the last 30 days
@@ -31,8 +31,8 @@ func (q ChangeQuery) values() url.Values {
 	return v
 }
 
-// ListChanges returns one page of changed and deleted entities. Each of them costs one
-// record.
+// ListChanges returns one page of changed and deleted entities. Each entity on the page
+// costs one record.
 func (c *Client) ListChanges(ctx context.Context, q ChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }

@@ -17,7 +17,8 @@ const sessionCookie = "sluice_session"
 // cannot set it (RFC 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
-// Reasons for a rejection that the log shows, in addition to those of package access.
+// Reasons for rejecting a request. The log shows these reasons and the reasons of package
+// access.
 const (
 	refusedNoKey       = "no_key"
 	refusedCrossOrigin = "cross_origin"
@@ -80,9 +81,9 @@ func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspa
 // header, from the session cookie. If the scheme in the header is not Bearer, the key
 // is "", which is never valid.
 //
-// A browser sends the cookie automatically. If a request with the cookie comes from
-// another origin, credentials therefore rejects it, unless its method is safe (GET,
-// HEAD or OPTIONS).
+// A browser sends the cookie automatically. If the key is from the cookie, credentials
+// therefore rejects a request from another origin. Requests with a safe method (GET, HEAD
+// or OPTIONS) are not rejected.
 func credentials(r *request) (string, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, text, _ := strings.Cut(header, " ")
@@ -102,8 +103,8 @@ func credentials(r *request) (string, error) {
 	return cookie.Value, checkOrigin(r)
 }
 
-// checkOrigin rejects a request from a page of another origin, unless its method is
-// safe.
+// checkOrigin rejects a request with an unsafe method if the request comes from a page of
+// another origin.
 func checkOrigin(r *request) error {
 	if err := new(http.CrossOriginProtection).Check(r.Request); err != nil {
 		r.log.refused = refusedCrossOrigin

@@ -50,7 +50,7 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 	return k, s.err
 }
 
-// guarded is an API that requires API keys, and its log.
+// guarded is an API that requires API keys, together with the log of the API.
 type guarded struct {
 	api
 	keys *keyStore
@@ -208,7 +208,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // the response of usage also describes the caller's key
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // remove the description of the caller's key from the response of usage
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")
@@ -292,14 +292,14 @@ func TestWorkspacesAreApart(t *testing.T) {
 	}
 }
 
-// A browser sends the cookie automatically, so a request with the cookie from a page
-// of another origin must not change anything.
+// A browser sends the cookie automatically, even if a page of another origin causes the
+// request. Such a request must not change anything.
 func TestTheSessionCookie(t *testing.T) {
 	for _, tt := range []struct {
 		name, route string
 		header      map[string]string
-		cookie      string // "key" for a valid cookie, "bad" for an invalid one, "empty" for an empty one, "" for no cookie
-		bearer      string // "key" for a valid key, "bad" for an invalid one, "" for no Authorization header
+		cookie      string // "key" for a valid cookie, "bad" for an invalid cookie, "empty" for an empty cookie, "" for no cookie
+		bearer      string // "key" for a valid key, "bad" for an invalid key, "" for no Authorization header
 		status      int
 		code        string
 	}{

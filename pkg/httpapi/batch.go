@@ -39,10 +39,10 @@ type batchWrite struct {
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r and returns the response. The body is
-// a JSON object with one array, whose name is plural. The parameter noun is the
-// singular, for error messages. The function read decodes and validates one element of
-// the array.
+// importBatch stores the records in the body of r and returns the response. The body is a
+// JSON object with one array. The parameter plural is the name of the array. The
+// parameter noun is its singular, for error messages. The parameter read is a function
+// that decodes and validates one element of the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, e
 			continue
 		}
 		w, err := read(element)
-		if record.KindOf(err) == record.Malformed { // malformed only as a record: the whole batch is well-formed JSON
+		if record.KindOf(err) == record.Malformed { // the element is malformed as a record, but the whole batch is well-formed JSON
 			err = &record.Error{Kind: record.Invalid, Detail: "the " + b.noun + " must be a JSON object"}
 		}
 		if err != nil {
@@ -136,9 +136,9 @@ func (b *batch) note(index int, result api.BatchResult, err error) {
 	b.results[index], b.errs[index] = result, err
 }
 
-// failure returns the joined errors of the elements with status 500 and above, which
-// are faults of the service, for the log. It returns nil if no element has such a
-// status.
+// failure returns the joined errors of the elements with status 500 and above, for the
+// log. These errors are faults of the service. failure returns nil if no element has such
+// a status.
 func (b *batch) failure() error {
 	var errs []error
 	for _, r := range b.results {
@@ -150,8 +150,8 @@ func (b *batch) failure() error {
 }
 
 // response returns the response to the batch. If all results have the same status, this
-// is also the status of the response. Otherwise its status is 207. If all results have
-// the same error status, the body is a problem that holds the results.
+// is also the status of the response. Otherwise the status of the response is 207. If all
+// results have the same error status, the body is a problem that holds the results.
 func (b *batch) response() (response, error) {
 	status := b.results[0].Status
 	for _, r := range b.results {

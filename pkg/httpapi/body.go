@@ -65,7 +65,7 @@ func payloadTooLarge(what string, limit int64) error {
 
 func checkContentType(value string) error {
 	if value == "application/json" {
-		return nil // the fast path: nearly all clients send exactly this
+		return nil // the fast path: nearly all clients send exactly this value
 	}
 	mediaType, params, err := mime.ParseMediaType(value)
 	charset := params["charset"]

@@ -32,8 +32,8 @@ func listen(t *testing.T, a api) *httptest.Server {
 	return server
 }
 
-// exchange opens a connection, sends text, closes the client's half of the connection
-// if halfClose is true, and reads the response.
+// exchange opens a connection, sends the given text and reads the response. If halfClose
+// is true, it closes the client's half of the connection after the text.
 func exchange(t *testing.T, server *httptest.Server, text string, halfClose bool) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -124,8 +124,8 @@ func TestAClientThatClosesItsSendingHalfGetsItsResponse(t *testing.T) {
 	}
 }
 
-// Requests that http.ServeMux would redirect or answer itself get the response of the
-// default route, with the rate limit headers.
+// If http.ServeMux itself would redirect or reject a request, the request gets the
+// response of the default route, with the rate limit headers.
 func TestRequestsThatServeMuxTreatsSpecially(t *testing.T) {
 	server := listen(t, newAPI(t))
 	for _, tt := range []struct {

@@ -40,8 +40,8 @@ func asset(t testing.TB, name string) string {
 	return ""
 }
 
-// rowSample returns the sample event of a route's function, changed to match that route,
-// because the dashboard function has several routes.
+// rowSample returns a sample event for a route. The dashboard function has several routes
+// but only one sample event, so rowSample changes this event to match the route.
 func rowSample(t *testing.T, route httpapi.Route) events.APIGatewayV2HTTPRequest {
 	t.Helper()
 	ev := sample(t, route.Name)

@@ -16,7 +16,7 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// newRoomyAPI returns an API without limits whose clock stands still.
+// newRoomyAPI returns an API that has no limits. The clock of the API stands still.
 func newRoomyAPI(t testing.TB) api {
 	t.Helper()
 	a := newAPI(t)
@@ -202,7 +202,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A problem may quote text of the request that is not UTF-8.
+// If a problem quotes invalid UTF-8 from the request, the problem must still be valid
+// JSON.
 func TestProblemsAreJSONWhateverTheyShow(t *testing.T) {
 	a := newRoomyAPI(t)
 	bad := lambdatest.Event("POST", "/create_entity", "192.0.2.1", "{}")

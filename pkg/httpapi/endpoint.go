@@ -150,9 +150,9 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.De
 	log.write(w, out)
 }
 
-// invalidAddress returns the response (400) for a client address that cannot be
-// parsed. Such requests are not charged, because unrelated clients must not share a
-// counter.
+// invalidAddress returns the response (400) for a client address that cannot be parsed.
+// Such requests are not charged, because all of them would share one counter, although
+// their clients are unrelated.
 func (e *endpoint) invalidAddress() error {
 	if e.ClientIPHeader != "" {
 		return badRequest("invalid_client_address", "the header "+e.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")

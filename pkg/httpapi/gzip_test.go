@@ -50,12 +50,12 @@ func bomb(t testing.TB, n int) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	io.WriteString(z, `{"id":"bomb","type":"`) //nolint:errcheck // Close reports it
+	io.WriteString(z, `{"id":"bomb","type":"`) //nolint:errcheck // Close reports the error
 	chunk := bytes.Repeat([]byte("a"), 1<<20)
 	for range n >> 20 {
-		z.Write(chunk) //nolint:errcheck // Close reports it
+		z.Write(chunk) //nolint:errcheck // Close reports the error
 	}
-	io.WriteString(z, `"}`) //nolint:errcheck // Close reports it
+	io.WriteString(z, `"}`) //nolint:errcheck // Close reports the error
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}

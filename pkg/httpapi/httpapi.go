@@ -45,7 +45,7 @@ type Stores struct {
 type Options struct {
 	Access             *access.Authenticator      // checks API keys
 	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides          *override.Cache            // limit overrides, on which each request calls Refresh; nil for none
+	Overrides          *override.Cache            // limit overrides; each request calls their Refresh method; nil for none
 	IPv6Prefix         int                        // number of leading bits that identify an IPv6 client; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader     string                     // header in which a trusted proxy names the client; "" for the address of the connection
 	OriginSecrets      []string                   // values of X-Origin-Secret that the trusted proxy may send; empty if clients cannot bypass the proxy
@@ -78,10 +78,11 @@ func New(limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) 
 	return newAPI(Routes(), limiter, stores, opts)
 }
 
-// NewFunction returns an API with the routes of one function, such as
-// "list-entity". Other requests get the response of the default route. It returns
-// an error if limiter is nil, if no route has that name, if a store that the routes
-// need is missing, or if they need an API key and opts has neither Access nor AccessOff.
+// NewFunction returns an API with the routes of one function, such as "list-entity".
+// Other requests get the response of the default route. It returns an error if limiter is
+// nil, no route has that name, or a store that the routes need is missing. It also
+// returns an error if the routes need an API key and opts has neither Access nor
+// AccessOff.
 func NewFunction(name string, limiter *ratelimit.Limiter, stores Stores, opts Options) (*API, error) {
 	routes := routesNamed(name)
 	if len(routes) == 0 {
@@ -123,9 +124,9 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	return a, nil
 }
 
-// handler returns the handler of a route: its action behind the rate limit.
-// Imports and general routes are charged before the action runs. Exports are
-// charged after it, for the number of records that the action returns.
+// handler returns the handler of a route: its action behind the rate limit. Imports and
+// general routes are charged before the action runs. Exports are charged after the
+// action, for the number of records that the action returns.
 func (a *API) handler(r Route, act action) http.Handler {
 	e := &endpoint{service: &a.service, route: r, action: act}
 	limit := ratelimit.Middleware{Limiter: a.service.limiter, Request: e.charge, Refuse: e.refuse, Observe: e.observe}

@@ -52,10 +52,10 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 		status, reads int
 	}{
 		{"limit=3", 200, 1},
-		{"limit=2", 429, 2}, // read once, then refused
+		{"limit=2", 429, 2}, // the export is read and then refused
 		{"limit=2", 429, 2},
 		{"limit=3", 429, 2},
-		{"limit=1", 200, 3}, // fits
+		{"limit=1", 200, 3}, // the request fits
 		{"limit=1", 429, 3}, // nothing is left
 		{"limit=1", 429, 3},
 		{"limit=x", 400, 3},

@@ -72,11 +72,11 @@ const metricsNamespace = "Sluice"
 // alarms use, and with the dimensions Service and Route.
 //
 //	Allowed, Refused, Blocked         requests, by the decision
-//	Observed                          requests over a limit that only ActionObserve allowed
+//	Observed                          requests that exceed a limit and pass only because of ActionObserve
 //	RefusedByRecords, …Imports, …Requests
 //	                                  refusals by rule; one refusal may count for several rules
 //	LocalRefusals                     refusals without a call to the counters
-//	ChargeLatency                     duration of the call to the counters in milliseconds, if there was one
+//	ChargeLatency                     milliseconds that the call to the counters took; absent if there was no call
 //	ChargeFailures                    charges that failed
 //	FailedOpen                        failed charges that the fallback or the action decided instead
 //	LimitsUnread                      requests decided before the rows of limits were read
@@ -85,7 +85,7 @@ const metricsNamespace = "Sluice"
 //	                                  or because they bypassed the trusted proxy
 //
 // The cause of a 5xx is only in the log. CloudWatch Logs charges by the byte, so the line
-// omits zero values and what the response headers contain.
+// omits zero values and all data that the response headers contain.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
 func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) {
@@ -139,8 +139,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 // milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line. The member of the line with the same name holds
-// the value.
+// metric defines a metric of a log line. The value of the metric is in the log line, in
+// the member with the name of the metric.
 type metric struct {
 	Name string
 	Unit string

@@ -32,9 +32,9 @@ func (s *service) fromProxy(r *http.Request) bool {
 	return false
 }
 
-// clientAddress returns the address of the client. If a trusted header is configured
-// and r came through the proxy, this is the last address in the header, because clients
-// can forge the addresses before the last one. Otherwise it is the address of the
+// clientAddress returns the address of the client. If a trusted header is configured and
+// r came through the proxy, clientAddress returns the last address in the header. Clients
+// can forge the earlier addresses. Otherwise clientAddress returns the address of the
 // connection.
 func (s *service) clientAddress(r *http.Request) string {
 	if s.ClientIPHeader == "" || !s.fromProxy(r) {
@@ -56,8 +56,8 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// checkWay rejects requests that bypass the trusted proxy, and requests with a
-// foreign host name if LoopbackOnly is set.
+// checkWay rejects requests that bypass the trusted proxy. If LoopbackOnly is set, it
+// also rejects requests whose Host is not a loopback name.
 func (s *service) checkWay(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect

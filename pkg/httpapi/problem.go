@@ -153,7 +153,7 @@ func (l *logEntry) problem(err error) response {
 	if e.retryAfter {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
-	// A detail may quote text of a client that is not valid UTF-8.
+	// A detail can quote invalid UTF-8 from a request.
 	b, marshalErr := json.Marshal(e.problem(l.requestID), jsontext.AllowInvalidUTF8(true))
 	if marshalErr != nil {
 		panic(marshalErr) // a Problem holds only strings and numbers

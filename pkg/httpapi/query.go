@@ -21,10 +21,10 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads the query of a request and collects all errors in it.
+// parameters reads the query of a request and collects all errors in the query.
 type parameters struct {
 	values  url.Values
-	filters url.Values // canonical form of the parameters read so far that select or order records
+	filters url.Values // the parameters that select or order records, as far as they have been read, in canonical form
 	wrong   record.Fields
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
@@ -158,9 +158,10 @@ func (c cursor) encode() (string, error) {
 }
 
 // cursor decodes the parameter cursor. It returns the zero cursor if the parameter is
-// absent. timed and synced say whether cursors of this list have At and SyncedUntil.
-// cursor accepts only a cursor that encode returned for the same route, workspace and
-// filters. The caller must therefore read all filters before it calls cursor.
+// absent. The parameter timed says whether cursors of this list have At, and the
+// parameter synced says whether they have SyncedUntil. cursor accepts only a cursor that
+// encode returned for the same route, workspace and filters. The caller must therefore
+// read all filters before it calls cursor.
 func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

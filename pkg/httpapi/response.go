@@ -76,7 +76,7 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 	}
 	if p.syncedUntil != nil {
 		b = append(b, `,"synced_until":"`...)
-		b, _ = p.syncedUntil.AppendText(b) // it never returns an error
+		b, _ = p.syncedUntil.AppendText(b) // AppendText of a record.Time never returns an error
 		b = append(b, '"')
 	}
 	return append(b, '}'), nil
@@ -135,8 +135,8 @@ func createdStatus(isNew bool) int {
 	return http.StatusOK
 }
 
-// newID returns a UUIDv7, the id of a record whose client chose none. These ids sort
-// by creation time (RFC 9562, section 5.7).
+// newID returns a UUIDv7. It is the id of a new record that the client sent without an
+// id. These ids sort by creation time (RFC 9562, section 5.7).
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	return id.String(), err

@@ -14,7 +14,7 @@ import (
 
 // Route is a row of the route table.
 type Route struct {
-	Name   string          // name of the function's folder and of the counter; routes with the same name share both
+	Name   string          // name of the function's folder and of the counter; routes with the same name share the function and the counter
 	Method string          // HTTP method; "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
 	Class  ratelimit.Class // selects the rules that apply
@@ -117,14 +117,14 @@ func getOpenAPI(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, header: http.Header{"Content-Type": {"application/yaml"}}, raw: s.stores.OpenAPI}, nil
 }
 
-// notFound is the action of the default route. It responds with 405 if the path has a
-// route with another method, and with 404 otherwise. It responds with 204 to OPTIONS
-// on a path that has routes, because browsers send OPTIONS before a page of another
-// origin may call a route. API Gateway adds the CORS headers.
+// notFound is the action of the default route. For OPTIONS on a path that has routes, it
+// responds with 204, because browsers send OPTIONS before a page of another origin may
+// call a route. API Gateway adds the CORS headers. For any other request, it responds
+// with 405 if the path has a route with another method, and with 404 otherwise.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)
 	switch {
-	case len(allow) == 0 || slices.Contains(allow, r.Method): // the method is allowed if the adapter normalized a path for which API Gateway found no route
+	case len(allow) == 0 || slices.Contains(allow, r.Method): // allow contains r.Method if the adapter normalized the path and API Gateway found no route for the original path
 		return response{}, noSuchRoute(r.Method, r.URL.Path)
 	case r.Method == http.MethodOptions:
 		return response{status: http.StatusNoContent, header: http.Header{"Allow": {strings.Join(append(allow, http.MethodOptions), ", ")}}}, nil

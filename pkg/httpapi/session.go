@@ -54,7 +54,8 @@ func cookieName(r *request) string {
 	return sessionCookie
 }
 
-// session returns a response that sets cookie unless it is nil.
+// session returns a response without a body. If cookie is not nil, the response sets the
+// cookie.
 func session(cookie *http.Cookie) response {
 	out := response{status: http.StatusNoContent}
 	if cookie != nil {

@@ -41,9 +41,9 @@ func listArrival(s *service, r *request) (response, error) {
 	return syncResponse(r, page, next, err)
 }
 
-// sync reads the parameters that both incremental lists share, and stores them in q.
-// The caller must read the filters before it calls sync. sync returns the cursor of the
-// next page without its position.
+// sync reads the parameters that both incremental lists share, and stores them in q. The
+// caller must read the filters before it calls sync. sync returns a cursor for the next
+// page. This cursor does not contain a position yet.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
 	q.Limit = p.limit(s.maxPage(r.log.counted))
 	q.Descending = p.choice("order", "asc", "desc")

@@ -17,7 +17,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// upsert upserts entities and returns the results, including those in a problem.
+// upsert upserts entities and returns the results, including the results in a problem.
 func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []wire.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)
@@ -121,8 +121,8 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store. If the function fail returns an error for an id, Get of
-// this id fails. faulty counts concurrent calls of Get, the first step of an upsert.
+// faulty is an entity.Store. Its Get fails if fail(id) returns an error for the given id.
+// faulty counts concurrent calls of Get, the first step of an upsert.
 type faulty struct {
 	entity.Store
 	fail func(id string) error

@@ -46,7 +46,7 @@ func getUsage(s *service, r *request) (response, error) {
 	return response{status: http.StatusOK, body: body}, nil
 }
 
-// callerOf returns the information about the caller's API key that the caller may see.
+// callerOf describes the caller's API key, for the response to the caller.
 func callerOf(r *request) api.Caller {
 	c := api.Caller{Workspace: r.workspace, Scopes: make([]string, len(r.key.Scopes))}
 	for i, s := range r.key.Scopes {

@@ -18,7 +18,7 @@ const MaxAge = time.Minute
 
 const (
 	readTimeout = time.Second     // maximum duration of a read, and of the wait in Refresh
-	retryAfter  = 5 * time.Second // time from a failed read to the next one
+	retryAfter  = 5 * time.Second // time from a failed read to the next read
 )
 
 // ErrUnread is the error of a Cache that has never read its rows.
@@ -55,8 +55,8 @@ type state struct {
 	err      error     // error of the last read
 }
 
-// NewCache returns a Cache of store that has not read any rows. It returns an
-// error if store is nil or cfg.MaxAge is negative.
+// NewCache returns a Cache of store. The Cache has not read any rows yet. NewCache
+// returns an error if store is nil or cfg.MaxAge is negative.
 func NewCache(store Store, cfg CacheConfig) (*Cache, error) {
 	if store == nil {
 		return nil, errors.New("override: a store is required")

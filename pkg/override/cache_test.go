@@ -153,7 +153,7 @@ func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
 		c := newCache(t, s, override.CacheConfig{Now: now})
 		refresh(t, c) //nolint:errcheck // the first read
 		time.Sleep(50 * time.Second)
-		if took, err := refresh(t, c); err != nil || took != 0 { // begins a read
+		if took, err := refresh(t, c); err != nil || took != 0 { // this call begins a read
 			t.Fatalf("%v, error %v", took, err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -220,8 +220,8 @@ func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	})
 }
 
-// While the table does not respond, one request every five seconds waits for a
-// second, and no other request waits.
+// While the table does not respond, one request every five seconds waits for one second.
+// No other request waits.
 func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: time.Hour}
@@ -280,7 +280,7 @@ func TestMaxAgeIsConfigurable(t *testing.T) {
 		refresh(t, c) //nolint:errcheck // the first read
 		s.set(nil, rowOf(2))
 		time.Sleep(2*time.Second - 1)
-		refresh(t, c) //nolint:errcheck // begins a read
+		refresh(t, c) //nolint:errcheck // this call begins a read
 		synctest.Wait()
 		checkRecords(t, c, 2)
 	})

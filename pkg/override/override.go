@@ -25,7 +25,7 @@ import (
 const MaxRows = 1000
 
 const (
-	maxNote    = 128       // characters
+	maxNote    = 128       // maximum length of a note, in characters
 	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
 )
 
@@ -101,11 +101,10 @@ func (r Row) Limits() ratelimit.Limits {
 // Expired reports whether r has expired at the time now.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block or an address. For an address, it returns the block
-// that contains only this address. It returns an error if the prefix of an IPv6 block
-// is longer than ipv6Prefix, the number of leading bits that identify an IPv6
-// client, because such a block would never apply. Where possible, the error names
-// a valid block.
+// ParseCIDR parses a CIDR block or an address. For an address, it returns the block that
+// contains only this address. The parameter ipv6Prefix is the number of leading bits that
+// identify an IPv6 client. An IPv6 block with a longer prefix would never apply, so
+// ParseCIDR returns an error for it. If possible, an error names a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -144,9 +143,10 @@ type Store interface {
 type Manager interface {
 	Store
 
-	// Put adds a row, which must be valid, or replaces the row of the same block. If
-	// MaxRows rows of other blocks have not expired at r.UpdatedAt, Put returns ErrFull
-	// and changes nothing. Concurrent calls may exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row of the same block. If the
+	// store already contains MaxRows rows of other blocks that are unexpired at
+	// r.UpdatedAt, Put returns ErrFull and changes nothing. Concurrent calls may exceed
+	// MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block

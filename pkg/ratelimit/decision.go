@@ -27,7 +27,7 @@ type Decision struct {
 	Degraded error   // error of the store if the fallback or the action decided instead; otherwise nil
 }
 
-// Count is the counter of one rule and the cost of a request by that rule.
+// Count shows the counter of one rule, and the cost of a request under that rule.
 type Count struct {
 	Rule Rule
 	Cost int64 // cost of the request
@@ -62,7 +62,8 @@ func (d Decision) withAction(action Action) Decision {
 	return d
 }
 
-// uncounted returns the Decision that allows a request that no store could count.
+// uncounted returns the Decision for a request that is allowed although no store could
+// count it.
 func uncounted(key Key, costs []Cost, err error) Decision {
 	used := make([]int64, len(costs))
 	for i, c := range costs {
@@ -89,9 +90,8 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder among the rules, which bounds the
-// number of further requests that can pass in this window. It returns 0 for a
-// refusal.
+// Remaining returns the smallest remainder among the rules. At most this number of
+// further requests can pass in this window. Remaining returns 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0
@@ -108,8 +108,8 @@ func (d Decision) tightest() Count {
 }
 
 // Violated returns the policies of the rules whose limits the request exceeds, in the
-// order of Counts. It returns nil if the request was blocked. It also returns nil if
-// the request was allowed, unless the Decision is Observed.
+// order of Counts. It returns nil if the request was blocked, or if the request was
+// allowed and d.Observed is false.
 func (d Decision) Violated() []string {
 	if d.Allowed && !d.Observed || d.Blocked {
 		return nil
@@ -135,8 +135,8 @@ var (
 // remainder. RateLimit-Policy lists every rule, and RateLimit every rule whose
 // counter is known (draft-ietf-httpapi-ratelimit-headers-10).
 //
-// The header names have the case shown here. The first three are not in the
-// canonical form of net/http, so http.Header.Get does not find them.
+// The header names have the case shown here. The names with X- are not in the canonical
+// form of net/http, so http.Header.Get does not find them.
 func (d Decision) SetHeaders(h http.Header) {
 	var policies, states []string
 	for _, c := range d.Counts {

@@ -38,9 +38,9 @@ type seen struct {
 // for every other request.
 //
 // If unread is true, the request is an export that has not been read, and its cost in
-// records is the number that it asks for. The export may find fewer records. refuse
-// therefore considers this cost only if an export was read and then refused in the same
-// window.
+// records is the number of records that the export asks for. The export may find fewer
+// records. refuse therefore considers this cost only if an export was read and then
+// refused in the same window.
 func (k *known) refuse(key Key, costs []Cost, unread bool) (d Decision, refused bool) {
 	if key.Window != Window(k.window.Load()) {
 		return Decision{}, false

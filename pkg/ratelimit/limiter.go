@@ -10,7 +10,8 @@ import (
 
 // Config tunes a Limiter. Its zero value is ready to use.
 type Config struct {
-	// Limits holds the limits of every address for which LimitsFor returns none.
+	// Limits holds the default limits. They apply to an address if LimitsFor returns no
+	// other limits.
 	Limits Limits
 
 	// LimitsFor, if not nil, returns the limits of an address. A zero field of the
@@ -26,9 +27,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Limiter charges each request by the rules of its route: records, imports and
-// requests. It remembers exhausted counters, and does not call the store for a request
-// that cannot fit into such a counter, but refuses it at once. A Limiter is safe for
+// Limiter charges each request by the rules of its route: records, imports and requests.
+// It remembers exhausted counters. If a request cannot fit into such a counter, the
+// Limiter refuses the request at once, without calling the store. A Limiter is safe for
 // concurrent use.
 type Limiter struct {
 	store     Store
@@ -100,8 +101,8 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 // charge. A larger number means that the clock jumped or the process was stopped.
 const maxLate = 3
 
-// decide refuses a request if the Limiter knows that it does not fit. Otherwise it
-// charges the request.
+// decide refuses a request if the Limiter knows that the request does not fit. Otherwise
+// decide charges the request.
 func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Action) (Decision, error) {
 	if action == ActionUnlimited {
 		return l.charge(ctx, key, costs, unconditional(costs))
@@ -114,7 +115,8 @@ func (l *Limiter) decide(ctx context.Context, key Key, costs []Cost, action Acti
 }
 
 // charge charges the store or, if the store fails, the fallback. It charges storeCosts
-// and shows costs in the returned decision. The two differ only in the limits.
+// and shows costs in the returned decision. storeCosts and costs differ only in the
+// limits.
 func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost) (Decision, error) {
 	result, err := l.store.Charge(ctx, key, storeCosts)
 	if err == nil {
@@ -141,9 +143,9 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 // request only under ActionObserve. Precheck charges nothing and does not call the
 // store.
 //
-// When an export is refused after it was read, its counters show how many records are
+// When an export is refused after it was read, the decision shows how many records are
 // left. For the rest of the window, Precheck refuses every export that asks for more
-// records than are left, although the export might find fewer.
+// records than are left, although the export might find fewer records.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)
@@ -170,7 +172,7 @@ func (l *Limiter) key(r Request) Key {
 // window returns the current window.
 func (l *Limiter) window() Window { return WindowAt(l.now()) }
 
-// costs returns the cost of r by each rule that applies to it.
+// costs returns one Cost for each rule that applies to r.
 func costs(r Request, limits Limits) []Cost {
 	requests := Cost{Rule{PolicyRequests, r.Route.counter(), limits.Requests}, 1}
 	switch r.Route.Class {

@@ -56,9 +56,10 @@ func (l Limits) Or(defaults Limits) Limits {
 }
 
 // Check returns an error if a field is out of range. The parameter exportRoutes is the
-// number of export routes, which share one partition key for each address. Check
-// returns a warning if an address that stays within l can cause more than
-// SafePerPartition charges per second, by calling all export routes.
+// number of export routes, which share one partition key for each address. An address
+// that calls all export routes can stay within l and still cause too many charges on this
+// key. If more than SafePerPartition charges per second are possible, Check returns a
+// warning.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {
 		name  string

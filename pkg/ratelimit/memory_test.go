@@ -17,7 +17,7 @@ const (
 	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
 	boundOfCounted = 450     // for each address in each window of a memstore
-	keptByMemstore = 1 << 15 // number of keys that a memstore keeps besides the last four windows (maxHistory for each shard)
+	keptByMemstore = 1 << 15 // number of keys that a memstore keeps in addition to the last four windows (maxHistory for each shard)
 )
 
 // TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
@@ -46,7 +46,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l, c := newLimiter(t, tt.store, ratelimit.Limits{Imports: tt.limit, Requests: tt.limit})
-			c.t = c.t.Add(900 * time.Millisecond) // so that the heap is measured late in a window
+			c.t = c.t.Add(900 * time.Millisecond) // set the clock so that the heap is measured late in a window
 			route := ratelimit.Route{Name: "create-event", Class: ratelimit.Import}
 			before, early := heap(), int64(0)
 			for i := range addresses {

@@ -101,8 +101,8 @@ func (m Middleware) limit(serve func(http.ResponseWriter, *http.Request, Request
 	})
 }
 
-// charge charges req and reports whether it may pass. If not, it writes the
-// response.
+// charge charges req and reports whether the request may pass. If charge returns false,
+// it has written the response.
 func (m Middleware) charge(w http.ResponseWriter, r *http.Request, req Request) bool {
 	start := time.Now()
 	d, err := m.Limiter.Charge(context.WithoutCancel(r.Context()), req)
@@ -125,7 +125,7 @@ func status(d Decision, err error) int {
 	}
 }
 
-// finish sets the rate limit headers, calls Observe and, unless status is 200,
+// finish sets the rate limit headers and calls Observe. If status is not 200, finish then
 // writes the refusal.
 func (m Middleware) finish(w http.ResponseWriter, r *http.Request, o Observation, status int) {
 	o.Decision.SetHeaders(w.Header())

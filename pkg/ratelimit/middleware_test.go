@@ -74,7 +74,7 @@ func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
 		{"/?limit=150", 200, "50", 1},
 		{"/?limit=x", 400, "50", 2},
 		{"/?limit=60", 429, "0", 3},
-		{"/?limit=60", 429, "0", 3}, // known not to fit, so the handler does not run
+		{"/?limit=60", 429, "0", 3}, // the request is known not to fit, so the handler does not run
 		{"/?limit=99", 429, "0", 3},
 		{"/?limit=51", 429, "0", 3},
 		{"/?limit=50", 200, "0", 4},
@@ -135,7 +135,7 @@ func TestMiddlewareHooks(t *testing.T) {
 		name     string
 		store    ratelimit.Store
 		fallback ratelimit.Store
-		before   int // number of requests before the one that is checked
+		before   int // number of requests before the request that is checked
 		target   string
 		status   int // status of the refusal, or 0 if the request is not refused
 		want     ratelimit.Observation
@@ -244,8 +244,8 @@ func exchange(t *testing.T, server *httptest.Server, raw string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()               //nolint:errcheck // the response was read to the end
-	io.WriteString(conn, raw)        //nolint:errcheck // if it fails, the response is missing
-	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // if it fails, the response is missing
+	io.WriteString(conn, raw)        //nolint:errcheck // if the write fails, the response is missing
+	conn.(*net.TCPConn).CloseWrite() //nolint:errcheck // if CloseWrite fails, the response is missing
 	response, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)

@@ -133,9 +133,10 @@ type Result struct {
 // Store keeps counters. Implementations are safe for concurrent use.
 type Store interface {
 	// Charge adds the amount of each cost to its counter under key. If one of the
-	// counters would exceed its limit, Charge refuses the charge and leaves all
-	// counters unchanged. There is at least one cost, and no two costs have the same
-	// counter. Result.Used may be nil if an amount is above the limit of its rule.
+	// counters would exceed its limit, Charge refuses the charge and leaves all counters
+	// unchanged. The caller must pass at least one cost, and must not pass two costs with
+	// the same counter. Result.Used may be nil if an amount is above the limit of its
+	// rule.
 	//
 	// If Charge returns an error, the charge may have been applied, but never in part.
 	Charge(ctx context.Context, key Key, costs []Cost) (Result, error)

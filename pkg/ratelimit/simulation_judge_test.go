@@ -221,8 +221,8 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 }
 
 // learn remembers a result of the store if it belongs to the current window. If the
-// request was admitted and exhausted no counter, learn only updates counters that it
-// already knows, because a Limiter need not remember the others.
+// request was admitted and exhausted no counter, learn only updates counters that k
+// already contains. A Limiter need not remember any other counter.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {

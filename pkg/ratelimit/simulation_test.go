@@ -54,9 +54,9 @@ const crowd = 1000
 //     is charged and never refused. An observed address is never refused, and
 //     requests beyond its limits are not counted.
 //   - If the charge of a request got no response and there is no fallback, the
-//     request is refused, unless the action of its address is ActionUnlimited or
-//     ActionObserve. A fallback admits the request if its own count stays within
-//     the limit.
+//     action of the address decides: ActionUnlimited and ActionObserve allow the
+//     request, and ActionLimit refuses it. A fallback admits the request if the
+//     fallback's own count stays within the limit.
 //
 // At the end each counter is the sum of the acknowledged costs and of the charges
 // that were applied but whose response was lost.
@@ -200,8 +200,8 @@ func (l ledger) full(key ratelimit.Key, rules []rule) (policies []string) {
 	return policies
 }
 
-// rule is the cost of a request by one rule of the specification. The simulation
-// computes it without the code under test.
+// rule is a rule of the specification, with its limit and the cost that it charges for a
+// request. The simulation computes the cost without the code under test.
 type rule struct {
 	policy, name string
 	cost, limit  int64
@@ -218,7 +218,7 @@ type world struct {
 	limits     ratelimit.Limits
 	overriding bool // whether the limits of addresses change
 	addresses  []string
-	timeout    time.Duration // of a call to the store
+	timeout    time.Duration // maximum duration of a call to the store
 	skewed     bool          // whether clocks are wrong by up to a second
 	concurrent bool          // whether an instance serves many requests at the same time, like a server, or only one, like a Lambda function
 	most       int           // maximum number of instances
@@ -277,8 +277,8 @@ type call struct {
 	rules  []rule
 
 	charged   bool          // the store was called
-	attempts  int           // number of those calls
-	key       ratelimit.Key // of the last call
+	attempts  int           // number of calls to the store
+	key       ratelimit.Key // key of the last call to the store
 	applied   bool          // the store added the costs
 	responded bool          // the Limiter received the store's result
 	result    ratelimit.Result
@@ -344,9 +344,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// A charge that takes longer could find that the memstore has dropped its window.
-	// The memstore always keeps the newest window of all clocks and the three windows
-	// before it, but no others.
+	// If a charge took longer, the memstore could drop the window of the charge too
+	// early. It is certain to keep only the newest window of all clocks and the three
+	// windows before that window.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -471,14 +471,15 @@ func (w *world) override(inst *instance) {
 func (w *world) crash(inst *instance) {
 	i := slices.Index(w.instances, inst)
 	if i < 0 {
-		return // it has crashed already
+		return // the instance has already crashed
 	}
 	w.instances = slices.Delete(w.instances, i, i+1)
 	w.tally.crashes++
 	inst.die()
 }
 
-// rulesOf returns the costs of a request for a number of records.
+// rulesOf returns the rules that apply to c. The parameter records is the number of
+// records that c is charged for if it is an export.
 func (w *world) rulesOf(c *call, records int64) []rule {
 	requests := rule{"requests", map[string]string{
 		"list-entity": "r_list_entity", "list-event": "r_list_event", "get-entity": "r_get_entity",
@@ -525,9 +526,9 @@ func (w *world) begin(c *call) ratelimit.Window {
 	return w.keyNow(c).Window
 }
 
-// serve handles one request as a Lambda function of the service does. An export
-// reads first, unless Precheck refuses it, and is then charged for the records it
-// found. An import is charged before it writes.
+// serve handles one request as a Lambda function of the service does. Precheck can refuse
+// an export. Otherwise the export reads first, and is then charged for the records that
+// it found. An import is charged before it writes.
 func (w *world) serve(c *call) {
 	defer func() {
 		w.mu.Lock()
@@ -545,7 +546,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the time of the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the wait stands for the read
 			return
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)

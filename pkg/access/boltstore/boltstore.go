@@ -90,7 +90,7 @@ func (s *Store) List(ctx context.Context) (list []access.Key, err error) {
 // Revoke implements access.Manager.
 func (s *Store) Revoke(ctx context.Context, id string, at time.Time) (k access.Key, err error) {
 	if _, err := s.Get(ctx, id); err != nil {
-		return access.Key{}, err // before Update, which would create the file
+		return access.Key{}, err // return before the call of Update, which would create the file
 	}
 	err = s.file.Update(ctx, "revoke key", func(keys *bbolt.Bucket) (err error) {
 		if k, err = get(keys, id); err != nil {

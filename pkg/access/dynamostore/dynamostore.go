@@ -65,9 +65,8 @@ func (s *Store) Get(ctx context.Context, id string) (access.Key, error) {
 	return k, err
 }
 
-// Create implements access.Manager. If the SDK retries a put because its response
-// was lost, the retry finds the key that the first attempt stored, and Create
-// succeeds.
+// Create implements access.Manager. If the response to a put is lost, the SDK retries the
+// put. The retry finds the key that the first attempt stored, and Create succeeds.
 func (s *Store) Create(ctx context.Context, k access.Key) error {
 	stored, _, err := dynamorecord.Create(ctx, s.client, s.table, "id", k, toItem(k), fromItem)
 	if err == nil && stored.SecretHash != k.SecretHash {

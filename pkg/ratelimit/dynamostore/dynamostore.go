@@ -14,12 +14,11 @@
 // minute. Correctness does not depend on the deletion of items, because a key is not
 // used after its window.
 //
-// A charge is one UpdateItem. It adds all costs, on the condition that all of them
-// fit. DynamoDB serializes the updates of an item and applies each one
-// completely or not at all, so concurrent processes cannot exceed a limit
-// together. A transaction would take twice the write units, and would fail if it
-// conflicted with another charge, whereas an update waits. A read followed by a
-// write would be a race.
+// A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
+// DynamoDB serializes the updates of an item and applies each one completely or not at
+// all, so concurrent processes cannot exceed a limit together. A transaction would take
+// twice the write units. It would also fail if it conflicted with another charge, whereas
+// an UpdateItem waits. A read followed by a write would be a race.
 package dynamostore
 
 import (
@@ -82,9 +81,9 @@ func options(retryer aws.Retryer) func(*dynamodb.Options) {
 }
 
 // newRetryer returns a retryer that repeats a charge once if DynamoDB throttled the
-// charge or no connection was opened, because the charge cannot have been applied then.
-// After any other failure, the charge may have been applied, and a repeated charge
-// would count twice. The SDK's default retryer also repeats a charge after such
+// charge or no connection was opened. In these cases, the charge cannot have been
+// applied. After any other failure, the charge may have been applied, and a repeated
+// charge would count twice. The SDK's default retryer also repeats a charge after such
 // failures.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -105,8 +104,8 @@ func notConnected(err error) aws.Ternary {
 }
 
 // Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If
-// an amount is above its limit, Charge refuses it without a call, because the condition
-// of the UpdateItem would admit it while the counter does not exist.
+// an amount is above its limit, Charge refuses the charge without a call. The condition
+// of the UpdateItem would admit such a charge as long as the counter does not exist.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	for _, c := range costs {
 		if c.Amount > c.Rule.Limit {
@@ -156,8 +155,8 @@ func (s *Store) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update returns the UpdateItem that charges costs. It leaves out costs of 0,
-// which always fit and add nothing. The response contains their counters anyway.
+// update returns the UpdateItem that charges costs. It leaves out costs of 0, which
+// always fit and add nothing. The response contains the counters of these costs anyway.
 func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := map[string]types.AttributeValue{":expires_at": number(key.Window.Reset() + int64(retention/time.Second))}

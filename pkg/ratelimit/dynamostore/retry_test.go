@@ -38,7 +38,7 @@ func failsWith(status int, code string) response {
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.WriteHeader(status)
-	io.WriteString(w, body) //nolint:errcheck // if it fails, the client fails the test
+	io.WriteString(w, body) //nolint:errcheck // if the write fails, the client fails the test
 }
 
 // drops is a response that reads the call and closes its connection.
@@ -51,7 +51,7 @@ func resets(w http.ResponseWriter, _ *http.Request) {
 	if err != nil {
 		panic(err)
 	}
-	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // if it fails, the response is dropped
+	conn.(*net.TCPConn).SetLinger(0) //nolint:errcheck // if SetLinger fails, the connection is closed without a reset
 	conn.Close()                     //nolint:errcheck // the test wants the connection to fail
 }
 
@@ -65,7 +65,7 @@ func cutsShort(w http.ResponseWriter, _ *http.Request) {
 // isSilent sends no response. It waits until the client gives up.
 func isSilent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// script is a fake DynamoDB, which sends a list of responses, and the dialer of its
+// script is a fake DynamoDB that sends the given responses. It is also the dialer of its
 // clients.
 type script struct {
 	mu        sync.Mutex
@@ -208,7 +208,7 @@ func TestASilentServerIsGivenUpAfterOneCall(t *testing.T) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.calls > 1 { // 0 if the deadline passes before the call, on a slow machine
+			if s.calls > 1 { // on a slow machine, the deadline can pass before the call, so 0 calls are valid
 				t.Errorf("%d calls", s.calls)
 			}
 		})

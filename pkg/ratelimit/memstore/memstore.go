@@ -31,7 +31,7 @@ type Store struct {
 	seed   maphash.Seed
 	shards [64]shard
 
-	newest  atomic.Int64 // window
+	newest  atomic.Int64 // newest window
 	advance sync.Mutex   // held while newest changes
 }
 
@@ -52,10 +52,10 @@ func New() *Store {
 	return s
 }
 
-// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx
-// is done or if the counters of the window were dropped. If the window is at least a
-// minute older than the newest window, the clock must have been set back. Charge then
-// makes the older window the newest one.
+// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx is
+// done or if the counters of the window were dropped. If the window is at least a minute
+// older than the newest window, Charge concludes that the clock was set back. Charge then
+// makes the older window the newest window.
 func (s *Store) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err

@@ -66,7 +66,7 @@ func TestOldWindowsAreDropped(t *testing.T) {
 	}
 }
 
-// One active client is enough to release the memory of all idle ones.
+// One active client is enough to release the memory of all idle clients.
 func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
 	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
 	s := New()
@@ -106,7 +106,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 			for i := range others {
 				charge(t, s, keyAt(i, w))
 			}
-		case 30: // more addresses than fit, so the usage of only this window is lost
+		case 30: // more addresses than fit into maxHistory, so the usage of this window is lost, but not the usage of other windows
 			for i := range len(s.shards) * maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
