@@ -44,10 +44,9 @@ var (
 // call without the limiter, one UpdateItem per rule, one transaction of two updates, and
 // rate-limiter-flexible, which runs in its own process.
 //
-// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op of
-// rate-limiter-flexible is missing, because its conditions sometimes fail and the engine
-// reports no write unit for such an update. Each call of rate-limiter-flexible takes one
-// unit.
+// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
+// for rate-limiter-flexible, because some of its updates fail because of their conditions. The
+// engine reports no write unit for a failed update, although each call takes one unit.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -70,9 +69,9 @@ func BenchmarkDynamoDB(b *testing.B) {
 }
 
 // BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the
-// limiter's UpdateItem call without the limiter. The limiter and the bare call take turns
-// after a few decisions of each worker, so the engine is in the same state for both.
-// of-bare is the median of all turns.
+// limiter's UpdateItem call without the limiter. In each iteration, each worker makes a few
+// decisions with the limiter and a few with the bare call, so the engine is in the same state
+// for both. of-bare is the median of all iterations.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)

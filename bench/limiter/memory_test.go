@@ -1,6 +1,6 @@
 // Package limiter measures decisions of the rate limiter. With counters in memory, it compares
-// them with other Go limiters. With counters in DynamoDB, it compares them with the call of
-// the limiter to DynamoDB and with other ways to count two rules.
+// the limiter with other Go limiters. With counters in DynamoDB, it compares the limiter with
+// its bare call to DynamoDB, and with other ways to count the requests of two rules.
 package limiter
 
 import (
