@@ -61,9 +61,9 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 // publicReads maps a public function to the number of reads of records that it makes.
 var publicReads = map[string]int{"health": 2}
 
-// refused sends ev to an instance of a function, once with each kind of invalid API key. It
-// checks that the function uses only the table of keys and the table of counters. The function
-// of a public route must admit the request and must not use the table of keys.
+// refused sends ev to an instance of a function, once with each kind of invalid API key. A
+// function that requires an API key must use only the table of keys and the table of counters.
+// The function of a public route must not check the API key or use the table of keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()

@@ -377,7 +377,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
 		// The first list reads one partition. A list that reads several partitions makes
-		// concurrent calls. These need more connections than the init phase opens.
+		// concurrent calls, and these calls need more connections than the init phase opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},

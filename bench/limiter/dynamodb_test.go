@@ -45,8 +45,8 @@ var (
 // rate-limiter-flexible, which runs in its own process.
 //
 // calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
-// for rate-limiter-flexible, because some of its updates fail because of their conditions. The
-// engine reports no write unit for a failed update, although each call takes one unit.
+// for rate-limiter-flexible. Each of its calls takes one write unit, but the engine reports no
+// unit for an update whose condition fails.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -124,8 +124,8 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open returns a client of an engine. It first makes some calls, because the first calls to a
-// Java process take longer.
+// open returns a client of the shared engine. Before it returns the first client, it makes some
+// calls to the engine, because the first calls to a Java process take longer.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))

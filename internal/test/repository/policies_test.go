@@ -89,8 +89,8 @@ var unused = []string{
 }
 
 // The CloudFormation role in docs/policies allows the actions that the handlers of the
-// stack's resource types need, and the managed policies that SAM attaches. The resource
-// type schemas in cfn-lint list these actions.
+// stack's resource types need. The resource type schemas in cfn-lint list these actions. The
+// role can also attach the managed policies that SAM adds to the roles of the functions.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources

@@ -128,7 +128,7 @@ func (c *collection) size() (n int) {
 }
 
 // collectOwn collects the standard output and standard error of this process until stop is
-// called. It also passes them on to their original files.
+// called. The process still writes this output to the original files.
 func collectOwn() (stop func()) {
 	stdout, stderr := os.Stdout, os.Stderr
 	var wg sync.WaitGroup
