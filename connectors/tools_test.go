@@ -190,7 +190,7 @@ func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 }
 
 // writable returns the records without the values that a write does not preserve. The service
-// sets the times itself, and it removes attributes with the value null from entities.
+// sets created_at and updated_at itself. A merge removes the null attributes of an entity.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)

@@ -93,7 +93,7 @@ type outcome struct{ admitted, refused int }
 
 // demand is the load of a flood.
 type demand struct {
-	full   int // the flood stops when more windows than this number are full
+	full   int // the flood stops when more than this number of windows are full
 	event  func(worker, n int) events.APIGatewayV2HTTPRequest
 	cost   func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted response; if nil, the cost is 1
 	isFull func(window) bool                           // if nil, a window is full when it has refused a request

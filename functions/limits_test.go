@@ -60,7 +60,7 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until the load has completed a request that it started after the given time.
+// until waits until the load has completed a request that started after the given time.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {

@@ -117,7 +117,7 @@ func TestLogLineOfARefusal(t *testing.T) {
 	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
 	instance := d.start(t, "list-entity", 1)[0]
 	var resp events.APIGatewayV2HTTPResponse
-	for range 20 { // two are not always enough, because a new second can begin between them
+	for range 20 { // two requests are not always enough, because a new second can begin between them
 		var err error
 		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
 			t.Fatal(err)

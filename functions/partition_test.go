@@ -95,7 +95,8 @@ func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]htt
 	return scopes, routes
 }
 
-// emptyEvent returns a request to the route r. The request neither returns nor creates records.
+// emptyEvent returns a request to the route r. The request creates no records, and the response
+// contains no records.
 func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest {
 	method, path, body := r.Method, r.Path, ""
 	switch {

@@ -52,8 +52,9 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 
 // repeatUnsent sends a request on another connection if the server has closed the idle
 // connection that net/http chose for the request. It checks the idle connection before
-// net/http writes to it. If the server has closed the connection, the server cannot receive
-// the request. So it is safe to repeat even a request that must be applied only once.
+// net/http writes to it. If the server has closed the connection, repeatUnsent closes it too,
+// so the server does not receive the request on this connection. Therefore it is safe to
+// repeat even a request that must be applied only once.
 // Each repetition removes one idle connection from the pool. When the pool is empty,
 // net/http opens a new connection.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {

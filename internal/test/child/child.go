@@ -29,8 +29,8 @@ type Process struct {
 	err    error         // result of cmd.Wait; valid after exited is closed
 }
 
-// Start starts cmd and collects its standard output and standard error. If cmd.Stdout is set,
-// this writer also receives both.
+// Start starts cmd and collects its standard output and standard error. If the writer
+// cmd.Stdout is set, it also receives both.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited

@@ -55,8 +55,8 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The alarm has only the data of this minute. If this minute has no data, the
-			// alarm would use data in earlier minutes.
+			// The alarm gets only the data of this minute, because an alarm uses earlier
+			// data if a minute has no data.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})

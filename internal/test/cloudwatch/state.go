@@ -28,7 +28,7 @@ const (
 	treatNotBreaching = "notBreaching"
 )
 
-// Next returns the next state of an alarm. The parameter current is the state before. points
+// Next returns the next state of an alarm. current is the previous state. points
 // are the points of the evaluation range, newest first. evaluated, toAlarm and missing are the
 // properties EvaluationPeriods, DatapointsToAlarm and TreatMissingData of the alarm.
 //

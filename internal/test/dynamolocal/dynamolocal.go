@@ -67,8 +67,8 @@ func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 }
 
 // Table creates a table in the shared engine and returns its unique name. The resource of
-// template.yaml with the given logical id defines the table. Table deletes the table at the
-// end of the test.
+// template.yaml with the given logical id defines the table. The table is deleted at the end
+// of the test.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)

@@ -53,8 +53,8 @@ var built = struct {
 	functions map[string]bool
 }{functions: make(map[string]bool)}
 
-// Compile builds the package pkg for Lambda, with the flags of the deployment, and writes the
-// binary to path. dir is a directory of the module.
+// Compile builds the package pkg for Lambda and the given GOARCH, with the flags of the
+// deployment, and writes the binary to path. dir is a directory of the module.
 func Compile(t testing.TB, dir, pkg, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
