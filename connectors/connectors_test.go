@@ -35,7 +35,7 @@ type connector struct {
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
-	s := startService(t, entities, events) // before the test can be skipped, because secrettest requires keys and logs
+	s := startService(t, entities, events) // the service starts before the test can be skipped, because secrettest requires keys and logs
 	_, err := os.Stat(tool(t, "python"))
 	child.Require(t, err, "run: make connector-tools")
 	connectors := []*connector{

@@ -52,8 +52,8 @@ func (tb table) put(t *testing.T, text []byte) {
 	tb[id] = string(canonicalText)
 }
 
-// canonical returns value with its numbers as fractions. An integer of more than 64 bits
-// becomes a string of its digits, because dlt loads it as text.
+// canonical returns a value with its numbers as fractions. An integer of more than 64 bits
+// becomes a string of its digits, because dlt loads such an integer as text.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case json.Number:

@@ -70,7 +70,7 @@ func startService(t *testing.T, entities, events int) *service {
 	if s.url == "" {
 		t.Fatal("the server did not start")
 	}
-	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // ends when the server ends
+	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // the goroutine ends when the server ends
 	return s
 }
 

@@ -75,7 +75,8 @@ func (all tables) apply(t *testing.T, stream string, text json.RawMessage, delet
 	all[stream].put(t, text)
 }
 
-// syncAirbyte runs the manifest and processes its messages as an Airbyte destination does.
+// syncAirbyte runs the Airbyte source of the manifest. It processes the messages of the source
+// as an Airbyte destination does.
 func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	airbyte := filepath.Join(child.ModuleRoot(t), "connectors", "airbyte")
 	args := []string{
@@ -121,7 +122,7 @@ func syncAirbyte(t *testing.T, s *service, dir string, copied tables) {
 	writeJSON(t, dir, "state.json", list)
 }
 
-// syncSinger runs the tap and processes its messages as a Singer target does.
+// syncSinger runs the tap and processes the messages of the tap as a Singer target does.
 func syncSinger(t *testing.T, s *service, dir string, copied tables) {
 	args := []string{
 		filepath.Join(child.ModuleRoot(t), "connectors", "singer", "tap_sluice.py"),
@@ -188,8 +189,8 @@ func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	compare(t, "dlt", writable(t, s.export(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
-// writable returns the records without the values that a write does not preserve. These are
-// the times that the service sets, and null attributes of entities, which a merge removes.
+// writable returns the records without the values that a write does not preserve. The service
+// sets created_at and updated_at itself. A merge removes the null attributes of an entity.
 func writable(t *testing.T, all tables) tables {
 	t.Helper()
 	stripped := make(tables)

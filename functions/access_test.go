@@ -58,12 +58,12 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads maps a public function to the number of reads of records that it makes.
+// publicReads maps the function of a public route to the number of times that it reads records.
 var publicReads = map[string]int{"health": 2}
 
-// refused sends ev to an instance of a function with each kind of invalid API key. It
-// checks that the function uses only the tables of keys and counters, and that the
-// functions of public routes do not use the table of keys.
+// refused sends ev to an instance of a function, once with each kind of invalid API key. A
+// function that requires an API key must use only the table of keys and the table of counters.
+// The function of a public route must neither check the API key nor use the table of keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -163,9 +163,9 @@ func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) 
 	}
 }
 
-// Each instance reads a key once and then caches it. If a key is revoked, an instance
-// that has not cached it rejects it at once. The tests of package access use a fake clock
-// to check that an instance reads a key again after a minute.
+// Each instance reads a key once and then caches it. If a key is revoked, an instance that has
+// not cached the key rejects it at once. The tests of package access use a fake clock to check
+// that an instance reads a key again after a minute.
 func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	t.Parallel()
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

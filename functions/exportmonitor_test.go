@@ -14,8 +14,8 @@ import (
 	jobdynamo "sluice/pkg/exportjob/dynamostore"
 )
 
-// The monitor reports the age of a job that no worker has taken, with the permissions
-// in template.yaml.
+// With the permissions in template.yaml, the monitor can report the age of a job that no worker
+// has taken.
 func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "ExportJobsTable")

@@ -33,7 +33,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// The timeouts in template.yaml of the functions that write export files.
+// The timeouts that template.yaml sets for the functions that write export files.
 const (
 	starterTimeout = 35 * time.Second
 	workerTimeout  = 15 * time.Minute
@@ -279,7 +279,7 @@ func TestLargeExports(t *testing.T) {
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
 	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
 
-	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks that the bucket is empty when it ends
+	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks at its end that the bucket is empty
 		const id = "cancelled"
 		cancel := x.start(t, "cancel-export-job", 1)[0]
 		ev := x.order(t, id, `"resource":"event","format":"ndjson"`)
@@ -288,7 +288,7 @@ func TestLargeExports(t *testing.T) {
 			t.Fatal("there was no upload, so this test proves nothing")
 		}
 		invoke(t, cancel, lambdatest.Event("POST", "/cancel_export_job", "192.0.2.1", `{"id":"`+id+`"}`), http.StatusOK)
-		x.run(t, x.starter, x.fast.next(t), starterTimeout) // a cancelled job goes to the fast lane, whichever function has run it
+		x.run(t, x.starter, x.fast.next(t), starterTimeout) // a cancelled job goes to the fast lane, even if the worker has run it
 		if n := x.files(); n != 0 || x.job(t, id).Status != exportjob.Cancelled {
 			t.Errorf("%d files and uploads are left; the job is %+v", n, x.job(t, id))
 		}

@@ -102,7 +102,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
 		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
 	}
-	defer rest(resp.StatusCode) // waits after the lock is released
+	defer rest(resp.StatusCode) // rest waits after the lock is released
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.longest = max(s.longest, time.Since(start))
@@ -114,7 +114,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	case http.StatusOK:
 		cost := int64(7)
 		if class == ratelimit.Import {
-			s.acknowledged = append(s.acknowledged, id) // status 200: the SDK retried a put that had been applied
+			s.acknowledged = append(s.acknowledged, id) // status 200: the SDK retried a put that had already been applied
 			cost = 1
 		}
 		s.windows[class][ratelimit.Window(reset-1)] += cost

@@ -93,16 +93,16 @@ type outcome struct{ admitted, refused int }
 
 // demand is the load of a flood.
 type demand struct {
-	full   int // number of windows that must be full
+	full   int // the flood stops when more than this number of windows are full
 	event  func(worker, n int) events.APIGatewayV2HTTPRequest
 	cost   func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted response; if nil, the cost is 1
 	isFull func(window) bool                           // if nil, a window is full when it has refused a request
 	errors []int                                       // additional statuses that admitted requests may have
 }
 
-// flood invokes all instances concurrently, each with one event at a time, and counts the
-// outcomes by window. It stops when the number of full windows exceeds d.full. A worker
-// waits for refusedRest after a refusal.
+// flood invokes all instances concurrently and counts the outcomes by window. It stops when the
+// number of full windows exceeds d.full. Each instance has one worker, which sends one event at
+// a time. After a refusal, the worker waits for refusedRest.
 func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelimit.Window]window {
 	t.Helper()
 	if d.cost == nil {
@@ -377,7 +377,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
 		// The first list reads one partition. A list that reads several partitions makes
-		// concurrent calls. These need more connections than the init phase opens.
+		// concurrent calls, and these calls need more connections than the init phase opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -502,8 +502,8 @@ func (d deployment) checkConnections(t *testing.T, function string, ev events.AP
 	t.Errorf("%s opens %v connections until its first response, want %d", function, opened, want)
 }
 
-// A list of many shards makes many concurrent calls. The next list reuses their
-// connections.
+// A list of many shards makes many concurrent calls. The next list reuses the connections of
+// these calls.
 func TestConnectionsAreKept(t *testing.T) {
 	const lists, atOnce = 30, 16
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
@@ -513,9 +513,10 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range lists {
 		invoke(t, instance, lambdatest.Event("GET", "/event", "192.0.2.1", ""), http.StatusOK)
 	}
-	// If no connection is idle, net/http dials a new connection. If another connection
-	// becomes idle first, the call uses that connection instead. Therefore there may be
-	// more connections than concurrent calls.
+	// If no connection is idle, net/http dials a new connection for the call. If another
+	// connection becomes idle before the new connection is ready, the call uses the idle
+	// connection. The new connection still counts, so there can be more connections than
+	// concurrent calls.
 	if n := proxy.Opened(); n > 3*atOnce {
 		t.Errorf("%d lists of %d calls at once made %d connections", lists, atOnce, n)
 	} else {

@@ -60,7 +60,7 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until a request that started after the time begun has completed.
+// until waits until the load has completed a request that started after the given time.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -186,8 +186,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// checkInForce checks that each request that started maxAge or more after a change
-// was subject to the new limit.
+// checkInForce checks the requests that started at least maxAge after a change. The new limit
+// must have applied to each of these requests.
 func checkInForce(t *testing.T, done []exchange, changes []change, maxAge time.Duration) {
 	t.Helper()
 	for i, c := range changes {
@@ -289,8 +289,8 @@ func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
 	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
 }
 
-// With ActionObserve, every request is admitted. The metric Observed counts the requests
-// above the limit in each window, which ActionLimit would have refused.
+// With ActionObserve, every request is admitted. In each window, the metric Observed counts the
+// requests above the limit. ActionLimit would have refused these requests.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	t.Parallel()
 	const address, processes, limit = "198.51.100.7", 8, 25

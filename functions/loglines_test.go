@@ -44,9 +44,9 @@ func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 	return filters
 }
 
-// metrics returns the names of the metrics that the last line of a log changes: those
-// of the matching filters, and the embedded metrics that have only the dimension
-// Service.
+// metrics returns the names of the metrics that the last line of a log changes. These are the
+// metrics of the filters that match the line, and the metrics that the line embeds with only
+// the dimension Service.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -73,8 +73,8 @@ func metrics(t *testing.T, log string) (names []string) {
 const maxLine = 550
 
 // Each kind of log line changes exactly the expected metrics. The scenarios of TestAlarms in
-// package repository_test depend on this. Lines without an error are short, because
-// docs/cost.md includes their cost.
+// package repository_test depend on this. Lines without an error must be short, because every
+// byte of a log costs money (docs/cost.md).
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"
@@ -117,7 +117,7 @@ func TestLogLineOfARefusal(t *testing.T) {
 	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
 	instance := d.start(t, "list-entity", 1)[0]
 	var resp events.APIGatewayV2HTTPResponse
-	for range 20 { // more than two, because each request may be the first one of a new second
+	for range 20 { // two requests are not always enough, because a new second can begin between them
 		var err error
 		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
 			t.Fatal(err)

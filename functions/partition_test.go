@@ -47,7 +47,8 @@ func TestPartitionsCarryEveryScope(t *testing.T) {
 				event: func(worker, _ int) events.APIGatewayV2HTTPRequest {
 					return emptyEvent(routes[worker/processes], address)
 				},
-				// On a busy machine, some routes are not flooded in every window.
+				// On a busy machine, some rules refuse nothing in some windows. Only windows in
+				// which every rule has refused a request count as full.
 				isFull: func(w window) bool {
 					return !slices.ContainsFunc(w.byRule(routes, processes), func(o outcome) bool { return o.refused == 0 })
 				},
@@ -94,7 +95,8 @@ func routesByScope() (scopes []ratelimit.Scope, routes map[ratelimit.Scope][]htt
 	return scopes, routes
 }
 
-// emptyEvent returns a request to a route that neither returns nor creates records.
+// emptyEvent returns a request to the route r. The request creates no records, and the response
+// contains no records.
 func emptyEvent(r httpapi.Route, address string) events.APIGatewayV2HTTPRequest {
 	method, path, body := r.Method, r.Path, ""
 	switch {

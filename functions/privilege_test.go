@@ -9,8 +9,8 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// checkGrants checks that template.yaml grants a function exactly the actions on
-// tables and indexes that it has used through its proxy.
+// checkGrants checks that template.yaml grants a function exactly the actions on tables and
+// indexes that the function has used through its proxy.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)

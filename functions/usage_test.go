@@ -16,8 +16,8 @@ import (
 
 // Maximum read units of GET /usage.
 const (
-	idleUnits = 12 // for an address without requests
-	busyUnits = 20 // for an address that used every route in each of the 60 seconds
+	idleUnits = 12 // read units for an address without requests
+	busyUnits = 20 // read units for an address that used every route in each of the 60 seconds
 )
 
 func TestUsageCostsFewReadUnits(t *testing.T) {

@@ -44,10 +44,9 @@ var (
 // call without the limiter, one UpdateItem per rule, one transaction of two updates, and
 // rate-limiter-flexible, which runs in its own process.
 //
-// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op of
-// rate-limiter-flexible is missing, because its conditions sometimes fail and the engine
-// reports no write unit for such an update. Each call of rate-limiter-flexible takes one
-// unit.
+// calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
+// for rate-limiter-flexible. Each of its calls takes one write unit, but the engine reports no
+// unit for an update whose condition fails.
 func BenchmarkDynamoDB(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -70,9 +69,9 @@ func BenchmarkDynamoDB(b *testing.B) {
 }
 
 // BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the
-// limiter's UpdateItem call without the limiter. The limiter and the bare call take turns
-// after a few decisions of each worker, so the engine is in the same state for both.
-// of-bare is the median of all turns.
+// limiter's UpdateItem call without the limiter. In each iteration, each worker makes a few
+// decisions with the limiter and a few with the bare call, so the engine is in the same state
+// for both. of-bare is the median of all iterations.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -125,8 +124,8 @@ func BenchmarkDynamoDBKnownRefusal(b *testing.B) {
 	b.ReportMetric((unitsAfter-units)/float64(b.N), "WCU/op")
 }
 
-// open returns a client of an engine. It first makes some calls, because the first calls to a
-// Java process take longer.
+// open returns a client of the shared engine. Before it returns the first client, it makes some
+// calls to the engine, because the first calls to a Java process take longer.
 func open(b *testing.B) *dynamodb.Client {
 	b.Helper()
 	client := newClient(b, dynamolocal.Endpoint(b))

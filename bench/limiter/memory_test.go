@@ -1,6 +1,6 @@
 // Package limiter measures decisions of the rate limiter. With counters in memory, it compares
-// them with other Go limiters. With counters in DynamoDB, it compares them with the call of
-// the limiter to DynamoDB and with other ways to count two rules.
+// the limiter with other Go limiters. With counters in DynamoDB, it compares the limiter with
+// its bare call to DynamoDB, and with other ways to count the requests of two rules.
 package limiter
 
 import (
@@ -61,9 +61,9 @@ func newLimiter(b *testing.B, store ratelimit.Store, limit int64, now func() tim
 	return l
 }
 
-// clock returns a clock for clients that take turns. It advances by one second for every 900
-// calls per client, so no client reaches its limit. A decision calls the clock two or three
-// times.
+// clock returns a clock for clients that take turns. The clock advances by one second after
+// every 900 readings per client. A decision reads the clock two or three times, so no client
+// reaches its limit.
 func clock(clients int) func() time.Time {
 	start := time.Now()
 	var calls atomic.Int64

@@ -1,5 +1,5 @@
-// Package money measures the AWS usage that a request is billed for, with the real function
-// binaries on DynamoDB Local. It computes the price of a million requests.
+// Package money measures the AWS usage of a request and computes the price of a million
+// requests. It runs the real function binaries on DynamoDB Local.
 package money
 
 import (

@@ -16,10 +16,10 @@ import (
 const connections = 64
 
 // load sends b.N requests over persistent connections and returns the number of requests
-// served per second. Each connection sends one request at a time. The client runs on the
-// same machine as the server, so it does only what HTTP requires. cpu-ns/op is the
-// processor time of the server. Other programs on the machine affect it less than the
-// other figures.
+// served per second. Each connection sends one request at a time. The client takes processor
+// time from the server, because both run on the same machine. Therefore the client does only
+// what HTTP requires. cpu-ns/op is the processor time of the server. Other programs on the
+// machine affect cpu-ns/op less than the other figures.
 func load(b *testing.B, server *process, request func() []byte) (perSecond float64) {
 	each := max(1, connections/runtime.GOMAXPROCS(0)) // number of connections per processor
 	all := make(chan *connection, each*runtime.GOMAXPROCS(0))

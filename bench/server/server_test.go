@@ -27,7 +27,7 @@ var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada
 
 // BenchmarkServer measures requests to four routes. of-bare is the number of requests per
 // second, divided by that of the minimal server in the same run. The server syncs a new
-// record to disk before it responds. Concurrent creates share one sync.
+// record to disk before it responds. Concurrent requests that create records share one sync.
 //
 // If the environment variable BENCH_BASE is the path of another build of sluice, that
 // build is measured too, as impl=base.

@@ -92,8 +92,9 @@ func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	return err != nil || len(text) > maxResponse
 }
 
-// fromGateway returns a handler that changes requests to the form that net/http's server
-// gives them, and passes them to next. r.RequestURI keeps the stage, because links need it.
+// fromGateway returns a handler that changes each request to the form that net/http's server
+// would give it. The handler then calls the handler next. r.RequestURI keeps the stage, because
+// links need it.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())
@@ -113,7 +114,7 @@ type headWriter struct{ http.ResponseWriter }
 func (headWriter) Write(b []byte) (int, error) { return len(b), nil }
 
 // trimStage removes the name of the stage from the beginning of path. API Gateway
-// adds it for every stage except $default.
+// adds the name for every stage except $default.
 func trimStage(path, stage string) string {
 	rest, ok := strings.CutPrefix(path, "/"+stage)
 	if stage == "" || stage == "$default" || !ok || rest != "" && rest[0] != '/' {

@@ -284,7 +284,8 @@ func TestAContentCodingBehindIdentityIsRejected(t *testing.T) {
 	}
 }
 
-// Lambda rejects a response above its maximum size, and the client would get a 502.
+// Lambda rejects responses above its maximum size. The client would then get a 502, so the
+// function replaces such a response with a 500.
 func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
 	for size, status := range map[int]int{maxResponse - 1000: 200, maxResponse: 500} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

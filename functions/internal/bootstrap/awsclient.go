@@ -20,9 +20,9 @@ const (
 	// ones for the next list.
 	maxIdleConns = 16
 
-	// idleConnTimeout is shorter than any server's timeout. net/http compares it with
-	// the wall clock before it reuses an idle connection, so it also applies to
-	// connections that were idle while Lambda had frozen the instance.
+	// idleConnTimeout is shorter than any server's timeout. Before net/http reuses an idle
+	// connection, it checks this timeout against the wall clock. So the timeout includes
+	// the time in which Lambda has frozen the instance.
 	idleConnTimeout = 10 * time.Second
 )
 
@@ -51,11 +51,12 @@ func addRepeatUnsent(stack *middleware.Stack) error {
 }
 
 // repeatUnsent sends a request on another connection if the server has closed the idle
-// connection that net/http chose for the request. It finds this out before net/http
-// writes to the idle connection, and then closes the connection. The server cannot have
-// received the request. So the repetition is safe, even for a request that must be
-// applied only once. Each repetition removes one idle connection from the pool. When the
-// pool is empty, net/http opens a new connection.
+// connection that net/http chose for the request. It checks the idle connection before
+// net/http writes to it. If the server has closed the connection, repeatUnsent closes it too,
+// so the server does not receive the request on this connection. Therefore it is safe to
+// repeat even a request that must be applied only once.
+// Each repetition removes one idle connection from the pool. When the pool is empty,
+// net/http opens a new connection.
 func repeatUnsent(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	for {
 		unsent := false

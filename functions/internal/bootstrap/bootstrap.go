@@ -35,7 +35,7 @@ type Clients struct {
 	DynamoDB *dynamodb.Client
 }
 
-// Start runs the function with the given name, such as "list-entity". open opens the
+// Start runs the function with the given name, such as "list-entity". The Openers open the
 // stores that the function's routes need. Start does not return. It exits the process if
 // the function cannot be set up.
 func Start(name string, open ...Opener) {

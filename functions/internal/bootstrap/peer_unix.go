@@ -9,9 +9,9 @@ import (
 )
 
 // closedByPeer reports whether the server has closed an idle HTTP/1.1 connection. It peeks
-// at the data that the kernel has received for the connection. If the connection is open,
-// there is no data. If it is closed, there is an end of file, a reset or, with TLS, an alert,
-// which net/http may not have read yet.
+// at the data that the kernel has received for the connection. If the server has not closed
+// the connection, there is no data. Otherwise there is a signal: an end of file, a reset or,
+// with TLS, an alert. It is possible that net/http has not read this signal yet.
 func closedByPeer(conn net.Conn) bool {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()

@@ -1,5 +1,5 @@
-// Package exportmonitor measures how long export jobs wait. It reads the table of jobs, so
-// it works even if the stream of the table or the worker does not.
+// Package exportmonitor measures how long export jobs wait. It reads the table of jobs, so it
+// works even if the worker has failed or the table's stream does not reach the worker.
 package exportmonitor
 
 import (

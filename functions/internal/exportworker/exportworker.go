@@ -27,9 +27,9 @@ const (
 	// of a failed run repeats much work.
 	attempts = 8
 
-	// settle is the minimum age of a job when a run reads its records. At that age, the
-	// indexes contain the records that were created before the job. An index lags by a
-	// fraction of a second.
+	// settle is the minimum age that a job must have before a run reads records for it. An
+	// index lags by a fraction of a second. So at that age of the job, the indexes contain
+	// all records that were created before the job.
 	settle = 2 * time.Second
 )
 

@@ -29,8 +29,8 @@ type Process struct {
 	err    error         // result of cmd.Wait; valid after exited is closed
 }
 
-// Start starts cmd and collects its output. If cmd.Stdout is set, it also receives
-// the output, including standard error.
+// Start starts cmd and collects its standard output and standard error. If the writer
+// cmd.Stdout is set, it also receives both.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, exited: make(chan struct{})}
 	p.kill = func() { cmd.Process.Kill() } //nolint:errcheck // the program may have exited
@@ -139,8 +139,8 @@ func (p *Process) Memory(field string) (bytes int64, err error) {
 	return kilobytes << 10, nil
 }
 
-// Exited returns a channel that is closed when the program has exited and Log returns
-// its complete output.
+// Exited returns a channel that is closed when the program has exited. From then on, Log
+// returns the complete output of the program.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Wait waits until the program has exited and returns the error of exec.Cmd.Wait.

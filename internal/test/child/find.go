@@ -75,8 +75,8 @@ func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 
 // freePort returns a free port below the range from which operating systems choose ports for
 // outgoing connections. In that range, a connection could take the port while the program is
-// not listening. The reservation is a listener on the next higher port. Another test process
-// that tries the same pair of ports cannot listen there and tries another pair.
+// not listening. The reservation is a listener on the next higher port. If another test process
+// tries the same pair of ports, it cannot listen on the higher port and tries another pair.
 func freePort() (port int, reservation io.Closer, err error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error

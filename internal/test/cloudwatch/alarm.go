@@ -158,8 +158,8 @@ func (a *Alarm) breaches(n float64) (bool, error) {
 	return false, fmt.Errorf("the comparison %q is not supported", a.comparison)
 }
 
-// point returns the result of the period that ends at the time end. It ignores data that
-// arrives after the time now.
+// point returns the result of one period. The parameter end is the end of the period, and the
+// parameter now is the current time. point ignores data that arrives later.
 func (a *Alarm) point(d Data, end, now time.Duration) (Point, error) {
 	points := make(map[string]value)
 	for _, in := range a.metrics {

@@ -53,8 +53,9 @@ func (d Data) End() (end time.Duration) {
 	return end
 }
 
-// statistic returns a statistic of the values whose timestamps are in [start, end). It
-// ignores values that arrive after the time now. It returns false if no value is left.
+// statistic returns a statistic of the values whose timestamps are in [start, end). The
+// parameter now is the current time. statistic ignores values that arrive later. It returns
+// false if no value is left.
 func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (float64, bool) {
 	var data []Datum
 	count, sum := 0, 0.0

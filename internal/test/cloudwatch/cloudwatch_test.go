@@ -31,8 +31,8 @@ func alarm(expression string, changes map[string]any) map[string]any {
 	return properties
 }
 
-// Each expression is evaluated for three minutes: with errors and requests, with only
-// requests, and without data.
+// Each expression is evaluated in three separate minutes: one with errors and requests, one
+// with only requests, and one without data.
 func TestMath(t *testing.T) {
 	t.Parallel()
 	const ok, inAlarm, none = cloudwatch.OK, cloudwatch.InAlarm, cloudwatch.InsufficientData
@@ -55,8 +55,8 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The alarm has only the data of this minute. Data in earlier minutes would
-			// not change the state.
+			// The alarm gets only the data of this minute, because an alarm uses earlier
+			// data if a minute has no data.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})

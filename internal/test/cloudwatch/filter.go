@@ -156,7 +156,7 @@ func Embedded(line string) (map[Metric]float64, error) {
 		} `json:"_aws"`
 	}
 	if json.Unmarshal([]byte(line), &event) != nil || event["_aws"] == nil {
-		return nil, nil //nolint:nilerr // not an event in the embedded metric format
+		return nil, nil //nolint:nilerr // the line is not an event in the embedded metric format
 	}
 	if err := json.Unmarshal([]byte(line), &emf); err != nil {
 		return nil, err

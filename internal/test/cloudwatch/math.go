@@ -17,8 +17,8 @@ type value struct {
 
 func scalar(n float64) value { return value{n: n} }
 
-// evalMath evaluates a metric math expression, whose syntax is a subset of Go's, in one
-// period. points are the values of the metrics in that period.
+// evalMath evaluates a metric math expression in one period. The syntax of the expression is a
+// subset of Go's syntax. points are the values of the metrics in the period.
 //
 // Source: CloudWatch User Guide, "Using metric math".
 func evalMath(e ast.Expr, points map[string]value) (value, error) {
@@ -105,9 +105,9 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// choose implements IF with a series as the condition. If the point of the condition is
-// missing, the result is missing. If the condition is true and the point of its value is
-// missing, the result is 0.
+// choose implements IF(condition, then, otherwise) with a series as the condition. If the
+// point of the condition is missing, the result is missing. If the condition is true and the
+// point of the second argument is missing, the result is 0.
 func choose(condition, then, otherwise value) value {
 	switch {
 	case condition.missing:

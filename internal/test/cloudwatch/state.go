@@ -28,12 +28,12 @@ const (
 	treatNotBreaching = "notBreaching"
 )
 
-// Next returns the state that follows the state current. points are the points of the
-// evaluation range, newest first. evaluated, toAlarm and missing are the properties
-// EvaluationPeriods, DatapointsToAlarm and TreatMissingData of the alarm.
+// Next returns the next state of an alarm. current is the previous state. points
+// are the points of the evaluation range, newest first. evaluated, toAlarm and missing are the
+// properties EvaluationPeriods, DatapointsToAlarm and TreatMissingData of the alarm.
 //
-// Next uses the newest points that have a value, up to EvaluationPeriods.
-// TreatMissingData applies only if fewer points have a value.
+// Next uses the newest points that have a value, up to EvaluationPeriods points.
+// TreatMissingData applies only if fewer than EvaluationPeriods points have a value.
 //
 // Source: CloudWatch User Guide, "How alarm state is evaluated when data is missing" and
 // "Avoiding premature transitions to alarm state".

@@ -66,9 +66,9 @@ func Client(t testing.TB, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return Shared(t).Client(options...)
 }
 
-// Table creates a table in the shared engine and returns its unique name. The table
-// is defined by the resource with the logical id in template.yaml. It is deleted at
-// the end of the test.
+// Table creates a table in the shared engine and returns its unique name. The resource of
+// template.yaml with the given logical id defines the table. The table is deleted at the end
+// of the test.
 func Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	return Shared(t).Table(t, logicalID)
@@ -80,8 +80,8 @@ func Start(t testing.TB) *Engine {
 	return startIn(t, "")
 }
 
-// StartDurable starts an engine for one test that keeps its tables in a file, so they
-// survive Restart.
+// StartDurable starts an engine for one test. The engine keeps its tables in a file, so
+// Restart does not lose them.
 func StartDurable(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, t.TempDir())
@@ -107,8 +107,8 @@ func (e *Engine) Restart(t testing.TB) {
 	}
 }
 
-// Client returns a client of the engine, with the defaults of the SDK and options.
-// The engine need not be running.
+// Client returns a client of the engine. The client has the defaults of the SDK, and the
+// given options change them. The engine need not be running.
 func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region:       Region,
@@ -117,7 +117,7 @@ func (e *Engine) Client(options ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, options...)
 }
 
-// Table does what the function Table does, in this engine.
+// Table does the same as the function Table, but it creates the table in this engine.
 func (e *Engine) Table(t testing.TB, logicalID string) string {
 	t.Helper()
 	tables, err := template.Parse(sluice.Template)

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// startTimeout is the maximum startup time of an engine. Usually it takes two
-// seconds, and longer if many engines start at the same time.
+// startTimeout is the maximum startup time of an engine. Usually an engine starts within two
+// seconds. It takes longer if many engines start at the same time.
 const startTimeout = 60 * time.Second
 
 // Engine is one process of DynamoDB Local. It is safe for concurrent use.
@@ -55,8 +55,8 @@ func start(install installation, dir string) (e *Engine, err error) {
 // run starts the process and waits until it can list tables.
 func (e *Engine) run() error {
 	// The Java options select the C1 compiler and the serial collector. On two cores
-	// without a warm code cache, this reduces the startup time by a third. These tests
-	// are as fast as with the default options.
+	// without a warm code cache, these options reduce the startup time by a third. After the
+	// start, the tests run as fast as with the default options.
 	storage := []string{"-inMemory"}
 	if e.dir != "" {
 		storage = []string{"-dbPath", e.dir}

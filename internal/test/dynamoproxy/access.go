@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Access is a permission in IAM that a call needs.
+// Access is an IAM permission that a call needs.
 type Access struct {
 	Action string // such as dynamodb:Query
 	Table  string
 	Index  string // "" for the table itself
 }
 
-// transactActions are the IAM actions of the items in a TransactWriteItems, by their
-// JSON key.
+// transactActions maps the JSON key of an item in a transaction to the IAM action that the
+// item needs.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",

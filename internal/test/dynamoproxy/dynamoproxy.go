@@ -33,7 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine reported
-	Empty int     // queries without results; DynamoDB charges half a unit for each, DynamoDB Local none
+	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports none
 }
 
 // Proxy is a counting proxy. It is safe for concurrent use.
@@ -65,8 +65,8 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS starts a proxy that uses TLS. certificate is the path of a PEM file with
-// its certificate.
+// StartTLS starts a proxy that uses TLS. certificate is the path of a PEM file with the
+// certificate of the proxy.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler()) // only for its certificate, which is valid for 127.0.0.1
@@ -138,7 +138,7 @@ func (p *Proxy) Accept() {
 		Handler: http.HandlerFunc(p.serve), ConnState: p.connState,
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
-	go p.server.Serve(listener) //nolint:errcheck // fails when Refuse closes the server
+	go p.server.Serve(listener) //nolint:errcheck // Serve returns an error when Refuse closes the server
 }
 
 // Opened returns the number of connections that have been opened so far.

@@ -13,7 +13,7 @@ import (
 type Fault struct {
 	Delay time.Duration // time before the call is forwarded
 	Skip  bool          // the call is not forwarded
-	Drop  bool          // the connection is closed instead of sending the response
+	Drop  bool          // the proxy closes the connection and does not send the response
 	Error string        // the response is this DynamoDB exception
 }
 

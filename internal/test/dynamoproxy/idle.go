@@ -17,7 +17,7 @@ type Cut string
 const (
 	FIN    Cut = "FIN"  // the server closes the connection
 	RST    Cut = "RST"  // the server resets the connection
-	Silent Cut = "none" // the client gets no signal, but a RST when it writes, as behind a NAT gateway
+	Silent Cut = "none" // the client notices nothing until it writes, and then gets a RST, as behind a NAT gateway
 )
 
 // CutIdle ends all idle connections and returns their number. First it waits until no

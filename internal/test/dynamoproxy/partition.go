@@ -10,17 +10,17 @@ type partitions struct {
 	most      int               // highest number of writes to one partition key in a second
 }
 
-// ThrottlePartitions rejects a write if its value of the key attribute pk has already
-// received perSecond writes in this second. Each write counts as one unit, even if its
-// condition fails.
+// ThrottlePartitions limits the writes to each partition key (the attribute pk) to perSecond
+// writes per second. The proxy rejects further writes. Each write counts as one unit, even if
+// its condition fails.
 func (p *Proxy) ThrottlePartitions(perSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.partitions = partitions{perSecond: perSecond}
 }
 
-// MostWrites returns the highest number of writes to one partition key in a second since the
-// call of ThrottlePartitions. It includes rejected writes.
+// MostWrites returns the highest number of writes that one partition key has received in one
+// second. It ignores writes before the call of ThrottlePartitions, and includes rejected writes.
 func (p *Proxy) MostWrites() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

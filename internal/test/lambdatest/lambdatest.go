@@ -31,7 +31,8 @@ import (
 const Timeout = 10 * time.Second
 
 // Build builds a function's binary with the flags of the deployment and returns its path. All
-// tests use the same path, so the Go command links the binary again only if it has changed.
+// tests use the same path, so the Go command links the binary again only if its code has
+// changed.
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	root := child.ModuleRoot(t)
@@ -52,8 +53,8 @@ var built = struct {
 	functions map[string]bool
 }{functions: make(map[string]bool)}
 
-// Compile builds a package of the module in dir for Lambda on the given GOARCH, with
-// the flags of the deployment.
+// Compile builds the package pkg for Lambda and the given GOARCH, with the flags of the
+// deployment, and writes the binary to path. dir is a directory of the module.
 func Compile(t testing.TB, dir, pkg, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)

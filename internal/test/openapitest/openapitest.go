@@ -83,7 +83,8 @@ func (s *Spec) Check(r Response) error {
 			described.Status = http.StatusNotFound
 		}
 	} else if _, fixed := object(s.document["paths"])[path]; !fixed && strings.Count(path, "/") > 1 {
-		// The library does not match a path whose parameter violates its pattern.
+		// The library finds no description for a path if the value of the parameter does
+		// not match the pattern.
 		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
 	}
 	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)

@@ -101,8 +101,8 @@ func (w *world) latency(s span, n int, milliseconds float64) {
 }
 
 // run reports a metric of one run of a function that reads a stream, such as
-// ExportWorker. The run began in the given minute and took the given time. Lambda sends
-// the metrics of a run when it ends, with the time of its start as the timestamp.
+// ExportWorker. The run began in the given minute and took the given time. Lambda sends the
+// metrics of a run when the run ends. Their timestamp is the start of the run.
 //
 // Source: AWS Lambda Developer Guide, "Working with Lambda function metrics".
 func (w *world) run(function string, minute int, took time.Duration, name string, value float64) {

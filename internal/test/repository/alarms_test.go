@@ -129,9 +129,9 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	}
 }
 
-// notInBudget are the tables and indexes that are not in a budget alarm, because an alarm
-// has at most 10 metrics. Requests cannot consume many of their units. Most requests do
-// not use these tables and indexes.
+// notInBudget lists the tables and indexes that are not in the budget alarms for write units
+// and read units. An alarm can have at most 10 metrics. These tables and indexes are left out,
+// because most requests do not use them and no request consumes many of their units.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},

@@ -277,7 +277,7 @@ func deadLetterScenarios(queue string) []scenario {
 	}
 }
 
-// unitScenarios returns the scenarios of an alarm on consumed units with an hourly budget.
+// unitScenarios returns the scenarios of an alarm with an hourly budget for consumed units.
 func unitScenarios(kind string, budget float64) []scenario {
 	consumed := "Consumed" + kind + "CapacityUnits"
 	const table, index = "TableName=EventsTable", "GlobalSecondaryIndexName=by_entity,TableName=EventsTable"

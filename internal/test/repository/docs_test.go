@@ -28,8 +28,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// docs/operate.md has a section for every alarm and no other alarm. docs/deploy.md has a row
-// for every parameter and no other parameter.
+// docs/operate.md has a section for every alarm of the template, and for no other alarm.
+// docs/deploy.md has a row for every parameter of the template, and for no other parameter.
 func TestDocsNameEveryAlarmAndParameter(t *testing.T) {
 	t.Parallel()
 	var doc struct {

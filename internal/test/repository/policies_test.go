@@ -47,8 +47,8 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// allowsService reports whether p allows an AWS service to perform an action. p may allow
-// it to the service itself, or to a principal that uses the service (kms:ViaService).
+// allowsService reports whether p allows an action to an AWS service itself or to principals
+// that use the service (kms:ViaService).
 func (p policy) allowsService(service, action string) bool {
 	for _, s := range p.Statement {
 		services := append(oneOrMore(s.Principal["Service"]), oneOrMore(s.Condition["StringEquals"]["kms:ViaService"])...)
@@ -89,8 +89,8 @@ var unused = []string{
 }
 
 // The CloudFormation role in docs/policies allows the actions that the handlers of the
-// stack's resource types need, and the managed policies that SAM attaches. The resource
-// type schemas in cfn-lint list these actions.
+// stack's resource types need. The resource type schemas in cfn-lint list these actions. The
+// role can also attach the managed policies that SAM adds to the roles of the functions.
 func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	t.Parallel()
 	resources := render(t, everything)[everything].Resolved.Resources
@@ -128,9 +128,9 @@ func TestTheCloudFormationRoleAllowsTheStack(t *testing.T) {
 	}
 }
 
-// No policy in docs/policies exceeds the IAM quota for inline policies or allows reading
-// or writing records. No policy allows all actions of a service. The only exception is
-// the key policy: it allows account administrators all actions of KMS.
+// No policy in docs/policies exceeds the IAM quota for inline policies. No policy allows
+// reading or writing records. Only the key policy allows all actions of a service: it allows
+// account administrators all actions of KMS.
 func TestPoliciesAreNarrow(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("docs/policies/*.json")

@@ -342,8 +342,9 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	checkGrants(t, f, documents, resourceText)
 }
 
-// checkGrants checks that a function's policies grant exactly what the template says. The
-// function resource converts an ARN to the form of templatetest.Grant.Resource.
+// checkGrants checks that the policies of a Lambda function grant exactly what the template
+// says. The parameter resource is a Go function that converts an ARN to the form of
+// templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -364,7 +365,8 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 	same(t, f.LogicalID+" in template.yaml", meant, "its role", granted)
 }
 
-// oneOrMore returns the elements of a list, or a single value that is not nil.
+// oneOrMore returns the elements of v if v is a list. Otherwise it returns v as the only
+// element, or no element if v is nil.
 func oneOrMore(v any) []any {
 	switch v := v.(type) {
 	case nil:

@@ -10,9 +10,9 @@ import (
 	"sluice"
 )
 
-// If only a parameter changes, SAM does not publish a new version. SAM does so if the
-// description of the versions changes. Therefore the description contains every parameter
-// that an environment variable uses.
+// If only the value of a parameter changes, SAM does not publish a new version of a function.
+// If the description of the version changes, SAM publishes one. Therefore the description
+// contains every parameter that an environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {
@@ -41,7 +41,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 			}
 			seen++
 			if name == "OriginSecret" {
-				name = "OriginSecretLabel" // changes with OriginSecret, and is not secret
+				name = "OriginSecretLabel" // this parameter changes with OriginSecret, but it is not secret
 			}
 			if !strings.Contains(string(text), "${"+name+"}") {
 				t.Errorf("%s has the parameter %s in its environment, which Settings does not name", owner, name)

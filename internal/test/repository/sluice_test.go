@@ -92,8 +92,8 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 }
 
-// If the tests of a package create API keys, they search their own output and that of their
-// processes for secrets.
+// If the tests of a package create API keys, the tests search for secrets in their own output
+// and in the output of the processes that they start.
 func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
 	found := 0
 	for _, dir := range imports(t, `{{$dir := .Dir}}{{range .TestImports}}{{$dir}}>{{.}} {{end}}{{range .XTestImports}}{{$dir}}>{{.}} {{end}}`, "./...") {

@@ -3,7 +3,7 @@
 //
 // "make versitygw" builds the program. If it is missing, tests that need it are skipped, or
 // fail if the environment variable CI is set. The path of the program is
-// .cache/versitygw/versitygw, unless the environment variable VERSITYGW names another path.
+// .cache/versitygw/versitygw. The environment variable VERSITYGW can set another path.
 package s3local
 
 import (
@@ -31,8 +31,8 @@ const (
 	SecretAccessKey = "test"
 )
 
-// startTimeout is the maximum startup time of a server. Usually it takes a fraction
-// of a second.
+// startTimeout is the maximum startup time of a server. Usually a server starts within a
+// fraction of a second.
 const startTimeout = 30 * time.Second
 
 // Server is a running S3 server.
@@ -87,7 +87,8 @@ func (s *Server) run(t testing.TB, program string) (*child.Process, error) {
 	return p, err
 }
 
-// Client returns a client of the server, with the defaults of the SDK and options.
+// Client returns a client of the server. The client has the defaults of the SDK, and the given
+// options change them.
 func (s *Server) Client(options ...func(*s3.Options)) *s3.Client {
 	return s3.New(s3.Options{
 		Region:       Region,

@@ -127,8 +127,8 @@ func (c *collection) size() (n int) {
 	return n
 }
 
-// collectOwn collects the standard output and standard error of this process until
-// stop is called. The process still writes them.
+// collectOwn collects the standard output and standard error of this process until stop is
+// called. The process still writes this output to the original files.
 func collectOwn() (stop func()) {
 	stdout, stderr := os.Stdout, os.Stderr
 	var wg sync.WaitGroup
@@ -140,7 +140,7 @@ func collectOwn() (stop func()) {
 		}
 		ends = append(ends, w)
 		wg.Go(func() {
-			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // ends when the pipe is closed
+			io.Copy(io.MultiWriter(file, writer("the tests' own process")), r) //nolint:errcheck // the goroutine ends when the pipe is closed
 		})
 		return w
 	}

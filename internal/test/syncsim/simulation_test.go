@@ -52,8 +52,9 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is zero,
-// lacks the time of a write or of an index, or is slightly too short.
+// TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
+// short. It tests four lags: zero, the lag without the maximum time of a write, the lag without
+// the maximum delay of an index, and a lag that is slightly too short.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package templatetest reads from template.yaml what only tests need: the routes,
 // permissions, streams and tables of each function.
 //
-// It rejects functions and tables that depend on a condition and, in policies, wildcards,
-// managed policies and conditions. The tests of the rendered template check the rest.
+// It rejects functions and tables that depend on a condition. It also rejects managed policies,
+// and wildcards and conditions in policies. The tests of the rendered template check the rest.
 package templatetest
 
 import (
@@ -249,8 +249,8 @@ type event struct {
 	} `yaml:"Properties"`
 }
 
-// value is a scalar, or a short-form CloudFormation intrinsic function with a scalar,
-// such as !Ref. For !If, only the tag is kept.
+// value is a scalar, or a CloudFormation intrinsic function in its short form, such as !Ref. The
+// argument of the function is a scalar. For !If, only the tag is kept.
 type value struct{ tag, text string }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
