@@ -27,7 +27,7 @@ const (
 	Public    Scope = "public"    // for routes that need no key; no key has this scope
 	Import    Scope = "import"    // permits routes that write records
 	Export    Scope = "export"    // permits routes that read records
-	Dashboard Scope = "dashboard" // permits export jobs and usage
+	Dashboard Scope = "dashboard" // permits the routes for export jobs and usage
 )
 
 // Scopes returns the scopes that a key can have, sorted.

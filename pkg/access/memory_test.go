@@ -51,7 +51,8 @@ func TestUnknownIDsAreBoundedAndEvictNoKeys(t *testing.T) {
 	}
 }
 
-// A cache always holds the last entry, and never more than maxCached entries.
+// A cache always holds the entry that was added last, and never more than maxCached
+// entries.
 func TestTheCacheIsBounded(t *testing.T) {
 	a, err := NewAuthenticator(new(oneKey), nil)
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 type Config struct {
 	Key        string            // API key, slc_<id>_<secret>; by default no key is sent
 	MaxTries   int               // maximum number of requests per call; DefaultMaxTries by default
-	MaxElapsed time.Duration     // maximum time from the first request of a call to its return; DefaultMaxElapsed by default
+	MaxElapsed time.Duration     // maximum duration of a call, starting with its first request; DefaultMaxElapsed by default
 	TryTimeout time.Duration     // maximum time for one request and its response; DefaultTryTimeout by default
 	MinBackoff time.Duration     // upper bound of the random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // upper bound of the random wait after any try; DefaultMaxBackoff by default
@@ -152,7 +152,8 @@ type route struct {
 	class  string // imports, exports or general
 }
 
-// The classes of routes. The value is the rule that all routes of a class share.
+// The classes of routes. The value of a class is the name of the rule that all its
+// routes share.
 const (
 	imports = "imports"
 	exports = "records"
@@ -185,7 +186,7 @@ func (c *Client) do(ctx context.Context, k call, out any) (status int, err error
 }
 
 // decode decodes the body of a response into out. The error for a body that cannot
-// be decoded is retryable, like a lost response.
+// be decoded is retryable, like the error for a lost response.
 func decode(body []byte, out any) *Error {
 	if raw, ok := out.(*[]byte); ok {
 		*raw = body

@@ -25,20 +25,19 @@ const (
 // response shows contains this instant. Requests that are counted at the beginning of a
 // window give the most precise bound.
 type clock struct {
-	ahead    time.Duration // lower bound of the service's time minus the client's time
+	ahead    time.Duration // lower bound of the difference: service's time minus client's time
 	observed time.Duration // client's time at which the last response was received
 }
 
 // unknown is a clock before the first response.
 var unknown = clock{ahead: math.MinInt64 / 2}
 
-// observe improves the bound with the data of a response. The parameters sent and
-// received are the times, on the client's clock, of the request and of its response.
-// The parameter reset is the Unix time at which the window in the response ends.
+// observe uses a response to improve the lower bound in c.ahead. The client sent the
+// request at the time sent and received the response at the time received, both on its
+// own clock. The parameter reset is the Unix time at which the response's window ends.
 //
-// observe reports whether, since the last response, the service's clock was set back or
-// the client's clock was set forward. In this case, the known counters of windows are
-// no longer valid.
+// observe reports whether the service's clock was set back, or the client's clock was
+// set forward, since the last response. The known counters are then no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent

@@ -27,7 +27,7 @@ type Error struct {
 	Fields     []record.FieldError // invalid fields of the request body
 	RetryAfter time.Duration       // value of Retry-After in the last response; 0 if absent, at most one year
 	RequestID  string              // request id of the last response, for reports to the operator of the service; may be empty
-	Err        error               // error of the network, of the context or of decoding the response; nil otherwise
+	Err        error               // network error, error of the context, or error in decoding the response; nil otherwise
 
 	retryable bool
 }
@@ -145,7 +145,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// Compare the date with the header Date, which is from the same clock.
+	// Subtract the time in the Date header, which is from the same clock as the time in
+	// Retry-After.
 	if date, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = date
 	}

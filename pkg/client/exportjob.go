@@ -117,7 +117,7 @@ const downloadRoute = "download"
 //
 // If a download is interrupted, or no data arrives for Config.TryTimeout,
 // DownloadExport continues at the same byte with a new link. It gives up and returns
-// the last error if Config.MaxTries consecutive tries bring no further byte, or if no
+// the last error if Config.MaxTries consecutive tries receive no further byte, or if no
 // further byte arrives for Config.MaxElapsed. If a write to w fails, DownloadExport
 // returns the error at once.
 func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w io.Writer) (written int64, err error) {

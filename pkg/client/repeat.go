@@ -142,7 +142,7 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits until the time is over or ctx is done. It returns false if ctx is done.
+// sleep waits until wait has elapsed or ctx is done. It returns false if ctx is done.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):

@@ -11,9 +11,9 @@ import (
 )
 
 // ChangeQuery selects entities in order of their latest change, oldest first. To read all
-// pages, repeat the query and change only its Cursor, to the NextCursor of the previous
-// page. All pages have the same SyncedUntil. After the last page, use SyncedUntil as the
-// UpdatedSince of the next synchronization.
+// pages, repeat the query with Cursor set to the NextCursor of the previous page, and
+// change no other field. All pages have the same SyncedUntil. After the last page, use
+// SyncedUntil as the UpdatedSince of the next synchronization.
 type ChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
 	IncludeDeleted bool        // include entities that were deleted within the last 30 days

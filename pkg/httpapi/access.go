@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// sessionCookie is the name of the cookie in which the dashboard's page sends an API
-// key instead of an Authorization header.
+// sessionCookie is the name of the cookie that carries the API key of the dashboard's
+// page, which sends no Authorization header.
 const sessionCookie = "sluice_session"
 
 // secureSessionCookie is the name of the session cookie over HTTPS. Browsers accept a

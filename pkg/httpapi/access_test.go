@@ -108,11 +108,12 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	return resp
 }
 
-// untouchable holds stores that panic on every read and write. The response would
-// then be a 500.
+// untouchable holds stores that panic on every read and write. If a route used one of
+// them, the response would be a 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ erasurejob.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state is the value of the header RateLimit after one request that found no record.
+// state holds the value of the header RateLimit, for each class of routes, after one
+// request that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,
@@ -131,8 +132,9 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route accepts only a key with its scope. A rejected request is charged, but it
-// reads and writes nothing. The response says only that the key is not valid.
+// Every route that is not public accepts only a key with its scope. A rejected request
+// is charged, but it reads and writes nothing. The response to an invalid key does not
+// say why the key is invalid.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {

@@ -22,7 +22,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed are the handlers of an API with a high limit and temporary stores, by route.
+// fuzzed holds the handler of each route of an API. The API has a high limit and
+// temporary stores.
 type fuzzed map[string]http.Handler
 
 func newFuzzed(f *testing.F) fuzzed {

@@ -41,7 +41,7 @@ func logEntryOf(r *http.Request) *logEntry {
 }
 
 // logged returns a handler that calls next and writes a log line. It is the outermost
-// handler, so it converts a panic that no other handler recovered to a 500.
+// handler, so it responds with 500 if next panics.
 func (a *API) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()

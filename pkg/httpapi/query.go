@@ -24,7 +24,7 @@ const (
 // parameters reads the query of a request and collects all errors in the query.
 type parameters struct {
 	values  url.Values
-	filters url.Values // the parameters that select or order records, as far as they have been read, in canonical form
+	filters url.Values // canonical form of the parameters read so far that select or order records
 	wrong   record.Fields
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
@@ -145,7 +145,7 @@ type cursor struct {
 	Filters     string       `json:"f,omitzero"` // the canonical filters
 	ID          string       `json:"i"`          // id of the last record on the page
 	At          *record.Time `json:"t,omitzero"` // time of the last record on the page, in a list ordered by time
-	SyncedUntil *record.Time `json:"u,omitzero"` // synced_until of every page, in an incremental list
+	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list, the synced_until that all pages share
 }
 
 // encode returns the cursor as base64url of its JSON, the form that clients see.

@@ -148,7 +148,7 @@ func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 
 // After a client has exceeded its limit, it may ask for fewer and fewer records. In each
 // window, only one of these exports is read and then refused, no matter how many records
-// are left.
+// the limit still allows.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {

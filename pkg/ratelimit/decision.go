@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// RetryAfter is the value, in seconds, of the Retry-After header of a 429 or 503
+// RetryAfter is the number of seconds in the Retry-After header of a 429 or 503
 // response. It is the length of a window. The window usually ends sooner, but the
 // header cannot hold a fraction (RFC 9110, section 10.2.3), and 0 would make
 // clients retry at once.
@@ -123,8 +123,9 @@ func (d Decision) Violated() []string {
 	return policies
 }
 
-// The last parameter of each item of RateLimit-Policy (the window) and RateLimit
-// (the time until the reset), in seconds.
+// Each item in RateLimit-Policy ends with windowParameter, the length of the window.
+// Each item in RateLimit ends with resetParameter, the time until the reset. Both are
+// in seconds.
 var (
 	windowParameter = ";w=" + strconv.Itoa(int(WindowLength/time.Second))
 	resetParameter  = ";t=" + strconv.Itoa(RetryAfter)

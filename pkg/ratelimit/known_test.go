@@ -157,7 +157,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 
 func TestPrecheck(t *testing.T) {
 	records, requests, both := []string{"records"}, []string{"requests"}, []string{"records", "requests"}
-	// After these two requests, the Limiter knows that 20 records are left.
+	// After these two requests, the Limiter knows that the limit allows 20 more records.
 	refused := []ratelimit.Request{list("list-entity", 180), asking("list-entity", 50, 30)}
 	tests := []struct {
 		name     string

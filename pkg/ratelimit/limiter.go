@@ -143,9 +143,9 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 // request only under ActionObserve. Precheck charges nothing and does not call the
 // store.
 //
-// When an export is refused after it was read, the decision shows how many records are
-// left. For the rest of the window, Precheck refuses every export that asks for more
-// records than are left, although the export might find fewer records.
+// When an export is refused after it was read, the decision shows how many more records
+// the limit allows. For the rest of the window, Precheck refuses every export that asks
+// for more records than this number, although the export might find fewer records.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
 	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)

@@ -10,18 +10,18 @@ import (
 // A Store should keep its counters for at least one minute.
 const UsageWindows = int(time.Minute / WindowLength)
 
-// FirstUsageWindow returns the first of the UsageWindows windows that end with the
-// window last.
+// FirstUsageWindow returns the first of UsageWindows consecutive windows. The parameter
+// last is the last of these windows.
 func FirstUsageWindow(last Window) Window { return last - Window(UsageWindows) + 1 }
 
 // UsageStore reads the counters of a Store. Implementations are safe for
 // concurrent use.
 type UsageStore interface {
-	// Used returns the counters of an address in the given scopes. It returns one map,
-	// from the name of a counter to its value, for each of the UsageWindows windows
-	// that end with the window last, oldest first. The map of a window without counters
-	// is nil or empty. Counters of different scopes have different names. The most
-	// recent charges may be missing.
+	// Used returns the counters of an address in the given scopes. It returns one map
+	// for each of UsageWindows consecutive windows, oldest first. The parameter last is
+	// the last of these windows. A map contains the values of the counters by name, and
+	// is nil or empty if the window has no counters. Counters of different scopes have
+	// different names. The most recent charges may be missing.
 	Used(ctx context.Context, address string, scopes []Scope, last Window) ([]map[string]int64, error)
 }
 
@@ -34,10 +34,10 @@ type WindowUsage struct {
 }
 
 // Usage returns the usage of an address on the routes of the given scopes. It returns
-// one WindowUsage for each of the UsageWindows windows that end with the window last,
-// oldest first. The address has the form that ParseAddress returns. Refused requests
-// are not included, because they cost nothing. The most recent charges may be missing.
-// Usage returns an error if the store fails.
+// one WindowUsage for each of UsageWindows consecutive windows, oldest first. The
+// parameter last is the last of these windows. The address has the form that
+// ParseAddress returns. Refused requests are not included, because they cost nothing.
+// The most recent charges may be missing. Usage returns an error if the store fails.
 func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope, last Window) ([]WindowUsage, error) {
 	used, err := store.Used(ctx, address, scopes, last)
 	if err != nil {

@@ -80,8 +80,8 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 	return nil
 }
 
-// countOthers returns the number of unexpired rows of other blocks than r.CIDR. A row
-// is unexpired if it has not expired at r.UpdatedAt.
+// countOthers returns the number of rows whose block is not r.CIDR and that have not
+// expired at r.UpdatedAt.
 func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,

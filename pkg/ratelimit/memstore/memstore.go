@@ -90,7 +90,8 @@ func (s *Store) shard(address string) *shard {
 	return &s.shards[maphash.String(s.seed, address)%uint64(len(s.shards))]
 }
 
-// current reports whether w is the newest window or less than a minute older.
+// current reports whether w is the newest window, or less than a minute older than the
+// newest window.
 func (s *Store) current(w ratelimit.Window) bool {
 	age := ratelimit.Window(s.newest.Load()) - w
 	return age >= 0 && age < minute
