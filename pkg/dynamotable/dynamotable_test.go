@@ -155,9 +155,9 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 	}
 }
 
-// slow is a Client that reports the table as active only from the third call of
-// DescribeTable on. It sends each UpdateTimeToLive twice, as if another program had sent
-// the first request.
+// slow is a Client whose first two calls of DescribeTable report that the table is not
+// active yet. It sends each UpdateTimeToLive twice, as if another program had sent the
+// first request.
 type slow struct {
 	*dynamodb.Client
 	looks int

@@ -40,8 +40,9 @@ func (e Entity) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Columns returns the names of the JSON members of an entity, except attributes, in the
-// order in which they are written. These names are the first columns of a CSV file.
+// Columns returns the names of all JSON members of an entity except attributes. The names
+// are in the order in which the members are written. They are also the names of the first
+// columns of a CSV file.
 func Columns() []string { return []string{"id", "type", "created_at", "updated_at"} }
 
 // Parse decodes the JSON of a new entity, which is the body of a request or a line of an

@@ -64,8 +64,7 @@ type Position struct {
 	ID         string      `json:"id"`
 }
 
-// ExpiresAt returns the time at which a job that has ended expires. ok is false if the job
-// has not ended.
+// ExpiresAt returns the time at which j expires. If j has not ended, ok is false.
 func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	if !j.Status.Final() || j.FinishedAt == nil {
 		return time.Time{}, false

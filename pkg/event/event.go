@@ -66,8 +66,9 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(id))
 }
 
-// Columns returns the names of the JSON members of an event, except attributes, in the
-// order in which they are written. These names are the first columns of a CSV file.
+// Columns returns the names of all JSON members of an event except attributes. The names
+// are in the order in which the members are written. They are also the names of the first
+// columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
 // Parse decodes the JSON of a new event, which is the body of a request or a line of an

@@ -93,8 +93,8 @@ func (j Job) Lane() Lane {
 	return ""
 }
 
-// HistoryDays is the number of days for which a store keeps a job that has ended, counted
-// from the creation of the job.
+// HistoryDays is the age, in days, from which a store may remove a job. A store never
+// removes a job that has not ended.
 const HistoryDays = 180
 
 // DefaultQuota is the default maximum number of unfinished jobs per workspace.

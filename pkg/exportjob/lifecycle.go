@@ -12,11 +12,11 @@ import (
 // noun is the name of a job in error messages.
 const noun = "export job"
 
-// NotFoundError returns the error for a job that does not exist, of kind NotFound.
+// NotFoundError returns the error of kind NotFound for a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
 
-// TooManyError returns the error for a workspace that has reached its quota of
-// unfinished jobs, of kind TooMany.
+// TooManyError returns the error of kind TooMany for a workspace that has reached its
+// quota of unfinished jobs.
 func TooManyError(quota int) error {
 	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the most allowed; wait until one has ended, or cancel one", quota)}
 }
@@ -114,8 +114,8 @@ func (j Job) Finish(status Status, now time.Time) Job {
 	return j
 }
 
-// Show returns j with a download link to its file. If the file has expired, Show
-// returns j with an error text that says so.
+// Show returns j as a response contains it. If j has succeeded, Show adds a download link
+// to the file or, if the file has expired, an error text that says so.
 func Show(ctx context.Context, links Links, j Job, now time.Time) (Job, error) {
 	switch {
 	case j.Status != Succeeded:

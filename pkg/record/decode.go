@@ -31,8 +31,8 @@ var (
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is set, every member with an object as its
-// value has members instead of a Value, at all levels.
+// readMembers implements Members. If deep is set, readMembers sets members instead of
+// Value for every member whose value is an object, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)

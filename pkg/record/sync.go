@@ -11,8 +11,8 @@ const (
 	// UTC, in either direction.
 	MaxClockSkew = 2 * time.Second
 
-	// WriteTimeout is the maximum time from reading the clock for the timestamp of
-	// a write to the end of the write.
+	// WriteTimeout is the maximum time between reading the clock for a write's timestamp
+	// and the end of that write.
 	WriteTimeout = 5 * time.Second
 
 	// MaxIndexDelay is the maximum time from the end of a write until every read of an
@@ -76,12 +76,13 @@ func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, after, !q.Descending)
 }
 
-// Bounds returns the bounds of the texts (SyncPosition.String) of the positions in a part
-// of a list. The part begins at the time in the parameter from and ends before the time
-// in the parameter to. It has only positions that follow the position in the parameter
-// after, in the direction of the list. In the arguments and in the results, nil and ""
-// mean no bound. No position equals a bound, so it does not matter whether the bounds are
-// inclusive. If low is greater than high, no position is between them.
+// Bounds returns the bounds of a part of a list, to compare with the texts of positions
+// (SyncPosition.String). The parameters from and to limit the times. A position whose
+// time equals from is in the part. A position whose time equals to is not. The parameter
+// after is the text of a position. Only positions that follow it in the direction of the
+// list are in the part. In the arguments and in the results, nil and "" mean no bound. No
+// position equals a bound, so it does not matter whether the bounds are inclusive. If low
+// is greater than high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // prefix of all positions at this time, so it sorts before them
@@ -95,9 +96,9 @@ func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	case ascending:
 		return max(low, after+"\x00"), high
 	}
-	// Make a text just before the position in after: decrease the last character by one
-	// and append \x7f, which is greater than all characters of ids. All earlier positions
-	// are also before this text.
+	// Make a text that sorts just before this position: decrease the last character by
+	// one and append \x7f, which is greater than all characters of ids. All earlier
+	// positions are also before this text.
 	last := len(after) - 1
 	below := after[:last] + string(after[last]-1) + "\x7f"
 	if high == "" || below < high {

@@ -85,8 +85,9 @@ func restore(text string) string {
 }
 
 // separators are the characters after which some spreadsheets begin a new cell, even
-// within quotes. For example, if a spreadsheet separates cells at semicolons, it reads a
-// quote after a comma as an ordinary character.
+// within quotes. For example, a spreadsheet that separates cells at semicolons reads a
+// quote after a comma as an ordinary character. A semicolon after this quote then begins
+// a new cell.
 const separators = ";\t\r\n"
 
 // eachFormula replaces each part of text that a spreadsheet would run as a formula. A

@@ -14,7 +14,7 @@ import (
 )
 
 // readHeader reads and checks the header. columns are the columns that the header may
-// have besides attributes.
+// have in addition to columns of attributes.
 func (r *Reader) readHeader(columns []string) error {
 	row, err := r.nextRow()
 	switch {

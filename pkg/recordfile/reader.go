@@ -30,10 +30,11 @@ type Reader struct {
 	read   func() (Record, error)
 }
 
-// NewReader returns a Reader of a file in a format. The file may be compressed with
-// gzip and may begin with a byte order mark. columns are the columns that a CSV file
-// may have besides attributes (entity.Columns, event.Columns). NewReader returns an
-// error if the file cannot be decompressed or the header of a CSV file is invalid.
+// NewReader returns a Reader of a file in a format. The file may be compressed with gzip
+// and may begin with a byte order mark. columns (entity.Columns or event.Columns) are the
+// columns that a CSV file may have in addition to columns of attributes. NewReader
+// returns an error if the file cannot be decompressed or the header of a CSV file is
+// invalid.
 func NewReader(file io.Reader, format Format, columns []string) (*Reader, error) {
 	r := new(Reader)
 	if err := r.lines.open(file); err != nil {
@@ -75,7 +76,7 @@ func (r *Reader) readNDJSON() (Record, error) {
 type lineReader struct {
 	in     *bufio.Reader
 	number int64        // number of the last line that was read, from 1
-	offset func() int64 // returns the number of bytes that were read from the file, which for a compressed file may include later lines
+	offset func() int64 // returns the number of bytes that were read from the file; if the file is compressed, they may include later lines
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
@@ -101,8 +102,8 @@ func (l *lineReader) open(file io.Reader) error {
 	return nil
 }
 
-// next returns the next line, including the line break, which the last line may lack. If
-// the line is longer than MaxRecordBytes, next skips it and returns errLongLine.
+// next returns the next line with its line break. The last line may have no line break.
+// If the line is longer than MaxRecordBytes, next skips it and returns errLongLine.
 func (l *lineReader) next() (line []byte, err error) {
 	for length := 0; ; {
 		part, err := l.in.ReadSlice('\n')

@@ -6,10 +6,10 @@
 //
 // # CSV
 //
-// A CSV file (RFC 4180, UTF-8) begins with a header. It contains the names of the members
-// other than attributes, and for each attribute a column with the prefix "attributes."
-// and the name of the attribute. A reader also accepts a column "attributes" with all
-// attributes in JSON.
+// A CSV file (RFC 4180, UTF-8) begins with a header. The header has the names of all
+// members except attributes. For each attribute, it has a name that consists of
+// "attributes." and the name of the attribute. A reader also accepts a column
+// "attributes" with all attributes in JSON.
 //
 // The cell of a member other than attributes is text. If it is empty, the member is
 // missing or null. The cell of an attribute is one of these:

@@ -77,7 +77,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // value of attribute a, "" if it is missing
+	for _, tt := range []struct{ value, cell string }{ // value is the attribute a in JSON; "" if the attribute is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},

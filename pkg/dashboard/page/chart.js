@@ -1,7 +1,7 @@
 // Charts of the last 60 seconds.
 
 const chartHeight = 100;
-const headroom = 1.15; // ratio of the top of the scale to the limit; above 1, so that the line at the limit is visible
+const headroom = 1.15; // the top of the scale, divided by the limit; above 1, so that the line at the limit is visible
 
 function shape(tag, attributes) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);

@@ -130,7 +130,7 @@ class Exports {
     const response = await call('GET', withQuery('export_job', { limit: jobsPerPage }), { signal });
     const { data: page, next_cursor: next } = response.data;
     const seen = new Set(page.map((job) => job.id));
-    // Also read the active jobs that are not on this page. They are older jobs, or new
+    // Also read the active jobs that this page of the list lacks: older jobs, and new
     // jobs that the list does not contain yet.
     for (const job of [...this.#jobs.values()].filter((j) => isActive(j) && !seen.has(j.id))) {
       const { data } = await call('GET', `export_job/${encodeURIComponent(job.id)}`, { signal });

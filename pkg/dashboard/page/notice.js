@@ -36,7 +36,7 @@ function retryStopped(chosen = () => true) {
 function showWaiting() {
   const troubles = [...waiting.values()];
   const first = troubles.find((t) => t.error.away) ?? troubles[0];
-  const stopped = troubles.every((t) => t.stopped); // the page repeats a request that is not stopped; if the repeated request succeeds, the page also retries the stopped requests
+  const stopped = troubles.every((t) => t.stopped); // if false, the page repeats at least one request by itself, so the notice needs no button
   notice($('waiting'), first ? waitText(first.error, stopped) : '', stopped ? () => retryStopped() : undefined);
 }
 

@@ -1,6 +1,6 @@
 // Repeats requests without overloading the service.
 
-const mostFailures = 6; // maximum number of consecutive temporary failures, which take about a minute
+const mostFailures = 6; // maximum number of consecutive temporary failures; the pauses between them last at least 31 s in total
 const longestWait = 30_000;
 const scarce = 0.1; // share of a limit; if less than this share is left, the page pauses, so that other clients can use the rest
 

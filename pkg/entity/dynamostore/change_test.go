@@ -190,9 +190,9 @@ func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, nil
 }
 
-// TestReadUnitsOfChanges reads the changes among many entities in pages of 200. The
-// environment variable SYNC_ENTITIES sets the number of entities, and SYNC_CHANGES the
-// number of changes.
+// TestReadUnitsOfChanges creates many entities, changes some of them, and then lists
+// these changes in pages of 200. The environment variable SYNC_ENTITIES sets the number
+// of entities. SYNC_CHANGES sets the number of changes.
 func TestReadUnitsOfChanges(t *testing.T) {
 	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
 	for _, shards := range []int{1, 16} {

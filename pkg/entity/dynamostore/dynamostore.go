@@ -17,10 +17,10 @@
 //     updated_at, which is part of change.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
-// attribute is the workspace of the entity with the suffix "#deleted". It also has id,
-// type, created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds),
-// after which DynamoDB removes it. If the events of the entity are erased, the tombstone
-// also has the attribute "erased" (S), which is the text of Change.ErasedAt.
+// attribute consists of the entity's workspace and "#deleted". It also has id, type,
+// created_at, the keys of by_updated_at, and expires_at (N, Unix time in seconds), after
+// which DynamoDB removes it. If the events of the entity are erased, the tombstone also
+// has the attribute "erased" (S), which is the text of Change.ErasedAt.
 package dynamostore
 
 import (
@@ -48,8 +48,8 @@ type Client interface {
 
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
-	// Shards is the number of partition keys of by_updated_at over which the changes of
-	// a workspace are spread, 1 (the default) to dynamorecord.MaxShards.
+	// Shards is the number of partition keys over which the index by_updated_at spreads
+	// the changes of a workspace. It is 1 (the default) to dynamorecord.MaxShards.
 	Shards int
 }
 
@@ -73,8 +73,8 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	return &Store{client: client, table: table, shards: shards}, nil
 }
 
-// Open returns a Store that keeps its entities in the table in the environment variable
-// ENTITIES_TABLE. EVENT_SHARDS sets the number of shards.
+// Open returns a Store that keeps its entities in the table that the environment variable
+// ENTITIES_TABLE names. EVENT_SHARDS sets the number of shards.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Store) toItem(workspace string, e entity.Entity) dynamorecord.Item {
 	return item
 }
 
-// attributes returns the attributes of an item that are members of the entity.
+// attributes returns the item attributes that hold the members of e.
 func attributes(e entity.Entity) dynamorecord.Item {
 	return dynamorecord.Item{
 		"id":         dynamorecord.Text(e.ID),

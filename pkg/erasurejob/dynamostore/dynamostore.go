@@ -44,8 +44,8 @@ func New(client Client, table string) (*Store, error) {
 	return &Store{client: client, table: table}, nil
 }
 
-// Open returns a Store that keeps its jobs in the table in the environment variable
-// ERASURE_JOBS_TABLE.
+// Open returns a Store that keeps its jobs in the table that the environment variable
+// ERASURE_JOBS_TABLE names.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	s, err := New(client, getenv("ERASURE_JOBS_TABLE"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // run is one run of a worker.
 type run struct {
 	*Worker
-	calls context.Context // context of store calls; it ends later than the context of the run, by Config.Grace
+	calls context.Context // context of store calls; it ends when Config.Grace has passed since the end of the run's context
 	job   erasurejob.Job  // the job as stored
 	log   *slog.Logger
 }

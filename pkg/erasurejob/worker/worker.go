@@ -44,8 +44,8 @@ type Config struct {
 	// further failure doubles the wait, up to 16 times RetryWait. The default is 1 s.
 	RetryWait time.Duration
 
-	// Grace is the time that a run may take, after the end of its context, to finish a page
-	// and save its progress. The default is 10 s.
+	// Grace is the maximum time for which a run continues after the end of its context.
+	// During this time, it finishes a page and saves its progress. The default is 10 s.
 	Grace time.Duration
 
 	Now    func() time.Time // clock for the times of jobs; time.Now by default

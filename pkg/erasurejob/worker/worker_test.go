@@ -262,8 +262,8 @@ func TestAnUnavailableStoreDoesNotFailAStoppedRun(t *testing.T) {
 }
 
 // The store saves a page, but its response is lost. In one case, the deadline of the run
-// passes before the response fails. In the other case, the run is the last try of the
-// job.
+// passes before the save returns an error. In the other case, the run is the last try of
+// the job.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		maxTries int

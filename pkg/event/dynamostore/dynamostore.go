@@ -45,8 +45,8 @@ type Client interface {
 
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
-	// Shards is the number of partition keys of by_position and of by_created_at over
-	// which the events of a workspace are spread, 1 (the default) to
+	// Shards is the number of partition keys over which each of the indexes by_position
+	// and by_created_at spreads the events of a workspace. It is 1 (the default) to
 	// dynamorecord.MaxShards. See dynamorecord.Shards.
 	Shards int
 }
@@ -71,8 +71,8 @@ func New(client Client, table string, cfg Config) (*Store, error) {
 	return &Store{client: client, table: table, shards: shards}, nil
 }
 
-// Open returns a Store that keeps its events in the table in the environment variable
-// EVENTS_TABLE. EVENT_SHARDS sets the number of shards.
+// Open returns a Store that keeps its events in the table that the environment variable
+// EVENTS_TABLE names. EVENT_SHARDS sets the number of shards.
 func Open(client Client, getenv func(string) string) (*Store, error) {
 	shards, err := dynamorecord.LoadShards(getenv)
 	if err != nil {
@@ -139,8 +139,9 @@ func (s *Store) queries(workspace string, q event.Query) []*dynamodb.QueryInput 
 	return []*dynamodb.QueryInput{in}
 }
 
-// key returns the partition key of the table if name is the id of an event, and of
-// by_entity if name is the id of an entity.
+// key returns a partition key. If name is the id of an event, the result is the key of
+// this event in the table. If name is the id of an entity, the result is the key of its
+// events in by_entity.
 func key(workspace, name string) string { return workspace + "#" + name }
 
 func (s *Store) toItem(workspace string, e event.Event) dynamorecord.Item {

@@ -27,7 +27,7 @@ func (c staleIndex) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...
 }
 
 // While the index still has an expired event, an event with the same id is created for
-// another entity. Both events were created before the bound of the erasure.
+// another entity. Both events were created before the Until of the erasure.
 func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
 	t.Parallel()
 	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")

@@ -61,9 +61,9 @@ func text(v types.AttributeValue) string { return v.(*types.AttributeValueMember
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
 // The test compares the read units of pages with two figures. The figure ideal is the
-// units of one query that reads exactly the returned items. The figure least is the units
-// of one query per shard. Each of these queries reads exactly the returned items of its
-// shard.
+// number of units that one query would need to read exactly the returned items. The
+// figure least is the number of units that one query per shard would need, if each query
+// read exactly the returned items of its shard.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

@@ -8,7 +8,8 @@
 //   - by_id maps the id of each job to the job.
 //   - progress maps the id to the progress of the job, if the progress is not zero.
 //   - unfinished has the ids of the unfinished jobs as its keys.
-//   - by_position maps exportjob.Position.String, by which lists are sorted, to the id.
+//   - by_position maps exportjob.Position.String to the id. Lists have the order of these
+//     strings.
 package boltstore
 
 import (

@@ -111,9 +111,9 @@ func (s *Store) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.
 	return s.write(ctx, "replace export job", j, exportjob.NotFoundError(j.ID), put, counts...)
 }
 
-// A transaction that conflicts with another transaction is repeated after a random wait,
-// up to maxTries times. The first wait is at most firstWait. The maximum doubles with
-// each attempt.
+// A transaction that is throttled or conflicts with another transaction is tried again
+// after a random wait. There are at most maxTries tries. The first wait is at most
+// firstWait. The maximum wait doubles with each try.
 const (
 	maxTries  = 10
 	firstWait = 5 * time.Millisecond

@@ -37,12 +37,11 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses is an HTTP client that sends every request. It returns an error for the next
-// requests, as if their responses had been lost. The field left is the number of these
-// requests.
+// loses is an HTTP client that sends every request. As long as left is positive, it
+// returns an error instead of the response, as if the response had been lost.
 type loses struct {
 	next aws.HTTPClient
-	left atomic.Int64
+	left atomic.Int64 // number of responses that are still to be lost
 }
 
 func (c *loses) Do(r *http.Request) (*http.Response, error) {
@@ -81,11 +80,11 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client that cancels the next transactions, for reasons with the given
-// codes. The field left is the number of these transactions.
+// cancels is a client that, as long as left is positive, cancels transactions for reasons
+// with the given codes.
 type cancels struct {
 	*dynamodb.Client
-	left  int
+	left  int // number of transactions that are still to be cancelled
 	codes []string
 }
 
@@ -165,7 +164,7 @@ func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
 	}
 }
 
-// lists is a client that adds up the sizes of the items that queries return, in bytes.
+// lists is a client that counts the bytes of the items that queries return.
 type lists struct {
 	*dynamodb.Client
 	bytes int

@@ -41,8 +41,8 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// world is the state that outlives a worker, in memory: a job, its file and the records.
-// It checks every change that workers make.
+// world holds in memory what outlives a worker: a job, its file and the records. It
+// checks every change that workers make.
 type world struct {
 	t      tester
 	config worker.Config

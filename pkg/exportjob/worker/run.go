@@ -16,7 +16,7 @@ import (
 // run is one run of a worker, on one job.
 type run struct {
 	*Worker
-	calls context.Context // context of calls that must be completed; it ends later than the context of the run, by Config.Grace
+	calls context.Context // context of calls that must be completed; it ends when Config.Grace has passed since the end of the run's context
 	job   exportjob.Job   // the stored job
 	log   *slog.Logger
 	saved time.Time // time of the latest save of the job

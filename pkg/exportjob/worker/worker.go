@@ -30,17 +30,17 @@ type Config struct {
 	// fails. The default is 5.
 	MaxTries int
 
-	// Grace is how long a run may take, after its context is done, to upload and save
-	// what it has read. The default is 10 s.
+	// Grace is the maximum time for which a run continues after its context is done.
+	// During this time, it uploads and saves what it has read. The default is 10 s.
 	Grace time.Duration
 
 	// SaveEvery is the approximate interval at which the number of written records is
 	// saved. The default is 1 s.
 	SaveEvery time.Duration
 
-	// Settle is the age that a job must have before its records are read. By then the
-	// indexes must show every record that was created before the job. The default is
-	// 0.
+	// Settle is the minimum age of a job when a run begins to read the records. At this
+	// age of the job, the indexes must show every record that was created before the job.
+	// The default is 0.
 	Settle time.Duration
 
 	// FileDays is the number of days for which a file is kept. The default is 7.

@@ -184,8 +184,8 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 }
 
 // put uploads a part and saves it in the job, together with the cursor of the last record
-// that was read. It does not upload a part without records. Only a file without records
-// gets such a part, as its only part. Only the last part may be smaller than PartBytes.
+// that was read. It uploads a part without records only if the whole file has no records.
+// Only the last part may be smaller than PartBytes.
 func (r *run) put(part *member, cursor string, last bool) error {
 	next := r.job
 	n := len(next.Progress.Parts) + 1

@@ -30,7 +30,7 @@ type Backfill struct {
 	Table   string
 	Key     []string // names of the table's key attributes
 	SortKey string   // name of the index's sort key; Run skips items that have this attribute
-	Time    string   // name of an attribute that every change of the item updates; only a backfill does not update it
+	Time    string   // name of an attribute that every write to the item updates, except a backfill
 	Read    []string // names of further attributes that Keys needs
 
 	// Keys returns the keys of the index for an item. The item has only the attributes

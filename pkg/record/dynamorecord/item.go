@@ -22,7 +22,7 @@ func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// size returns the approximate size in bytes of the JSON of the record in item. It counts
+// size returns the approximate size of the record in item, as JSON, in bytes. It counts
 // names and values, as DynamoDB does.
 func size(item Item) int {
 	n := 0

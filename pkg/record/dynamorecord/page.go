@@ -20,16 +20,15 @@ const (
 	fillFactor     = 0.9  // share of the billed read units to fill with items of mean size; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// aheadBytes is the approximate size of the items that the method page reads at the
-	// same time without knowing whether they are on the page. It is the size of one large
+	// aheadBytes is the approximate total size of the items that concurrent queries read
+	// before it is known whether the page needs these items. It is the size of one large
 	// item.
 	aheadBytes = record.MaxAttributesBytes
 
-	// manyParts is the minimum number of queries for which the first call of each query
-	// requests only one item. Before the first calls, the size of items is not known. If
-	// each of many queries requested a full share of the page, the responses could be too
-	// large together. With fewer queries, a first call for only one item would often need
-	// another call.
+	// If a page has manyParts queries or more, a query requests only one item as long as
+	// the size of items is not known. If many queries requested their full shares of the
+	// page, the responses could be too large together. With fewer queries, a query that
+	// requests only one item would often need another call.
 	manyParts = 48
 
 	// countItems is the maximum number of items that one call counts. DynamoDB ends a

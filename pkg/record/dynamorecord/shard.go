@@ -17,8 +17,8 @@ import (
 // MaxShards is the maximum number of Shards.
 const MaxShards = 64
 
-// Shards is the number of partition keys over which an index in order of time spreads
-// the records of a workspace, 1 to MaxShards. Each shard accepts 1,000 write units per
+// Shards is a number of partition keys, 1 to MaxShards. An index in order of time spreads
+// the records of a workspace over these keys. Each shard accepts 1,000 write units per
 // second, and a list reads every shard. The number may be raised at any time but must
 // never be lowered, because lists would not read the records in the removed shards.
 type Shards int
@@ -31,8 +31,8 @@ func NewShards(n int) (Shards, error) {
 	return Shards(n), nil
 }
 
-// LoadShards returns the number of shards in the environment variable EVENT_SHARDS. The
-// default is 1. The error for an invalid value names the variable.
+// LoadShards returns the number of shards that the environment variable EVENT_SHARDS
+// sets. The default is 1. The error for an invalid value names the variable.
 func LoadShards(getenv func(string) string) (shards Shards, err error) {
 	const name = "EVENT_SHARDS"
 	text := cmp.Or(getenv(name), "1")
@@ -99,10 +99,10 @@ func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.Sy
 	return s.Queries(table, index, sortKey, workspace, low, high, !q.Descending)
 }
 
-// RestorePosition sets the attributes of an item that hold the time and the id. The
-// parameter at is the name of the attribute for the time. Both values are in the
-// attribute sortKey, which contains the text of a record.SyncPosition. An index with this
-// sort key therefore does not have to project them.
+// RestorePosition sets two attributes of an item: the id and the time. The parameter at
+// is the name of the attribute for the time. Both values are parts of the attribute
+// sortKey, which contains the text of a record.SyncPosition. An index with this sort key
+// therefore does not have to project them.
 func RestorePosition(item Item, sortKey, at string) {
 	position := Read(item).Text(sortKey)
 	time, id, _ := strings.Cut(position, "#")

@@ -25,7 +25,7 @@ type Store[R any] interface {
 	Get(ctx context.Context, workspace, id string) (R, error)
 }
 
-// Kind describes a kind of records R and of their stores S to the suite.
+// Kind holds what the suite needs to know about one kind of records R and their stores S.
 type Kind[R any, S Store[R]] struct {
 	Noun       string // "entity" or "event"
 	ID         func(R) string
@@ -65,9 +65,9 @@ func SyncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQu
 	}
 }
 
-// Read returns a page of the list. The page starts after the record *after, or at the
-// start of the list if after is nil. Read checks that the page is in order and starts
-// after that record. It also checks that the page is not empty if more is true.
+// Read returns the page that follows the record *after, or the first page of the list if
+// after is nil. Read checks that the page is in order and follows that record. It also
+// checks that the page is not empty if more is true.
 func (l List[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
 	t.Helper()
 	page, more, err := l.Page(after, limit)
@@ -105,8 +105,8 @@ func (l List[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// Check reads the list in pages of each limit. The pages must have each record of want
-// once, in order, on as few pages as possible.
+// Check reads the list once for each limit on the size of pages. Each time, it must get
+// every record of want once, in order, on as few pages as possible.
 func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.Compare)
