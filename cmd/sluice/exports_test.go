@@ -138,8 +138,8 @@ func filledEvent(i, attributes int) event.Event {
 	}
 }
 
-// fillEvents stores n events, each with the given number of attributes, in the data file of
-// a server that is not running.
+// fillEvents stores n events in the data file of a server that is not running. Each event has
+// the given number of attributes.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
 	fill(t, dir, n, eventbolt.New, func(store *eventbolt.Store, i int) error {

@@ -416,8 +416,8 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	}
 	wantEachOnce(t, s.client(t), "/event", 100)
 
-	// After the import is complete, another import can replace the journal if it has --again
-	// or if the file has changed.
+	// After the import is complete, another import can replace the journal if --again is set
+	// or the file has changed.
 	wantRun(t, sluiceCommand(t, proxy, append(args, "--again")...), exitRejected, "101 events: 66 new, 34 there already", "")
 	overwrite(t, file, `{"id":"given-0","name":"n","attributes":{"i":0}}`)
 	wantRun(t, sluiceCommand(t, proxy, args...), 0, "1 event: 0 new, 1 there already", "")

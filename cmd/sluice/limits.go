@@ -127,7 +127,7 @@ For a limit that is not given, the default of the service applies.`,
 	return cmd
 }
 
-// setLimits stores r as the row of a block.
+// setLimits stores r as the row of the CIDR block or address in the parameter block.
 func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Row, now time.Time) error {
 	ipv6Prefix, err := o.ipv6Prefix()
 	if err != nil {
@@ -223,7 +223,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 }
 
 func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
-	const longest = 128 // any length, because CLIENT_IPV6_PREFIX may have been different when the row was set
+	const longest = 128 // accept any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
 	block, err := override.ParseCIDR(text, longest)
 	if err != nil {
 		return usageError("%w", err)

@@ -81,7 +81,7 @@ func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// completeValues registers the shell completion of a flag's values.
+// completeValues registers the values that shell completion offers for a flag.
 func completeValues[T ~string](cmd *cobra.Command, flag string, values ...T) {
 	var names []string
 	for _, value := range values {

@@ -137,7 +137,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// client calls a server from its own IP address.
+// client sends requests to a server from the IP address in the field address.
 type client struct {
 	*http.Client
 	url     string
@@ -227,7 +227,8 @@ func (c *client) want(t *testing.T, status int, method, target, body string) res
 	return r
 }
 
-// seed creates n entities e0000… and n events v0000….
+// seed creates n entities with the ids e0000, e0001 and so on, and n events with the ids v0000,
+// v0001 and so on.
 func seed(t *testing.T, s *server, n int) {
 	t.Helper()
 	var entities []api.NewEntity

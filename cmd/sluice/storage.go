@@ -30,7 +30,7 @@ type storage[S any] struct {
 	table    string
 }
 
-// addFlags adds the flags that select the storage to a command and its subcommands.
+// addFlags adds flags to a command and its subcommands. The flags select the storage.
 func (s *storage[S]) addFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&s.table, "table", s.getenv(s.variable), fmt.Sprintf("DynamoDB table of the %s (env %s)", s.what, s.variable))
@@ -96,10 +96,10 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory. It does nothing if the location that open returned
-// (parameter where) is a table. If neither a flag nor DATA_DIR selects the directory and no
-// server has used it, createDir returns an error. No server would find the data of the command
-// in such a directory.
+// createDir creates the data directory. The parameter where is the location that open returned.
+// If that location is a table, createDir does nothing. If the directory is only the default and
+// no server has used it, createDir returns an error, because a server that uses another
+// directory would not find the data.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {
 		return nil

@@ -228,8 +228,8 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check compares the copy after each complete walk with the records as of the end of the
-// walk. Records in the copy may be newer, for example after an incomplete walk.
+// check compares the copy after each complete walk with the records as of the synced_until of
+// that walk. Records in the copy may be newer, for example after an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {

@@ -23,7 +23,7 @@ type Page struct {
 	Next        *string // cursor of the next page; nil on the last page
 }
 
-// Entities returns the list of changes of the entities that q selects.
+// Entities returns the list of the entity changes that q selects.
 func Entities(c *client.Client, q client.ChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
@@ -41,11 +41,10 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the entities that were erased since the start of the walk. An
-// erasure is not in the list if the service no longer keeps its tombstone. The service returns
-// all changes of entities, and Erasures drops all changes except erasures. limit is the maximum
-// number of changes per page that the service returns. A walk over events must read this list
-// last.
+// Erasures returns the list of the entities that were erased since Mark.Since. An erasure is not
+// in the list if the service no longer keeps its tombstone. The service returns all changes of
+// entities, and Erasures drops all changes except erasures. limit is the maximum number of
+// changes per page that the service returns. A walk over events must read this list last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

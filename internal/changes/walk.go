@@ -1,5 +1,5 @@
-// Package changes writes all changes in a service since a given time to a file. If a walk is
-// stopped or killed, the next run continues it.
+// Package changes implements walks. A walk reads all changes in a service since a given time and
+// writes them to a file. If a walk is stopped or killed, the next run continues it.
 package changes
 
 import (
@@ -24,14 +24,14 @@ var noun = progress.Noun{One: "change", Many: "changes"}
 
 // Mark is the progress of a walk, as saved in its journal.
 type Mark struct {
-	Since       record.Time  `json:"since"`        // start of the walk
-	SyncedUntil *record.Time `json:"synced_until"` // exclusive end of the walk; nil before the first page
+	Since       record.Time  `json:"since"`        // the walk reads the changes since this time
+	SyncedUntil *record.Time `json:"synced_until"` // the walk reads the changes before this time; nil until the first page is read
 	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
 	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
 	Changes     int64        `json:"changes"`      // number of changes in the file
 	Bytes       int64        `json:"bytes"`        // size of the file in bytes
 
-	Force bool `json:"force,omitempty"` // value of the parameter force of Open in the run that began the walk
+	Force bool `json:"force,omitempty"` // whether the run that began the walk called Open with force
 }
 
 // Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
@@ -40,7 +40,7 @@ type Mark struct {
 type Walk struct {
 	journal *journal.Journal
 	path    string // path of the file
-	force   bool   // value of the parameter force of Open
+	force   bool   // parameter force of Open
 	mark    Mark
 }
 
@@ -70,8 +70,8 @@ func (w *Walk) Mark() Mark { return w.mark }
 // Path returns the path of the file.
 func (w *Walk) Path() string { return w.path }
 
-// Begin begins a walk of the changes since a time. It discards the changes of an earlier
-// walk.
+// Begin begins a walk that reads the changes since the given time. It discards the changes that
+// an earlier walk has read.
 func (w *Walk) Begin(since record.Time) error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -84,7 +84,7 @@ func (w *Walk) Begin(since record.Time) error {
 }
 
 // Continue continues the walk of an earlier run if three conditions are met: the parameter
-// since is the start of that walk, the walk has read at least one page, and the file still
+// since equals Mark.Since of that walk, the walk has read at least one page, and the file still
 // contains the changes of its pages. Otherwise Continue begins a new walk. It reports whether
 // it continues the earlier walk.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
@@ -152,9 +152,9 @@ func (w *Walk) add(file *os.File, page Page) error {
 	return w.journal.Save(w.mark)
 }
 
-// Stop returns err with a hint how to continue the walk. If ctx is done, the cancellation
-// cause of ctx replaces err. If the walk has read no page, Stop removes the files of the walk
-// and adds no hint.
+// Stop returns err with a hint that says how to continue the walk. If ctx is done, the
+// cancellation cause of ctx replaces err. If the walk has read no page, Stop removes the files
+// of the walk and adds no hint.
 func (w *Walk) Stop(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -169,7 +169,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
 }
 
-// Done returns the number of changes in the file with a noun, such as "1 change".
+// Done returns a text that says how many changes are in the file, such as "1 change".
 func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
 
 // Remove removes the file and the journal. The caller must still close the journal.

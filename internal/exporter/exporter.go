@@ -43,7 +43,7 @@ type Options struct {
 type task struct {
 	URL            string              `json:"url"`
 	Order          client.NewExportJob `json:"order"`
-	Since          *record.Time        `json:"since,omitempty"` // start of the export of RunSince
+	Since          *record.Time        `json:"since,omitempty"` // parameter since of RunSince; nil for Run
 	IncludeDeleted bool                `json:"include_deleted,omitempty"`
 }
 
@@ -200,7 +200,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	}
 }
 
-// ending describes how a job without a file ended.
+// ending returns a text that says how j ended. It is used for a job that has no file.
 func ending(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == exportjob.Cancelled {

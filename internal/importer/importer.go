@@ -35,7 +35,7 @@ type Options struct {
 	Stdin      io.Reader
 	Format     recordfile.Format
 	OneByOne   bool   // create each event with a separate call
-	CreateOnly bool   // create each entity with a separate call, instead of merging it into an existing entity
+	CreateOnly bool   // create each entity with a separate call; do not merge it into an existing entity
 	Workers    int    // number of concurrent calls, at least 1
 	Journal    string // path of the journal; not used with Stdin
 	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import

@@ -27,7 +27,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether the file already described a task before Open: this task or another task
+	Used       bool       // whether the file described this task or another task before Open
 
 	command string
 	task    json.RawMessage
@@ -113,8 +113,8 @@ func (j *Journal) open(mark any, abandon bool) error {
 	return err
 }
 
-// locksFile reports whether the locked file and the open file are the same. They differ
-// if another process removed the journal after it was locked.
+// locksFile reports whether the locked file and the open file are the same. They differ if
+// another process replaced the journal before j.file was opened.
 func (j *Journal) locksFile() bool {
 	locked, lockErr := j.lock.Stat()
 	opened, fileErr := j.file.Stat()

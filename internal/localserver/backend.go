@@ -88,8 +88,8 @@ func openEmbedded(dir string) (*backend, error) {
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
-	// This time is long enough, because this process has one clock and the indexes of bbolt
-	// have no delay.
+	// Jobs need to wait only for writes in progress, because this process has one clock and the
+	// indexes of bbolt have no delay.
 	b.settle = record.WriteTimeout
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)

@@ -51,8 +51,8 @@ type Options struct {
 }
 
 // Run runs the server until ctx is done. Then it finishes the requests in progress and
-// closes the stores. It reads the environment variables of a deployment with getenv,
-// prints its address to stdout and logs to stderr.
+// closes the stores. It uses getenv to read the environment variables that also configure
+// a deployment, prints its address to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {

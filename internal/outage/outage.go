@@ -1,5 +1,5 @@
-// Package outage reports on a terminal or in a log that a service does not respond, and
-// when the client tries again.
+// Package outage reports that a service does not respond, and when the client tries again. The
+// report goes to a terminal or a log.
 package outage
 
 import (
@@ -36,7 +36,7 @@ func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note registers the result of a try. It writes a line if the try got no response. Use Note
+// Note records the result of a try. It writes a line if the try got no response. Use Note
 // as client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()

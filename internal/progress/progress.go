@@ -89,8 +89,8 @@ type display struct {
 	terminal bool // whether out is a terminal
 	noun     Noun
 	state    func() State
-	began    time.Time // time from which the rate is computed
-	from     State     // state from which the rate is computed
+	began    time.Time // start of the interval over which the rate is computed
+	from     State     // state at that time
 }
 
 func (d *display) show(now time.Time) {

@@ -180,7 +180,7 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(ev
 	return string(b)
 }
 
-// open opens the copy at path with small pages and batches. It returns the run and the text
+// open opens the copy at path. It returns a run that uses small pages and batches, and the text
 // that the run writes to stderr.
 func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()

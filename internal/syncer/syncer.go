@@ -65,10 +65,10 @@ type syncer struct {
 	batchBytes int
 }
 
-// maxAge is the maximum age of a copy that a run updates. If the last run is longer ago, a run
-// starts a new copy. maxAge is one day less than entity.TombstoneAge, so that all tombstones
-// since the last run still exist when this run reads them. If a tombstone were missing, the
-// deleted entity would stay in the copy.
+// maxAge is the maximum age of a copy that a run updates. If the copy is older, the run starts
+// a new copy. maxAge is one day less than entity.TombstoneAge, so that all tombstones since the
+// last run still exist when this run reads them. If a tombstone were missing, the deleted
+// entity would stay in the copy.
 const maxAge = entity.TombstoneAge - 24*time.Hour
 
 // Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
@@ -151,8 +151,8 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// replaceCopy moves the new copy to the path. It returns a *RefusedError if the file at the
-// path has changed since mergeChanges checked it.
+// replaceCopy moves the new copy to s.Path. It returns a *RefusedError if the file at s.Path
+// has changed since mergeChanges checked it.
 func (s *syncer) replaceCopy(merged copyFile) error {
 	now, err := fileAt(s.Path)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 	return replace(s.Path, merged.path)
 }
 
-// prepare loads the state, checks the file at the path, and begins a walk or continues the
+// prepare loads the state, checks the file at s.Path, and begins a walk or continues the
 // walk of an earlier run. It reports whether it continues an earlier walk.
 func (s *syncer) prepare() (continues bool, err error) {
 	info, err := os.Stat(s.Path)
@@ -224,8 +224,8 @@ func (s *syncer) refuseChanged() error {
 	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
-// existing returns a list with the digest of the file at the path. If exists is false, the list
-// is empty.
+// existing returns a list with the digest of the file at s.Path. If exists is false, the list is
+// empty.
 func (s *syncer) existing(exists bool) ([]digest, error) {
 	if !exists {
 		return nil, nil
@@ -259,8 +259,8 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns the start of the walk. For a new copy, this is a time in 1970, before all
-// records.
+// since returns the time from which the walk reads changes. For a new copy, this is a time in
+// 1970, before all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}
@@ -291,8 +291,8 @@ func (s *syncer) lists() []changes.List {
 }
 
 // mergeChanges checks that the old copy is unchanged since the last run, and writes the new
-// copy to a file beside it. Then it saves in the state file that a run may replace the old
-// copy or the new copy.
+// copy to a file beside it. Then it adds the digest of the new copy to the state file, so that
+// a run may replace the old copy or the new copy.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {
@@ -320,7 +320,7 @@ func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	return merged, s.state.save(s.statePath)
 }
 
-// finish saves in the state that the copy is complete.
+// finish updates the state file after the copy is complete.
 func (s *syncer) finish(merged copyFile) error {
 	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
 	if merged.path != "" {

@@ -183,8 +183,8 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 	s.wantErased(t, path, "e1", "e2")
 }
 
-// wantErased updates a copy of events. The entities with these ids are erased. The test fails
-// if the copy contains events of these entities from the time before their erasure.
+// wantErased updates a copy of events. ids contains the ids of all erased entities. The test
+// fails if the copy contains events that were created before their entity was erased.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
 	if _, _, err := s.sync(t, exportjob.Event, path); err != nil {

@@ -1,5 +1,5 @@
-// Package usageview shows how much of its limits an address uses. It draws bars once, draws
-// them continuously on a terminal, or writes one line per second.
+// Package usageview shows the usage of an address compared with its limits. It draws bars once,
+// draws them continuously on a terminal, or writes one line per second.
 package usageview
 
 import (
