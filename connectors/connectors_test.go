@@ -29,8 +29,8 @@ type connector struct {
 	copied tables
 }
 
-// TestConnectors runs each connector twice. The first run copies all records and the second
-// run the changes. After each run, the copy must equal the records in export files. The test
+// TestConnectors runs each connector twice. The first run copies all records. The second run
+// copies the changes. After each run, the copy must equal the records in export files. The test
 // also queries the export files with DuckDB, and writes the copy of dlt to another workspace.
 func TestConnectors(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func createKey(t *testing.T, dir, workspace string) string {
 	return token.Reveal()
 }
 
-// createRecords creates the file of an embedded store with records.
+// createRecords creates the file of an embedded store and writes records into it.
 func createRecords(t *testing.T, path string, entities, events int) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})

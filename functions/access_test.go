@@ -58,7 +58,8 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 	return token.Reveal()
 }
 
-// publicReads maps the function of a public route to the number of times that it reads records.
+// publicReads maps the function of a public route to the number of times that the function
+// reads records for a request.
 var publicReads = map[string]int{"health": 2}
 
 // refused sends ev to an instance of a function, once with each kind of invalid API key. A
@@ -199,8 +200,8 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 }
 
-// Requests with unknown keys are charged like any other request. If a window refused a
-// request, it admitted exactly 200 requests.
+// Requests with unknown keys are charged like any other request. In each window in which a
+// request was refused, exactly 200 requests were admitted.
 func TestGuessingKeysIsLimitedToTheLimit(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 3
 	d := deploy(t, dynamolocal.Endpoint(t))

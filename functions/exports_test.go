@@ -79,8 +79,8 @@ func line(t testing.TB, e event.Event) []byte {
 	return b.Bytes()
 }
 
-// batches is a client for a store that only creates events. It combines several puts
-// into one call.
+// batches is the DynamoDB client of an event store that is used only to create events. It
+// combines the puts of several events into one call.
 type batches struct {
 	*dynamodb.Client
 	table string
@@ -268,8 +268,9 @@ func wantLines(t *testing.T, file io.Reader, n int) {
 	}
 }
 
-// TestLargeExports exports EXPORT_RECORDS events with the real functions. It also
-// compares the worker's peak memory with that of an export of at most 50,000 events.
+// TestLargeExports exports EXPORT_RECORDS events with the real functions. It also compares
+// two peaks of the worker's memory: one in an export of all these events, the other in an
+// export of at most 50,000 events.
 func TestLargeExports(t *testing.T) {
 	t.Parallel()
 	const shards = 2

@@ -74,7 +74,7 @@ func scenarios(t *testing.T, proxy *dynamoproxy.Proxy, engine *dynamolocal.Engin
 	}
 }
 
-// storm is the load from one address on instances of two functions, and its results.
+// storm sends requests from one address to instances of two functions and collects the results.
 type storm struct {
 	t       *testing.T
 	address string

@@ -184,7 +184,8 @@ func rest(status int) {
 	}
 }
 
-// counter returns a counter of an address from the table.
+// counter reads the counters of key from the table and returns the one with the given name, or
+// 0 if it does not exist.
 func (d deployment) counter(t *testing.T, key ratelimit.Key, name string) int64 {
 	t.Helper()
 	out, err := dynamolocal.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -222,7 +223,7 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// calls counts the calls of the functions of a deployment to DynamoDB.
+// calls counts the calls to DynamoDB that the functions of a deployment make.
 type calls struct {
 	mu      sync.Mutex
 	charges map[ratelimit.Window]int
@@ -252,10 +253,10 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 	return c
 }
 
-// If a window refused a request, it admitted exactly the limit. This does not depend on
-// the speed of the machine: the refusal shows that the limit was reached, and counters
-// never decrease. In each window, the functions make one call for each admitted request,
-// and at most one further call per instance.
+// In each window in which a request was refused, exactly as many requests were admitted as
+// the limit allows. This does not depend on the speed of the machine: the refusal shows that
+// the limit was reached, and counters never decrease. In each window, the functions make one
+// call for each admitted request, and at most one further call per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))

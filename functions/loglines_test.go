@@ -138,7 +138,7 @@ func TestLogLineOfAFailedExportJob(t *testing.T) {
 	t.Parallel()
 	const shards, perEvent = 1, 500
 	x := deployExports(t, dynamolocal.Shared(t), shards)
-	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // in total, the events have more attributes than a CSV file can have columns
+	importEvents(t, x.client, x.events, shards, 5, func(i int) event.Event { // the events have so many attributes in total that a CSV file cannot have a column for each
 		attributes := make(map[string]int, perEvent)
 		for n := range perEvent {
 			attributes[fmt.Sprintf("a%d", i*perEvent+n)] = n

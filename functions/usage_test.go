@@ -47,8 +47,8 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 	}
 }
 
-// useEveryRoute counts 200 requests of each route, 200 records and 200 imports in
-// each second of the last minute and of the next ten seconds.
+// useEveryRoute sets the counters of the last 60 seconds and of the next ten seconds. For each
+// second, it counts 200 requests of each route, 200 records and 200 imports.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()
 	store, err := dynamostore.New(dynamolocal.Client(t), d.counters)

@@ -40,8 +40,8 @@ var (
 )
 
 // BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters of
-// 1,000 clients. It compares five ways to decide: the limiter, the limiter's UpdateItem
-// call without the limiter, one UpdateItem per rule, one transaction of two updates, and
+// 1,000 clients. It compares five ways to decide: the limiter, the bare UpdateItem call
+// that the limiter would make, one UpdateItem per rule, one transaction of two updates, and
 // rate-limiter-flexible, which runs in its own process.
 //
 // calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
@@ -68,10 +68,10 @@ func BenchmarkDynamoDB(b *testing.B) {
 	}
 }
 
-// BenchmarkDynamoDBOfBare measures the throughput of the limiter relative to the
-// limiter's UpdateItem call without the limiter. In each iteration, each worker makes a few
-// decisions with the limiter and a few with the bare call, so the engine is in the same state
-// for both. of-bare is the median of all iterations.
+// BenchmarkDynamoDBOfBare compares the limiter with the bare UpdateItem call that the limiter
+// would make. of-bare is the throughput of the limiter divided by the throughput of the bare
+// call. It is the median of all iterations. In each iteration, the workers make a few decisions
+// with the limiter and a few with the bare call, so the engine is in the same state for both.
 func BenchmarkDynamoDBOfBare(b *testing.B) {
 	b.Chdir("../..")
 	client := open(b)
@@ -198,7 +198,7 @@ func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 }
 
 // workers returns a decider that calls the function decide for each decision. The
-// argument n of decide is the number of a client.
+// argument n of decide says which client sends the request.
 func workers(b *testing.B, clients int, decide func(ctx context.Context, n int) error) decider {
 	return func(workers, n int) error {
 		group, ctx := errgroup.WithContext(b.Context())

@@ -157,8 +157,8 @@ func (u usage) plus(v usage) usage {
 
 func (u usage) since(v usage) usage { return u.plus(usage{-v.calls, -v.writes, -v.reads}) }
 
-// report reports the usage and the price per request for n requests. log is the log
-// of the function, with one line per request.
+// report reports the average usage of a request and the price of a million requests. u is the
+// usage of n requests. log is the log of the function, with one line per request.
 func (u usage) report(b *testing.B, n int, log string) {
 	each := float64(max(n, 1))
 	logged := float64(len(log)) / float64(max(strings.Count(log, "\n"), 1))
@@ -171,7 +171,8 @@ func (u usage) report(b *testing.B, n int, log string) {
 	b.ReportMetric(0, "ns/op") // hides ns/op, which depends on this machine
 }
 
-// deployment is a set of tables with some records behind a proxy, and an API key.
+// deployment is a set of tables, a proxy between the functions and the tables, and an API
+// key. The tables contain some records.
 type deployment struct {
 	proxy *dynamoproxy.Proxy
 	env   []string

@@ -32,7 +32,7 @@ type process struct {
 	address string
 }
 
-// startSluice starts the service like "make run", with the highest limits.
+// startSluice starts the service with the command of "make run", but with the highest limits.
 func startSluice(b *testing.B, program string) *process {
 	b.Helper()
 	return start(b, program, "serve", "--addr", "127.0.0.1:0", "--data-dir", b.TempDir())

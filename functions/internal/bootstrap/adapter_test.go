@@ -245,8 +245,8 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 }
 
 // API Gateway sends these requests to the default route, although their normalized form
-// matches a route. The response must be a 404. A 405 would suggest the method that the
-// client has used.
+// matches a route. The response must be a 404. A 405 would tell the client to use the method
+// that it has already used.
 func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
 	s := newService(t)
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity

@@ -107,8 +107,8 @@ var connections = map[string]int{
 	"usage":           dynamostore.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, or one if count is 0, so that the first
-// request can use them.
+// connect opens connections to DynamoDB, so that the first request can use them. count is the
+// number of connections; if it is 0, connect opens one.
 func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ const (
 	attempts = 8
 
 	// settle is the minimum age that a job must have before a run reads records for it. An
-	// index lags by a fraction of a second. So at that age of the job, the indexes contain
+	// index lags by a fraction of a second. So when the job has this age, the indexes contain
 	// all records that were created before the job.
 	settle = 2 * time.Second
 )

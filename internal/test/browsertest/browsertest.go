@@ -253,9 +253,9 @@ type Answer struct {
 	Header map[string]string
 }
 
-// Answer sets responses to the page's requests. The keys are paths; a key also applies to
-// all paths below it, and the longest matching key takes precedence. Requests to other
-// paths go to the server. Each call replaces all earlier responses.
+// Answer sets responses to the page's requests. The keys of the map are paths. A key also
+// applies to all paths below it, and the longest matching key takes precedence. Requests to
+// other paths go to the server. Each call replaces all earlier responses.
 func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.t.Helper()
 	tab.mu.Lock()

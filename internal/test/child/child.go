@@ -124,8 +124,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Memory returns a field of /proc/PID/status in bytes, such as VmHWM, the maximum memory
-// that the running program has used so far. It needs Linux.
+// Memory returns the value of a field of /proc/PID/status, in bytes. For example, the value of
+// VmHWM is the maximum memory that the running program has used so far. Memory needs Linux.
 func (p *Process) Memory(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {

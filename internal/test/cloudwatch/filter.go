@@ -19,8 +19,8 @@ type Filter struct {
 	pattern  ast.Expr
 }
 
-// ParseFilter parses the properties of an AWS::Logs::MetricFilter, like ParseAlarm.
-// The filter must count events and have no dimensions.
+// ParseFilter parses the properties of an AWS::Logs::MetricFilter. A reference to another
+// resource becomes text, as in ParseAlarm. The filter must count events and have no dimensions.
 func ParseFilter(properties map[string]any) (Filter, error) {
 	p := reader{properties: properties}
 	f := Filter{LogGroup: p.text("LogGroupName")}

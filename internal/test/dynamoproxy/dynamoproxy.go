@@ -204,8 +204,8 @@ func (p *Proxy) count(r *http.Request) (call Call, key map[string]string, err er
 	return call, key, nil
 }
 
-// meter adds the consumed capacity in a response to the usage. It does not change the
-// response.
+// meter reads the consumed capacity from a response and adds it to the usage. It does not
+// change the response.
 func (p *Proxy) meter(resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {

@@ -59,8 +59,8 @@ type Response struct {
 }
 
 // Check returns an error if the response does not match its description. If openapi.yaml does
-// not describe the request, the response must be a 204 to OPTIONS, or an error in the form of
-// the errors of GET /entity/{id}.
+// not describe the request, the response must be a 204 to OPTIONS, or an error that matches the
+// description of an error of GET /entity/{id}.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (s *Spec) Check(r Response) error {
 			described.Status = http.StatusNotFound
 		}
 	} else if _, fixed := object(s.document["paths"])[path]; !fixed && strings.Count(path, "/") > 1 {
-		// The library finds no description for a path if the value of the parameter does
-		// not match the pattern.
+		// The library finds no description for a path if the value of a path parameter does
+		// not match the pattern of this parameter.
 		described.Target = path[:strings.LastIndex(path, "/")] + "/id"
 	}
 	req, err := http.NewRequest(described.Method, "http://127.0.0.1:3000"+strings.Split(described.Target, "?")[0], nil)
@@ -220,7 +220,8 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds the members of a schema and of its nested schemas, each once.
+// promise adds the members of a schema and their enumerated values to promised. It does the same
+// for the nested schemas.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

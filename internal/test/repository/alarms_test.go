@@ -131,7 +131,8 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 
 // notInBudget lists the tables and indexes that are not in the budget alarms for write units
 // and read units. An alarm can have at most 10 metrics. These tables and indexes are left out,
-// because most requests do not use them and no request consumes many of their units.
+// because most requests do not use them and no request consumes many of their read or write
+// units.
 var notInBudget = map[string][]string{
 	"Write": {"TableName=ErasureJobsTable", "TableName=KeysTable", "TableName=LimitsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},
 	"Read":  {"TableName=ErasureJobsTable", "TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_status,TableName=ExportJobsTable", "GlobalSecondaryIndexName=by_position,TableName=ExportJobsTable"},

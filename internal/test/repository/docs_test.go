@@ -169,7 +169,7 @@ func tracked(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
-// The newest version in CHANGELOG.md equals that of sluice --version.
+// The newest version in CHANGELOG.md is the version that `sluice --version` prints.
 func TestTheChangelogNamesTheVersion(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(`(?m)^var version = "(.*)"$`).FindStringSubmatch(read(t, "cmd/sluice/main.go"))

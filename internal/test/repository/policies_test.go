@@ -47,8 +47,8 @@ func (p policy) actions() (patterns []string) {
 	return patterns
 }
 
-// allowsService reports whether p allows an action to an AWS service itself or to principals
-// that use the service (kms:ViaService).
+// allowsService reports whether p allows an AWS service to perform an action, or allows
+// principals to perform the action through this service (kms:ViaService).
 func (p policy) allowsService(service, action string) bool {
 	for _, s := range p.Statement {
 		services := append(oneOrMore(s.Principal["Service"]), oneOrMore(s.Condition["StringEquals"]["kms:ViaService"])...)

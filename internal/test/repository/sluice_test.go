@@ -149,7 +149,7 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 	}
 }
 
-// imports runs `go list` with the format template of -f.
+// imports runs `go list -f FORMAT` for the given packages and returns the words of its output.
 func imports(t *testing.T, format string, patterns ...string) []string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-f", format}, patterns...)...).Output()

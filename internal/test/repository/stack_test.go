@@ -92,7 +92,7 @@ func logical(arns map[string]string, arn string) string {
 }
 
 // checkTable checks the keys, the indexes, the stream and the deletion protection of a
-// created table. moto does not implement TTL, point-in-time recovery and encryption.
+// created table. moto does not implement TTL, point-in-time recovery or encryption.
 // TestRenderedTemplate checks these.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()

@@ -23,9 +23,9 @@ type resourceUnits map[string]float64
 // 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf has the maximum units of a request to each function. Units that every request
-// takes are not included. A record has up to 1 KB, and EventShards is 1. A write in a
-// transaction takes two units.
+// unitsOf maps a function to the maximum units that a request to the function takes. Units
+// that every request takes are not included. A record has up to 1 KB, and EventShards is 1. A
+// write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},

@@ -33,10 +33,10 @@ const (
 	seedsRace   = 1_000  // number of seeds with the race detector or -short
 )
 
-// TestSimulation checks that after each completed walk a reader's copy equals the store as
-// of the end of the walk. Clock errors, delays of writes and indexes, and pauses of readers
-// are random within their bounds. The test also checks that the time of an entity's latest
-// change never decreases.
+// TestSimulation compares a reader's copy after each completed walk with the store as of the
+// end of the walk. They must be equal. Clock errors, delays of writes and indexes, and pauses
+// of readers are random within their bounds. The test also checks that the time of an entity's
+// latest change never decreases.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -165,9 +165,9 @@ type reader struct {
 	walks    []walk
 }
 
-// walk is a completed walk.
+// walk is a completed or incomplete walk. For an incomplete walk, only latest is set.
 type walk struct {
-	until, latest record.Time // latest is the latest end of any walk so far
+	until, latest record.Time // latest is the maximum until of this walk and all earlier ones
 	ended         time.Time
 	entities      map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events        map[string]event.Event

@@ -50,7 +50,7 @@ func (r Route) Key() string {
 // Stream is a DynamoDB event source of a function.
 type Stream struct {
 	Table    string   // logical id
-	Patterns []string // event patterns in JSON, of which a change must match at least one; empty if every change matches
+	Patterns []string // event patterns in JSON; a change must match at least one of them; empty if every change matches
 }
 
 // Grant is the permission to take an action on a resource.
