@@ -76,7 +76,7 @@ type Decision struct {
 // minute, as long as there are at most about 8,000 keys. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
-	now   func() time.Time   // without a monotonic reading
+	now   func() time.Time   // clock; its times have no monotonic reading
 	reads singleflight.Group // reads in progress, by id
 
 	mu     sync.Mutex

@@ -45,7 +45,7 @@ type Batch struct {
 type BatchResult struct {
 	Index   int            `json:"index"`             // position in the batch, from 0
 	Status  int            `json:"status"`            // HTTP status
-	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent once the entities in the results exceed record.MaxPageBytes in total
+	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent if the attributes of the entities up to this one exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`   // stored event
 	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
 }
@@ -65,7 +65,7 @@ type Erasing struct {
 
 // Usage holds the limits of an address and its usage in the last minute.
 type Usage struct {
-	Address string        `json:"address"` // address under which requests are counted; a prefix for IPv6
+	Address string        `json:"address"` // address under which requests are counted: an IPv4 address or an IPv6 prefix
 	Action  string        `json:"action"`  // "limit", "block", "unlimited" or "observe"; see ratelimit.Action
 	Limit   int64         `json:"limit"`   // lowest of Limits
 	Limits  UsageLimits   `json:"limits"`

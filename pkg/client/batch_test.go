@@ -60,7 +60,7 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// Only the events of a batch that failed with a retryable error are sent again.
+// If some events of a batch fail with a retryable error, only those events are sent again.
 func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
 	t.Parallel()
 	events := []client.NewEvent{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}

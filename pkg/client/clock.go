@@ -49,7 +49,8 @@ func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool
 	return setBack
 }
 
-// begin returns the client's time by which a window has certainly begun.
+// begin returns the first time on the client's clock at which a window has certainly
+// begun.
 func (c *clock) begin(window int64) time.Duration {
 	return time.Duration(window)*time.Second - c.ahead
 }

@@ -36,7 +36,7 @@ const (
 //
 // Before a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
-	base time.Time // zero of the client's clock, which is monotonic
+	base time.Time // time at which the client's clock starts; the clock is monotonic
 
 	mu      sync.Mutex
 	gap     time.Duration // minimum time between two requests

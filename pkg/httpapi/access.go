@@ -77,9 +77,9 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 // setKey sets the API key and the workspace of the caller.
 func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
 
-// credentials returns the API key in r: from the header Authorization or, without this
-// header, from the session cookie. If the scheme in the header is not Bearer, the key
-// is "", which is never valid.
+// credentials returns the API key in r. The key is in the Authorization header or, if
+// that header is absent, in the session cookie. If the scheme in the header is not
+// Bearer, credentials returns "", which is never a valid key.
 //
 // A browser sends the cookie automatically. If the key is from the cookie, credentials
 // therefore rejects a request from another origin. Requests with a safe method (GET, HEAD

@@ -112,8 +112,8 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 // them, the response would be a 500.
 var untouchable = httpapi.Stores{Entities: struct{ entity.Store }{}, Events: struct{ event.Store }{}, ErasureJobs: struct{ erasurejob.Store }{}, ExportJobs: struct{ exportjob.Store }{}, ExportLinks: struct{ exportjob.Links }{}, Usage: struct{ ratelimit.UsageStore }{}, Dashboard: map[string][]byte{}, OpenAPI: sluice.OpenAPI}
 
-// state holds the value of the header RateLimit, for each class of routes, after one
-// request that found no record.
+// state maps each class of routes to the value of the RateLimit header after one request
+// that found no record.
 var state = map[ratelimit.Class]string{
 	ratelimit.Export:  `"records";r=200;t=1, "requests";r=199;t=1`,
 	ratelimit.Import:  `"imports";r=199;t=1, "requests";r=199;t=1`,

@@ -19,12 +19,12 @@ type Config struct {
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
-	FailOpen           bool             // FAILURE_MODE: true for "open", false for "closed", the default
+	FailOpen           bool             // FAILURE_MODE: true if the value is "open"; the default is "closed"
 	Service            string           // SERVICE_NAME: value of the dimension Service of the metrics; "" for no metrics
-	AccessOff          bool             // AUTH_MODE: true for "none", false for "api-key", the default
+	AccessOff          bool             // AUTH_MODE: true if the value is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
-	EventRetentionDays int              // EVENT_RETENTION_DAYS: days for which new events are kept, 0 (for ever, the default) to 36,500
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: age at which instances read the rows of limits again; 1s to 60s, 60s by default
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: number of days for which new events are kept, up to 36,500; 0, the default, keeps them for ever
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the rows of limits; 1s to 60s, 60s by default
 }
 
 // LoadConfig reads a Config from environment variables. If a variable is empty, its

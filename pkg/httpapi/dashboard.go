@@ -72,8 +72,8 @@ func getDashboard(s *service, r *request) (response, error) {
 // findAsset returns a file of the page and its Cache-Control value.
 //
 // During a gradual deployment, a page of one version may request its assets from an
-// instance of another version. The page then gets the assets of that instance, which must
-// not be cached.
+// instance of another version. The page then gets the assets of the other version, and
+// they must not be cached.
 func findAsset(files map[string][]byte, name string) (body []byte, cacheControl string, ok bool) {
 	if body, ok = files[name]; ok && name != dashboardPage {
 		return body, "public, max-age=31536000, immutable", true

@@ -384,7 +384,7 @@ func TestACursorIsValidOnlyForItsList(t *testing.T) {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"%d","type":"t"}`, i))
 		a.post(t, "create-event", fmt.Sprintf(`{"id":"%d","name":"n","entity_id":"ada"}`, i))
 	}
-	// The URLs of a group select the same list in different spellings.
+	// All URLs of a group select the same list, but spell the query differently.
 	lists := [][]string{
 		{"/entity?"},
 		{"/entity?type=t", "/entity?type=%74"},

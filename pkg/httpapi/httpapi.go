@@ -55,7 +55,7 @@ type Options struct {
 	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger             *slog.Logger               // receives one line per request; slog.Default by default
 	Service            string                     // Service dimension of the metrics in that line; "" for no metrics
-	Now                func() time.Time           // clock of record times and usage; time.Now by default
+	Now                func() time.Time           // clock for record times and usage; time.Now by default
 }
 
 // API serves the routes of the service. It is safe for concurrent use.

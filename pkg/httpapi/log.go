@@ -24,7 +24,7 @@ type logEntry struct {
 	counted   string // address to which the request is charged; "" if it is invalid
 	limitsErr error  // why the limit overrides were not current; nil if they were current
 	workspace string // workspace of the caller; "" on public routes
-	keyID     string // id of the caller's API key, valid or not; not a secret
+	keyID     string // id of the caller's API key, even if the key is not valid; not a secret
 	refused   string // why the caller was rejected; "" otherwise
 	limit     ratelimit.Observation
 	status    int   // status of the response
@@ -139,8 +139,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 // milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line. The value of the metric is in the log line, in
-// the member with the name of the metric.
+// metric defines a metric of a log line. The value is in the member of the log line that
+// has the name of the metric.
 type metric struct {
 	Name string
 	Unit string

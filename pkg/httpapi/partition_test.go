@@ -9,7 +9,8 @@ import (
 
 // chargesPerPartition returns, for each scope, the maximum number of charges per second
 // that one partition key of the counters admits. This is the sum of the request limits
-// of all routes with the scope. For the imports, it is at most the imports limit.
+// of all routes with the scope. For the scope of imports, it is at most the imports
+// limit.
 func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 	charges := make(map[ratelimit.Scope]int64)
 	seen := make(map[string]bool) // routes with the same name share a counter

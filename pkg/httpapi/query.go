@@ -24,7 +24,7 @@ const (
 // parameters reads the query of a request and collects all errors in the query.
 type parameters struct {
 	values  url.Values
-	filters url.Values // canonical form of the parameters read so far that select or order records
+	filters url.Values // filter and order parameters that have been read so far, in canonical form
 	wrong   record.Fields
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
@@ -144,7 +144,7 @@ type cursor struct {
 	Workspace   string       `json:"w"`
 	Filters     string       `json:"f,omitzero"` // the canonical filters
 	ID          string       `json:"i"`          // id of the last record on the page
-	At          *record.Time `json:"t,omitzero"` // time of the last record on the page, in a list ordered by time
+	At          *record.Time `json:"t,omitzero"` // in a list ordered by time, the time of the last record on the page
 	SyncedUntil *record.Time `json:"u,omitzero"` // in an incremental list, the synced_until that all pages share
 }
 

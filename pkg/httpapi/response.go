@@ -56,7 +56,7 @@ func appendJSON(b []byte, body any) ([]byte, error) {
 type page[T any] struct {
 	data        []T
 	next        *string      // cursor of the next page; nil on the last page
-	syncedUntil *record.Time // synced_until of the page, in an incremental list; nil in other lists
+	syncedUntil *record.Time // synced_until of the page; nil if the list is not incremental
 }
 
 // AppendJSON appends the JSON of api.List[T].

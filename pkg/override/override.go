@@ -144,9 +144,9 @@ type Manager interface {
 	Store
 
 	// Put adds a row, which must be valid, or replaces the row of the same block. If the
-	// store already contains MaxRows rows of other blocks that are unexpired at
-	// r.UpdatedAt, Put returns ErrFull and changes nothing. Concurrent calls may exceed
-	// MaxRows by a few rows.
+	// store already contains MaxRows rows of other blocks, Put returns ErrFull and
+	// changes nothing. Rows that have expired at r.UpdatedAt do not count. Concurrent
+	// calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 
 	// Remove removes the row of a block. It returns ErrNotFound if the block

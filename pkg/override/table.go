@@ -34,7 +34,7 @@ func (t *Table) Find(address string, now time.Time) (r Row, ok bool) {
 	if t == nil || t.rows.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // for IPv6, address is a prefix
+	client, err := netip.ParsePrefix(address) // the address of an IPv6 client is a prefix; see ratelimit.ParseAddress
 	if err != nil {
 		addr, err := netip.ParseAddr(address)
 		if err != nil {

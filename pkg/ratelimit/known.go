@@ -9,8 +9,8 @@ import (
 // about 6 MB. For requests that need other counters, the Limiter calls the store.
 const maxKnown = 1 << 15
 
-// known remembers the counters of requests that were refused, or that exhausted a
-// counter, in the current window. Counters only grow within a window, so a cost that
+// known remembers counters of the current window: the counters of each request that was
+// refused or that exhausted a counter. Counters only grow within a window, so a cost that
 // did not fit once cannot fit until the window ends. An address that stays within its
 // limits takes no memory. known is safe for concurrent use.
 type known struct {

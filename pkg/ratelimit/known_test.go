@@ -38,8 +38,8 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a request for a list. The arguments are the maximum number of records
-// and the number of records that the list contains.
+// asking returns a request for a list. The parameter asked is the maximum number of
+// records in the list, and the parameter records is the actual number.
 func asking(route string, asked, records int64) ratelimit.Request {
 	r := list(route, records)
 	r.Asked = asked
@@ -99,7 +99,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 		}},
 		{"a request that passes in another window changes nothing", repeat(200, create("create-event")), []step{
 			{from("192.0.2.2", general("usage")), allowed, calls, time.Second},
-			{create("create-event"), refused, local, -time.Second}, // nothing is known about the later window
+			{create("create-event"), refused, local, -time.Second}, // the Limiter still remembers this window, and not the later window
 			{create("create-event"), allowed, calls, time.Second},
 		}},
 		{"a refusal replaces the counters of an earlier or later window", repeat(200, create("create-event")), []step{

@@ -14,8 +14,8 @@ const DefaultLimit = 200
 // are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is the number of charges per second that one partition key can admit
-// if, in the same second, it also refuses one charge from each of 200 instances.
+// SafePerPartition is the number of charges that one partition key can admit in a second
+// in which it also refuses one charge from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what happens to the requests of an address.

@@ -17,7 +17,7 @@ const (
 	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
 	boundOfCounted = 450     // for each address in each window of a memstore
-	keptByMemstore = 1 << 15 // number of keys that a memstore keeps in addition to the last four windows (maxHistory for each shard)
+	keptByMemstore = 1 << 15 // number of keys that a memstore keeps in addition to the keys of the last four windows (maxHistory for each shard)
 )
 
 // TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per

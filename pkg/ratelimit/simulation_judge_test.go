@@ -304,8 +304,8 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored reads counters of the store, with a charge of 0, and compares them with
-// the ledger.
+// checkStored reads counters of the store by a charge of 0, and compares them with the
+// ledger.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {

@@ -345,8 +345,8 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 		}
 	}
 	// If a charge took longer, the memstore could drop the window of the charge too
-	// early. Only the newest window of all clocks and the three windows before that
-	// window are certain to be kept.
+	// early. The memstore is certain to keep only the newest window that any clock
+	// shows, and the three windows before it.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond

@@ -5,9 +5,9 @@
 //	cidr        S  partition key, such as 192.0.2.0/24
 //	action      S
 //	updated_at  N  Unix time in seconds
-//	records     N  absent for the default, like imports and requests
-//	imports     N
-//	requests    N
+//	records     N  absent means the default
+//	imports     N  absent means the default
+//	requests    N  absent means the default
 //	note        S  absent if empty
 //	expires_at  N  Unix time in seconds; absent if the row does not expire
 //
