@@ -19,7 +19,7 @@ type Change struct {
 	Deleted   bool        `json:"deleted"`
 	DeletedAt record.Time `json:"deleted_at"`
 	Erased    bool        `json:"erased,omitempty"`   // whether the events of the entity are or will be erased
-	ErasedAt  record.Time `json:"erased_at,omitzero"` // latest CreatedAt of the erased events; zero if Erased is false
+	ErasedAt  record.Time `json:"erased_at,omitzero"` // the events created at or before this time are or will be erased; zero if Erased is false
 }
 
 // TombstoneOf returns the tombstone of an entity deleted at deletedAt.
@@ -53,7 +53,7 @@ func (c Change) SyncPosition() record.SyncPosition {
 // ExpiresAt returns the time at which a tombstone expires.
 func (c Change) ExpiresAt() time.Time { return c.DeletedAt.Time().Add(TombstoneAge) }
 
-// AppendJSON appends the entity, or the tombstone, to b, as JSON. It returns the same
+// AppendJSON appends the JSON of the entity or of the tombstone to b. It returns the same
 // errors as Entity.AppendJSON.
 func (c Change) AppendJSON(b []byte) ([]byte, error) {
 	if !c.Deleted {

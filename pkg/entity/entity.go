@@ -1,5 +1,5 @@
-// Package entity implements entities, one of the two kinds of records of the service,
-// and defines the interface of their stores.
+// Package entity implements entities and defines the interface of their stores. Entities
+// are one of the two kinds of records of the service.
 package entity
 
 import (

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// contended is a Store that counts replacements. Before each replacement, it calls the
-// function in the field between.
+// contended is a Store that counts replacements. It calls between() before each
+// replacement.
 type contended struct {
 	entity.Store
 	between      func()

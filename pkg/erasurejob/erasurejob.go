@@ -46,7 +46,7 @@ type Job struct {
 	Error        *string      `json:"error"` // reason why events may remain, as text for users
 
 	Workspace string      `json:"-"`
-	Until     record.Time `json:"-"` // latest CreatedAt of the events to erase
+	Until     record.Time `json:"-"` // the job erases the events created at or before this time
 	Revision  int64       `json:"-"` // number of the latest change of the job, counted from 1
 	Progress  Progress    `json:"-"`
 }

@@ -1,5 +1,5 @@
-// Package event implements events, one of the two kinds of records of the service, and
-// defines the interface of their stores.
+// Package event implements events and defines the interface of their stores. Events are
+// one of the two kinds of records of the service.
 package event
 
 import (

@@ -114,8 +114,8 @@ func (j Job) Finish(status Status, now time.Time) Job {
 	return j
 }
 
-// Show returns j as a response contains it. If j has succeeded, Show adds a download link
-// to the file or, if the file has expired, an error text that says so.
+// Show returns j as a response contains it. If j has succeeded, Show adds a download
+// link. If the file has expired, Show instead adds an error text that says so.
 func Show(ctx context.Context, links Links, j Job, now time.Time) (Job, error) {
 	switch {
 	case j.Status != Succeeded:

@@ -105,7 +105,8 @@ func ConflictError(noun, id string) error {
 	return &Error{Kind: Conflict, Detail: fmt.Sprintf("another %s already has the id %q; repeat with the same content or choose another id", noun, id)}
 }
 
-// Shorten shortens a text that a client sent to 64 characters, for use in errors.
+// Shorten returns at most the first 64 characters of s, a text from a client, for use in
+// errors. If it drops any characters, it appends an ellipsis.
 func Shorten(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

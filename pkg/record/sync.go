@@ -77,12 +77,11 @@ func (q SyncQuery) Bounds() (low, high string) {
 }
 
 // Bounds returns the bounds of a part of a list, to compare with the texts of positions
-// (SyncPosition.String). The parameters from and to limit the times. A position whose
-// time equals from is in the part. A position whose time equals to is not. The parameter
-// after is the text of a position. Only positions that follow it in the direction of the
-// list are in the part. In the arguments and in the results, nil and "" mean no bound. No
-// position equals a bound, so it does not matter whether the bounds are inclusive. If low
-// is greater than high, no position is between them.
+// (SyncPosition.String). The part contains only positions with from <= time < to. The
+// parameter after is the text of a position. The part contains only positions that follow
+// it in the direction of the list. In the arguments and in the results, nil and "" mean
+// no bound. No position equals a bound, so it does not matter whether the bounds are
+// inclusive. If low is greater than high, no position is between them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // prefix of all positions at this time, so it sorts before them

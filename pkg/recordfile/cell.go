@@ -67,9 +67,9 @@ func jsonKind(text string) jsontext.Kind {
 	return 0
 }
 
-// neutralize puts an apostrophe before each part of the text of a cell that a spreadsheet
-// would run as a formula. If keep is set, neutralize changes only parts that already
-// begin with an apostrophe. Otherwise restore would remove that apostrophe.
+// neutralize returns the text of a cell with an apostrophe before each part that a
+// spreadsheet would run as a formula. If keep is set, neutralize changes only parts that
+// already begin with an apostrophe, because restore would otherwise remove it.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {

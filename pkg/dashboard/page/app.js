@@ -127,5 +127,5 @@ window.addEventListener('popstate', () => {
   records.follow();
 });
 
-amendPlace({}); // removes unknown parameters from the URL, such as the number of reloads that a refused page adds
+amendPlace({}); // removes unknown parameters from the URL, such as retry, which counts the automatic reloads after the service refused the page
 open();

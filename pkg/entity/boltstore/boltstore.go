@@ -7,9 +7,10 @@
 //     have the same order.
 //   - entities_by_type contains a bucket for each type. Its keys and values are the ids
 //     of the entities of the type.
-//   - entities_by_updated_at maps the position of the latest change to the id, for every
-//     entity and every tombstone.
-//   - entity_tombstones maps the position of the deletion to the tombstone in JSON.
+//   - entities_by_updated_at has an entry for every entity and every tombstone. It maps
+//     the text of Change.SyncPosition to the id.
+//   - entity_tombstones maps the text of a tombstone's SyncPosition to the tombstone in
+//     JSON.
 package boltstore
 
 import (

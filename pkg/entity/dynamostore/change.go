@@ -65,9 +65,10 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 // Create implements entity.Store with a transaction. The transaction puts the item if no
 // item with its key exists, and checks that an existing tombstone is older. A separate
 // check before the put would not be enough. Between the two calls, a process whose clock
-// is ahead could delete an existing entity with this id. If a condition fails, the
-// response contains the existing item. If the SDK repeats a transaction because the
-// response was lost, DynamoDB applies it only once.
+// is ahead could delete an existing entity with this id. The put would then succeed
+// although the tombstone is later. If a condition fails, the response contains the
+// existing item. If the SDK repeats a transaction because the response was lost, DynamoDB
+// applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)

@@ -10,11 +10,12 @@
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
 //     that a list is one query.
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in
-//     order of their latest change. shard consists of the workspace, '#' and a number
-//     from 0, which is a hash of the id (dynamorecord.Shards). change is the text of the
-//     record.SyncPosition. Entities that earlier builds wrote have no shard and no change
-//     until Backfill adds them. The index does not project the keys of by_type, nor
-//     updated_at, which is part of change.
+//     order of their latest change. shard consists of the workspace, '#' and the
+//     number of the shard, counted from 0. A hash of the id selects the shard
+//     (dynamorecord.Shards). change is the text of the record.SyncPosition. Entities that
+//     earlier builds wrote have no shard and no change until Backfill adds them. The
+//     index does not project the keys of by_type, nor updated_at, which is part of
+//     change.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
 // attribute consists of the entity's workspace and "#deleted". It also has id, type,

@@ -4,8 +4,8 @@
 // The file has these buckets. Each of them contains one bucket per workspace:
 //
 //   - erasure_jobs maps each id to the job (erasurejob.Marshal).
-//   - erasure_jobs_by_expiry maps the position of the expiry to the id, for each job that
-//     has ended.
+//   - erasure_jobs_by_expiry has an entry for each job that has ended. The key is the text
+//     of a record.SyncPosition with the job's time of expiry and id. The value is the id.
 package boltstore
 
 import (
@@ -97,7 +97,8 @@ func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (replaced bool, e
 	return replaced && err == nil, err
 }
 
-// expiry returns the position of the expiry of a job.
+// expiry returns the key of a job in erasure_jobs_by_expiry. The parameter at is the time
+// of its expiry.
 func expiry(at time.Time, id string) []byte {
 	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
 }

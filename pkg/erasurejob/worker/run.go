@@ -70,7 +70,7 @@ func (r *run) page() event.Erasure {
 	}
 }
 
-// pace returns the minimum duration of a page.
+// pace returns the minimum time between the starts of two successive pages.
 func (r *run) pace() time.Duration {
 	if r.MaxRate == 0 {
 		return 0

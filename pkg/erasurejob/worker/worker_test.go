@@ -64,8 +64,8 @@ func (s *jobs) Unfinished(context.Context) ([]erasurejob.Key, error) {
 }
 
 // events is a store of the events of one entity. The event with index i is at position i.
-// Erase calls the function next before each page. If this function returns an error,
-// Erase erases only the first event of the page.
+// Before each page, Erase calls the function next. If next returns an error, Erase erases
+// only the first event of the page.
 type events struct {
 	created []time.Time // times of creation; zero for erased events
 	next    func(page int) error

@@ -9,8 +9,8 @@
 //   - events_by_entity contains a bucket for each entity id, with the same keys and
 //     values as by_position.
 //   - events_by_created_at maps the text of record.SyncPosition to the id.
-//   - events_by_expires_at maps the position of the expiry to the id, for each event that
-//     expires.
+//   - events_by_expires_at has an entry for each event that expires. The key is the text
+//     of a record.SyncPosition with the event's time of expiry and id. The value is the id.
 package boltstore
 
 import (

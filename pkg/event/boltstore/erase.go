@@ -99,7 +99,7 @@ func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return nil
 }
 
-// expiry returns the position of the expiry of an event.
+// expiry returns the key of e in events_by_expires_at.
 func expiry(e event.Event) string {
 	return record.SyncPosition{At: e.ExpiresAt, ID: e.ID}.String()
 }

@@ -9,8 +9,8 @@
 // after which DynamoDB removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
-//     shard consists of the workspace, '#' and a number from 0, which is a hash of the id
-//     (dynamorecord.Shards).
+//     shard consists of the workspace, '#' and the number of the shard, counted from 0. A
+//     hash of the id selects the shard (dynamorecord.Shards).
 //   - by_entity has the keys entity_key and position. It lists the events of one entity.
 //     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
 //     has no entity_id.

@@ -2,8 +2,7 @@
 // survive a restart of the process.
 //
 // The bucket export_jobs contains a bucket for each workspace. The bucket of a workspace
-// contains the following four buckets. See exportjob.Marshal for the values of the first
-// two:
+// contains these buckets. exportjob.Marshal returns the values of by_id and progress.
 //
 //   - by_id maps the id of each job to the job.
 //   - progress maps the id to the progress of the job, if the progress is not zero.

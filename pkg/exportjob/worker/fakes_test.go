@@ -58,7 +58,7 @@ type world struct {
 	now      time.Time
 	started  int // number of uploads started
 
-	unreadable string // key of a record at which lists fail; "" for no record
+	unreadable string // key of a record; a call of list that reads this record fails; "" for no record
 
 	pending int      // number of unfinished deliveries of the job
 	trace   []string // the calls so far, for error messages

@@ -25,8 +25,8 @@ type Events interface {
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
-// source reads the records of a job in the order of the file: entities ordered by id,
-// events ordered by occurred_at, then id, oldest first.
+// source reads the records of a job in the order of the file. Entities are in order of
+// id. Events are in order of occurred_at, oldest first, and then of id.
 type source struct {
 	list  func(ctx context.Context, after string) (page, error) // returns the page after a cursor; the cursor "" means the first page
 	count func(ctx context.Context) (int64, error)              // counts the records of the job

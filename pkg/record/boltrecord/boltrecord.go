@@ -178,9 +178,10 @@ func Decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// Scan returns an iterator over the keys and values of b from low to high, inclusive, in
-// ascending or descending order of the bytes of the key. An empty bound means no bound.
-// b may be nil. Keys and values are valid only during the transaction.
+// Scan returns an iterator over the entries of b whose keys are between low and high,
+// inclusive. It yields them in ascending or descending byte order of the keys. An empty
+// bound means no bound. b may be nil. Keys and values are valid only during the
+// transaction.
 func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {

@@ -127,8 +127,9 @@ func isRefusal(err error) bool {
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
 }
 
-// Contended reports whether a conditional write, or a transaction of conditional writes,
-// failed with err because a condition is false or another request is changing the item.
+// Contended reports whether err means that a condition is false or that another request
+// is changing the item. err is the error of a conditional write or of a transaction of
+// conditional writes.
 func Contended(err error) bool {
 	var failed *types.ConditionalCheckFailedException
 	var conflict *types.TransactionConflictException

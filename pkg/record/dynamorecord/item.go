@@ -22,8 +22,8 @@ func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// size returns the approximate size of the record in item, as JSON, in bytes. It counts
-// names and values, as DynamoDB does.
+// size returns the approximate number of bytes that the record in item takes in JSON. It
+// counts names and values, as DynamoDB does.
 func size(item Item) int {
 	n := 0
 	for name, value := range item {

@@ -17,12 +17,12 @@ import (
 
 const (
 	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
-	fillFactor     = 0.9  // share of the billed read units to fill with items of mean size; less than 1 because sizes vary
+	fillFactor     = 0.9  // share of its billed read units that a query is expected to fill; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// aheadBytes is the approximate total size of the items that concurrent queries read
-	// before it is known whether the page needs these items. It is the size of one large
-	// item.
+	// When a merger continues queries concurrently, it does not know yet whether the page
+	// needs all the items that they read. aheadBytes is the approximate total size of
+	// these items. It is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
 	// If a page has manyParts queries or more, a query requests only one item as long as
