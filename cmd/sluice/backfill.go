@@ -74,8 +74,8 @@ func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 	return nil
 }
 
-// backfillClient returns a DynamoDB client for the URL endpoint. If endpoint is empty, it
-// returns a client for DynamoDB in AWS.
+// backfillClient returns a DynamoDB client. The parameter endpoint is the URL of the client's
+// endpoint. If it is empty, the client uses DynamoDB in AWS.
 func backfillClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	if endpoint != "" {
 		return localserver.DynamoDB(ctx, getenv, endpoint)

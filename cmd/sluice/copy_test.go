@@ -187,7 +187,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	}
 	wantFiles(t, dir, "changes.ndjson")
 
-	// The printed time is the start of the next export.
+	// The printed time is the value of --since for the next export.
 	out, stderr, code = run(t, sluiceCommand(t, g.url, "export", "entities", "--since", printed[1], "-o", "-"))
 	if code != 0 || out != "" || !strings.HasPrefix(stderr, "0 changes in standard output.\nsynced_until 2") {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)

@@ -22,9 +22,10 @@ import (
 	api "sluice/pkg/client"
 )
 
-// The function between starts a proxy for the server at the URL target, and returns the URL
-// of the proxy. The proxy calls handle for each request. The handler next forwards a request
-// to the server. Links in responses contain the host of the proxy.
+// The function between starts a proxy for a server and returns the URL of the proxy. The
+// parameter target is the URL of the server. The proxy calls handle for each request. To
+// forward the request to the server, handle calls its parameter next. Links in responses
+// contain the host of the proxy.
 func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)

@@ -26,8 +26,9 @@ import (
 const syncDuration = 8 * time.Second
 
 // TestCopiesFollowTheService runs writers and readers against several servers that share one
-// DynamoDB, and drops responses. After each completed walk, the copy of a reader equals the
-// records stored as of synced_until. At the end, the copy equals all records.
+// DynamoDB, and drops responses. Each reader walks through the changes repeatedly and applies
+// them to its copy. After each complete walk, the copy must include the changes before
+// synced_until, as follower.check describes. At the end, the copy must equal all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -228,8 +229,9 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check compares the copy after each complete walk with the records as of the synced_until of
-// that walk. Records in the copy may be newer, for example after an incomplete walk.
+// check checks the copy after each complete walk. The copy must include every change before the
+// time walk.until, except a change of an entity that changed again before the walk ended. The
+// copy may also include later changes, for example from an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
@@ -320,9 +322,9 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores entities in the data file of a server that is not running. It creates
-// all entities as of one hour before the time at. Then it changes the given number of
-// entities as of the time at.
+// fillEntities stores entities in the data file of a server that is not running. The creation
+// time of each entity is one hour before the parameter at. The parameter changed is the number
+// of entities that fillEntities also updates, with at as the time of the update.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	before := at.Time().Add(-time.Hour)

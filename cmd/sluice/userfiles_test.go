@@ -63,8 +63,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 	wantFiles(t, cmd.Dir, "rejects.ndjson")
 }
 
-// The import does not start if the value of --rejects is a path of the imported file, even
-// through a link.
+// The import does not start if --rejects names the imported file, directly or through a link.
 func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -43,7 +43,7 @@ type Options struct {
 type task struct {
 	URL            string              `json:"url"`
 	Order          client.NewExportJob `json:"order"`
-	Since          *record.Time        `json:"since,omitempty"` // parameter since of RunSince; nil for Run
+	Since          *record.Time        `json:"since,omitempty"` // the since argument of RunSince; nil for Run
 	IncludeDeleted bool                `json:"include_deleted,omitempty"`
 }
 

@@ -59,8 +59,9 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
 }
 
-// deliverChanges delivers the NDJSON file at path to the path of the export or to o.Stdout. If
-// o.Unpack is false, it compresses the content with gzip.
+// deliverChanges delivers the content of an NDJSON file to the path of the export or to
+// o.Stdout. The parameter path is the path of the NDJSON file. If o.Unpack is false,
+// deliverChanges compresses the content with gzip.
 func (o Options) deliverChanges(path string) error {
 	part, err := os.Open(path)
 	if err != nil {

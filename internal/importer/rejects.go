@@ -31,7 +31,7 @@ type rejectFile struct {
 	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
 }
 
-// written describes the content of a reject file in the journal.
+// written is the journal's description of what an import has written to its reject file.
 type written struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
@@ -58,10 +58,10 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after the line lastLine.
-// The file must begin with the content that the journal describes (parameter before). A
-// killed import may have written rejects of later lines before it could save a mark.
-// resumeRejects removes these rejects, because the import sends their records again. For any
-// other file, it returns an error.
+// The parameter before is the description from the journal. The file must begin with the
+// content that it describes. After this content, the file may have rejects of later lines, which
+// a killed import wrote before it could save a mark. resumeRejects removes these rejects,
+// because the import sends their records again. For any other file, it returns an error.
 func resumeRejects(path string, before written, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -96,7 +96,7 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// written returns the description of the content for the journal.
+// written returns the journal's description of what the import has written.
 func (r *rejectFile) written() written {
 	if r.size == 0 {
 		return written{}

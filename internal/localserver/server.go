@@ -27,8 +27,9 @@ import (
 const drainTimeout = 10 * time.Second
 
 // gcPercent is the default target percentage of the garbage collector. The environment variable
-// GOGC overrides it. With Go's own default of 100, the collector would run many times per
-// second under load. This would save only about 10 MB, because the live heap is small.
+// GOGC overrides it. With Go's own default of 100, the process would use only about 10 MB less
+// memory, because the live heap is small, but the collector would run many times per second
+// under load.
 const gcPercent = 400
 
 // The timeouts of a connection. The server disconnects a client that sends a request or

@@ -17,7 +17,7 @@ import (
 // batch is a set of changes that are applied to a copy together.
 type batch struct {
 	lines  map[string][]byte      // lines to write, by id of the record; nil removes the record
-	erased map[string]record.Time // times of erasures, by id of the entity; the entity's events created until then are removed
+	erased map[string]record.Time // time of the erasure, by id of the entity; the entity's events up to this time are removed
 }
 
 // readBatch returns the next changes in the file of a walk, up to about size bytes. With the

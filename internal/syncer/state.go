@@ -24,7 +24,7 @@ type state struct {
 	Resource    exportjob.Resource `json:"resource"`
 	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
 	Records     int64              `json:"records"`      // number of records in the copy
-	Files       []digest           `json:"files"`        // files that a run may replace: the copy and, after a merge, the new copy
+	Files       []digest           `json:"files"`        // digests of the files that a run may replace: the old copy and, after a merge, also the new copy
 }
 
 const stateVersion = 1

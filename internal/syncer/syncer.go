@@ -235,8 +235,8 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 }
 
 // continuesForce reports whether an earlier run with Force began this copy and was interrupted.
-// files is the result of existing. If files contains the digest of a file, continuesForce
-// returns true only if the earlier run was allowed to replace that file.
+// files is the result of existing. If a file exists at s.Path, the earlier run must also have
+// been allowed to replace it.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false
@@ -268,9 +268,9 @@ func (s *syncer) since() record.Time {
 	return *s.state.SyncedUntil
 }
 
-// outdated reports whether some tombstones may expire before this run has read them. The run
-// needs all tombstones since SyncedUntil of the copy. If the first copy is not complete, the
-// run needs all tombstones since SyncedUntil of the interrupted walk.
+// outdated reports whether some tombstones may expire before this run has read them. To update
+// a complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
+// whose first walk was interrupted, it needs all tombstones since s.walk.Mark().SyncedUntil.
 func (s *syncer) outdated() bool {
 	until := s.state.SyncedUntil
 	if until == nil {
@@ -290,9 +290,10 @@ func (s *syncer) lists() []changes.List {
 	}
 }
 
-// mergeChanges checks that the old copy is unchanged since the last run, and writes the new
-// copy to a file beside it. Then it adds the digest of the new copy to the state file, so that
-// a run may replace the old copy or the new copy.
+// mergeChanges writes the new copy to a file beside s.Path. If a file exists at s.Path,
+// mergeChanges first checks that the state file has the digest of that file. After the merge, it
+// saves the digests of both files in the state file. If the process is killed, either of the two
+// files can be at s.Path, and the next run may replace it.
 func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
 	base := s.Path
 	if s.state.SyncedUntil == nil {

@@ -101,7 +101,7 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns that the numbers of the long form need with the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns for the numbers in the long form of a line, with the default limits
 	thinNumbers = len(" 200 of 200")
 	enoughBars  = 40 // the long form is used only if at least this many columns are left for bars
 	minBars     = 5
@@ -153,7 +153,7 @@ func bar(used, limit int64) rune {
 	}
 }
 
-// unsettled is the number of seconds at the end of the usage whose counts may still change.
+// unsettled is the number of most recent seconds whose counts may still change.
 const unsettled = 2
 
 // Lines returns a function that writes one line to w for each second whose counts are final.
