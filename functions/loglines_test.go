@@ -45,8 +45,8 @@ func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 }
 
 // metrics returns the names of the metrics that the last line of a log changes. These are the
-// metrics of the filters that match the line, and the metrics that the line embeds with only
-// the dimension Service.
+// metrics of the filters that match the line, and the line's embedded metrics that have the
+// dimension Service and no other dimension.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")

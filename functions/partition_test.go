@@ -23,9 +23,9 @@ const (
 	scaledPartition = 1000 / 10
 )
 
-// If an address floods all routes of a scope, exactly as many requests are admitted as
-// its limits allow. The partition key of its counters never receives more writes than a
-// DynamoDB partition supports.
+// An address floods all routes of a scope. Each rule admits exactly as many requests as its
+// limit allows. In each minute, the counters of all rules have the same partition key. No
+// partition key receives more writes than a DynamoDB partition supports.
 func TestPartitionsCarryEveryScope(t *testing.T) {
 	const processes, fullWanted = 2, 2
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

@@ -9,8 +9,9 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// checkGrants checks that template.yaml grants a function exactly the actions on tables and
-// indexes that the function has used through its proxy.
+// checkGrants compares two sets of permissions on tables and indexes: those that template.yaml
+// grants a function, and those that the function's calls through the proxy needed. They must
+// be equal.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)

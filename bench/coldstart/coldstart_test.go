@@ -22,11 +22,10 @@ import (
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
 // BenchmarkColdStart measures the start of each function. ns/start is the median time.
-// x-bare is the median time without the calls to DynamoDB, divided by the median time of
-// the bare function. The time of the calls is measured with the bare function: it is the
-// difference between a start with the calls and a start without calls. zip-MB is the size
-// of the zipped arm64 binary. Sluice's function, the bare function, and the bare function
-// with calls take turns.
+// x-bare is (median time - time of the calls to DynamoDB) / median time of the bare function.
+// The time of the calls is how much longer the bare function takes to start when it makes the
+// same calls. zip-MB is the size of the zipped arm64 binary. In each iteration, Sluice's
+// function, the bare function, and the bare function with calls start one after another.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
 	bare := filepath.Join(b.TempDir(), "bare")

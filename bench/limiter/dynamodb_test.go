@@ -179,9 +179,9 @@ func meter(b *testing.B, c contender) {
 }
 
 // consumed returns the number of calls through a proxy and the write units that they
-// took. A write in a transaction takes one unit to prepare and one to commit it (DynamoDB
-// Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local reports
-// only one of the two units.
+// took. A write in a transaction takes two units: one to prepare the write and one to commit
+// it (DynamoDB Developer Guide, "Amazon DynamoDB Transactions: How it works"). DynamoDB Local
+// reports only one of the two units.
 func consumed(p *dynamoproxy.Proxy) (calls, units float64) {
 	for call, usage := range p.Usage() {
 		switch call.Operation {

@@ -25,9 +25,9 @@ func post(target, body string) []byte {
 
 var createEvent = post("/create_event", `{"name":"order_signed","entity_id":"ada","attributes":`+attributes+`}`)
 
-// BenchmarkServer measures requests to four routes. of-bare is the number of requests per
-// second, divided by that of the minimal server in the same run. The server syncs a new
-// record to disk before it responds. Concurrent requests that create records share one sync.
+// BenchmarkServer measures requests to four routes. of-bare is the throughput of Sluice
+// divided by the throughput of the minimal server in the same run. Sluice syncs a new record
+// to disk before it responds. Concurrent requests that create records share one sync.
 //
 // If the environment variable BENCH_BASE is the path of another build of sluice, that
 // build is measured too, as impl=base.

@@ -20,8 +20,8 @@ import (
 
 // MaxRate is the maximum number of events that a run erases per second.
 // ParallelizationFactor in template.yaml is the number of concurrent runs. Together,
-// these runs use at most half of the write capacity of a partition of an index and leave
-// the rest for new events.
+// these runs use at most half of an index partition's write capacity. The other half is
+// left for new events.
 //
 // All events of an entity are in one partition of the index by_entity. In the other
 // indexes, all events of a workspace are in one partition if EVENT_SHARDS is 1.

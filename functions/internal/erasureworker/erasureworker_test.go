@@ -9,7 +9,7 @@ import (
 	"sluice/functions/internal/erasureworker"
 )
 
-// halfAPartition is half of the write units per second of a DynamoDB partition.
+// halfAPartition is half of the write units that a DynamoDB partition supports per second.
 const halfAPartition = 500
 
 func TestConcurrentRunsLeaveHalfOfAPartitionToNewEvents(t *testing.T) {

@@ -45,7 +45,7 @@ func Start() {
 
 // New returns a worker that is configured by the environment variables
 // ENTITIES_TABLE, EVENTS_TABLE, EVENT_SHARDS, EXPORT_JOBS_TABLE, EXPORT_JOBS_BUCKET
-// and EXPORT_FILE_DAYS, the number of days for which files are kept.
+// and EXPORT_FILE_DAYS. EXPORT_FILE_DAYS is the number of days for which files are kept.
 func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {

@@ -168,7 +168,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(w, r)
 }
 
-// callOf returns the call of a request, from its X-Amz-Target header and its body.
+// callOf returns the call that a request makes. The operation is in the X-Amz-Target header,
+// and the table is in the body.
 func callOf(r *http.Request, body map[string]any) Call {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	table, _ := body["TableName"].(string)

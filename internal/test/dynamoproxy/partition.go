@@ -2,7 +2,7 @@ package dynamoproxy
 
 import "time"
 
-// partitions limits the writes to each partition key, like a DynamoDB partition.
+// partitions limits the writes to each partition key, as DynamoDB limits them for a partition.
 type partitions struct {
 	perSecond int               // maximum writes per second; 0 for no limit
 	second    int64             // the second whose writes are counted, as Unix time

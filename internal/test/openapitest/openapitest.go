@@ -59,8 +59,9 @@ type Response struct {
 }
 
 // Check returns an error if the response does not match its description. If openapi.yaml does
-// not describe the request, the response must be a 204 to OPTIONS, or an error that matches the
-// description of an error of GET /entity/{id}.
+// not describe the request, the response must be a 204 to OPTIONS, or an error. The error must
+// match the response that openapi.yaml describes for GET /entity/{id} and the same status. A
+// 405 must match the description of the 404.
 func (s *Spec) Check(r Response) error {
 	s.mu.Lock() // the library's caches are not safe for concurrent use
 	defer s.mu.Unlock()
@@ -150,8 +151,8 @@ func statusKey(operation map[string]any, status string) string {
 	return fmt.Sprintf("%v responds with %s", operation["operationId"], status)
 }
 
-// noteValue records which parts of named schemas occur in the given value: members and
-// enumerated values.
+// noteValue records which members and enumerated values of named schemas occur in the given
+// value.
 func (s *Spec) noteValue(schema map[string]any, value any) {
 	name := refName(schema)
 	schema = s.resolve(schema)
@@ -200,8 +201,8 @@ func object(v any) map[string]any {
 	return m
 }
 
-// Unseen returns the statuses of operations, members of schemas, and values of enumerations
-// that openapi.yaml contains but no response contained.
+// Unseen returns the parts of openapi.yaml that no response contained: statuses of operations,
+// members of schemas, and values of enumerations.
 func (s *Spec) Unseen() []string {
 	promised := make(map[string]bool)
 	for _, item := range object(s.document["paths"]) {

@@ -28,8 +28,8 @@ var logged = map[string][]string{ // variable → values
 // USD per GB.
 const maxAccessLine = 200
 
-// checkAccessLog checks that a line of the access log is short JSON with the address, the
-// route and the status, for any request.
+// checkAccessLog checks that, for any request, the line of the access log is short JSON with
+// the address, the route and the status.
 func checkAccessLog(t *testing.T, format string) {
 	t.Helper()
 	variable := regexp.MustCompile(`\$context\.([\w.]+)`)

@@ -67,8 +67,8 @@ func checkDashboard(t *testing.T, r rendered) {
 	}
 }
 
-// ownMetrics returns the names of the custom metrics. These are the metrics of the functions'
-// log lines, which it finds in the source code, and the metrics of the metric filters.
+// ownMetrics returns the names of the custom metrics. It finds the metrics of the functions'
+// log lines in the source code, and the metrics of the metric filters in the template.
 func ownMetrics(t *testing.T, r rendered) (names []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(read(t, "pkg/httpapi/log.go"), -1) {

@@ -71,8 +71,8 @@ func matches(patterns []string, action string) bool {
 	})
 }
 
-// unused contains permissions that the handlers of the resource types need only for
-// properties that this template does not have.
+// unused contains permissions that this stack does not need. The handlers of the resource
+// types need them for properties that this template does not have.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -163,8 +163,9 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// The policy of the customer managed key allows every service that uses the key in this
-// stack, and CloudWatch, which publishes to the encrypted topic.
+// The policy of the customer managed key allows each service to use the key for its resources
+// in this stack. It also allows CloudWatch to use the key, because CloudWatch publishes to the
+// encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"

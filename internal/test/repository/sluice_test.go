@@ -230,7 +230,7 @@ var domain = map[string][]string{
 	"sluice/pkg/erasurejob":        {"sluice/pkg/record"},
 	"sluice/pkg/erasurejob/worker": {"sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
 	"sluice/pkg/api":               {"sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/record"},
-	// The client links the domain packages, but nothing of the server.
+	// The client links the domain packages, but no server packages.
 	"sluice/pkg/client": {"sluice/pkg/api", "sluice/pkg/entity", "sluice/pkg/erasurejob", "sluice/pkg/event", "sluice/pkg/exportjob", "sluice/pkg/record", "github.com/google/uuid"},
 }
 

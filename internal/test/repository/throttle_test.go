@@ -19,13 +19,13 @@ import (
 // "EntitiesTable read" or, for an index, "EntitiesTable/by_type read".
 type resourceUnits map[string]float64
 
-// pageUnits is the number of read units of the longest page of a list. It has 200 records of
-// 450 bytes and is read with eventual consistency (docs/cost.md).
+// pageUnits is the number of read units of the longest page of a list. The page has 200
+// records of 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
 // unitsOf maps a function to the maximum units that a request to the function takes. Units
-// that every request takes are not included. A record has up to 1 KB, and EventShards is 1. A
-// write in a transaction takes two units.
+// that every request takes are not included. Assumptions: a record is at most 1 KB, and
+// EventShards is 1. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -194,9 +194,9 @@ func ceiling(t *testing.T, r rendered, resource string) float64 {
 	return n
 }
 
-// The requests that API Gateway admits never exceed the maximum throughput of a table, with
-// the quotas of a new account and with higher quotas. Above the maximum throughput, DynamoDB
-// would throttle calls and the function would respond with 503.
+// With the quotas of a new account and with higher quotas, the requests that API Gateway
+// admits never need more than the maximum throughput of a table. Above the maximum throughput,
+// DynamoDB would throttle calls and the function would respond with 503.
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {

@@ -61,7 +61,7 @@ func (c *collection) found() (sources []string) {
 	return sources
 }
 
-// New creates an API key like access.New. The output must not contain the secret of this
+// New creates an API key with access.New. The output must not contain the secret of this
 // key.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()

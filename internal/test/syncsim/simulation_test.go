@@ -33,10 +33,10 @@ const (
 	seedsRace   = 1_000  // number of seeds with the race detector or -short
 )
 
-// TestSimulation compares a reader's copy after each completed walk with the store as of the
-// end of the walk. They must be equal. Clock errors, delays of writes and indexes, and pauses
-// of readers are random within their bounds. The test also checks that the time of an entity's
-// latest change never decreases.
+// TestSimulation checks a reader's copy after each completed walk. The copy must equal the store
+// as of the time until which the walk read. checkEntity describes the exceptions. Clock errors,
+// delays of writes and indexes, and pauses of readers are random within their bounds. The test
+// also checks that the time of an entity's latest change never decreases.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -53,8 +53,8 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
-// short. It tests four lags: zero, the lag without the maximum time of a write, the lag without
-// the maximum delay of an index, and a lag that is slightly too short.
+// short. It tests a lag of zero, and three lags that are shorter than record.SyncLag: by the
+// maximum time of a write, by the maximum delay of an index, and by half a second.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -159,7 +159,7 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time
-	since    [2]record.Time // starts of the next walks of entities and of events
+	since    [2]record.Time // since[0] is the start of the next walk of entities, since[1] of the next walk of events
 	entities map[string]entity.Change
 	events   map[string]event.Event
 	walks    []walk
@@ -245,8 +245,8 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
-// check compares the copy after each completed walk with the store as of the end of
-// the walk. The last walk began after all writes had ended.
+// check compares the copy after each completed walk with the store as of the time until which
+// the walk read. The last walk began after all writes had ended.
 func (r *reader) check(s *store) (wrong []string) {
 	for _, w := range r.walks {
 		if w.entities != nil {
