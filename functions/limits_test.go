@@ -340,7 +340,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
-		time.Sleep(maxAge) // the frozen instance's rows expire
+		<-time.After(maxAge) // the rows expire by the clock of the instance, which cannot respond while it is frozen
 		begin := time.Now()
 		resp := invoke(t, instance, ev, http.StatusNotFound)
 		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {
@@ -367,16 +367,18 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		return dynamoproxy.Fault{}
 	})
 	unknown := d.start(t, "not-found", 1)[0]
-	time.Sleep(maxAge) // the rows expire
 	for _, tt := range []struct {
 		instance      *lambdatest.Instance
 		limit, metric string
 	}{{known, "7", "LimitsStale"}, {unknown, "200", "LimitsUnread"}} {
-		for range 3 {
+		again := time.NewTicker(50 * time.Millisecond)
+		defer again.Stop()
+		for tries := 0; tries < 200 && !strings.Contains(tt.instance.Log(), `"`+tt.metric+`":`); tries++ { // until the rows have expired
 			resp := invoke(t, tt.instance, lambdatest.Event("GET", "/nowhere", "192.0.2.1", ""), http.StatusNotFound)
 			if got := resp.Headers["X-RateLimit-Limit"]; got != tt.limit {
 				t.Errorf("the limit is %s, want %s", got, tt.limit)
 			}
+			<-again.C
 		}
 		tt.instance.Kill()
 		if log := tt.instance.Log(); !slices.Contains(metrics(t, log), tt.metric) || !strings.Contains(log, `"limits_error":"`) {

@@ -240,19 +240,22 @@ func onTerminal(t *testing.T, env []string, command string) (shown string, code 
 func TestProgressFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
+	const records, rate = 150, 50
 	var calls atomic.Int64
-	slow := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if n := calls.Add(1); n >= 5 && n <= 8 {
+	half := filepath.Join(t.TempDir(), "half") // exists after half of the calls; the terminal is then resized
+	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch n := calls.Add(1); {
+		case n >= 5 && n <= 8:
 			panic(http.ErrAbortHandler) // no response
+		case n == records/2:
+			overwrite(t, half, "")
 		}
-		time.Sleep(20 * time.Millisecond) // a slow response, so that the terminal is resized during the import
 		next.ServeHTTP(w, r)
 	})
-	resize := "stty cols 60; { sleep 1.5; stty cols 120 </dev/tty; } & "
-	const records, rate = 150, 50
+	resize := "stty cols 60; { until [ -e " + half + " ]; do sleep 0.05; done; stty cols 120 </dev/tty; } & "
 	file := write(t, "events.ndjson", eventLines(records))
 	began := time.Now()
-	shown, _ := onTerminal(t, sluiceCommand(t, slow).Env, resize+program+" import events --one-by-one --workers 1 --rate "+fmt.Sprint(rate)+" "+file)
+	shown, _ := onTerminal(t, sluiceCommand(t, proxy).Env, resize+program+" import events --one-by-one --workers 1 --rate "+fmt.Sprint(rate)+" "+file)
 	if took := time.Since(began); took < (records-1)*time.Second/rate {
 		t.Errorf("%d calls in %s, which is faster than --rate", calls.Load(), took)
 	}
@@ -266,7 +269,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	if len(widths) < 10 || widths[0] > 59 || widths[len(widths)-1] < 60 || widths[len(widths)-1] > 119 {
 		t.Errorf("widths %v: %q", widths, shown)
 	}
-	if !strings.Contains(shown, "No response from "+slow+": EOF.") {
+	if !strings.Contains(shown, "No response from "+proxy+": EOF.") {
 		t.Errorf("%q", shown)
 	}
 }

@@ -219,9 +219,8 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for pace := time.NewTicker(4 * time.Millisecond); ctx.Err() == nil; <-pace.C {
 				c.do(t, "GET", path, "")
-				time.Sleep(4 * time.Millisecond) // pause between two requests
 			}
 		})
 		end = sync.OnceFunc(func() { cancel(); wg.Wait() })

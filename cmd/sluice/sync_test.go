@@ -151,7 +151,7 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 		w.mu.Lock()
 		w.states[id] = append(states, state)
 		w.mu.Unlock()
-		time.Sleep(rand.N(20 * time.Millisecond))
+		pause(t, 20*time.Millisecond)
 	}
 }
 
@@ -170,6 +170,14 @@ type completedWalk struct {
 	ended    record.Time
 	entities map[string]syncState // nil for a walk of events
 	events   map[string]record.Time
+}
+
+// pause waits for a random time of at most maxPause, as a client does between two requests.
+func pause(t *testing.T, maxPause time.Duration) {
+	select {
+	case <-time.After(rand.N(maxPause)):
+	case <-t.Context().Done():
+	}
 }
 
 func (f *follower) client() *api.Client { return f.clients[rand.IntN(len(f.clients))] }
@@ -195,7 +203,7 @@ func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Pag
 			if rand.IntN(20) == 0 {
 				return until, false
 			}
-			time.Sleep(rand.N(200 * time.Millisecond))
+			pause(t, 200*time.Millisecond)
 		}
 	}
 }
