@@ -36,8 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory of path to a new directory, as a kill at this moment would leave
-// it. It returns the path of the same file in the new directory.
+// clone copies the directory that contains path to a new directory. The files are then as
+// a process would leave them if it was killed now. It returns the path of the copied file.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
