@@ -122,10 +122,11 @@ $(LINT):
 	@mv .cache/golangci-lint/golangci-lint $@
 
 PROSE := .cache/vale/vale-$(VALE)
+# Given the directory itself, Vale would also walk .cache, whose files change during fetch.
 prose: ## check the wording of comments and documents by the rules in .vale
 	@[ -x $(PROSE) ] || $(MAKE) --no-print-directory $(PROSE) || \
 		$(call without,the check of wording; it needs the Go proxy and a C compiler)
-	@[ ! -x $(PROSE) ] || $(PROSE) --config=.vale/config.ini --output=line '--glob=!{.aws-sam,.cache,.vale,bin}/**' .
+	@[ ! -x $(PROSE) ] || $(PROSE) --config=.vale/config.ini --output=line $(filter-out bin,$(wildcard *)) $(wildcard .*.y*ml)
 
 $(PROSE):
 	@echo "Building Vale $(VALE) into .cache/vale"
