@@ -69,7 +69,7 @@ func (l Limits) Check(exportRoutes int) (warning string, err error) {
 		case limit.value < 0:
 			return "", fmt.Errorf("the limit of %s, %d, is negative; a limit is at least 1, or 0 for the default", limit.name, limit.value)
 		case limit.value > MaxPerPartition && limit.name != PolicyRecords:
-			return "", fmt.Errorf("the limit of %s, %d, is above %d: every call is a write to the same partition of DynamoDB, which takes 1,000 a second",
+			return "", fmt.Errorf("the limit of %s, %d, is above %d: each call writes to the same DynamoDB partition, which accepts 1,000 writes per second",
 				limit.name, limit.value, MaxPerPartition)
 		}
 	}
@@ -77,8 +77,8 @@ func (l Limits) Check(exportRoutes int) (warning string, err error) {
 		return "", fmt.Errorf("the action %q is not %s, %s, %s or %s", l.Action, ActionLimit, ActionBlock, ActionUnlimited, ActionObserve)
 	}
 	if sum := l.Requests * int64(exportRoutes); sum > SafePerPartition {
-		warning = fmt.Sprintf("%d requests to each of %d export routes are %d writes to the same partition of DynamoDB, which takes 1,000 a second: "+
-			"an address that makes more than %d of them in a second gets 503 for some", l.Requests, exportRoutes, sum, SafePerPartition)
+		warning = fmt.Sprintf("%d requests to each of %d export routes are %d writes to the same DynamoDB partition, which accepts 1,000 writes per second: "+
+			"an address that sends more than %d of these requests in one second gets status 503 for some of them", l.Requests, exportRoutes, sum, SafePerPartition)
 	}
 	return warning, nil
 }
