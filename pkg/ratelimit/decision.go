@@ -90,8 +90,7 @@ func exhausted(key Key, costs []Cost) Decision {
 	return newDecision(key, costs, Result{Used: used})
 }
 
-// Remaining returns the smallest remainder among the rules. At most this number of
-// further requests can pass in this window. Remaining returns 0 for a refusal.
+// Remaining returns the smallest remainder among the rules, or 0 for a refusal.
 func (d Decision) Remaining() int64 {
 	if !d.Allowed {
 		return 0

@@ -350,8 +350,8 @@ func TestHeldResponsesDoNotMix(t *testing.T) {
 	}
 }
 
-// A panic of next reaches the caller. The request is neither charged nor observed,
-// and its response is not written.
+// A panic of next reaches the caller, and no response is written. Before has charged and
+// observed the request when next panics, but After has not.
 func TestAPanicReachesTheCaller(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		store := &counting{Store: memstore.New()}
