@@ -46,8 +46,8 @@ func asking(route string, asked, records int64) ratelimit.Request {
 	return r
 }
 
-// A Limiter refuses a request without calling the store if and only if it knows
-// that a counter is exhausted.
+// A Limiter refuses a request without calling the store if and only if it knows that the
+// request does not fit.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {

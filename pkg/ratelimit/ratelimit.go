@@ -23,7 +23,7 @@ import (
 // WindowLength is the length of a window.
 const WindowLength = time.Second
 
-// Window is a UTC second, as the Unix time of its beginning.
+// Window is a UTC second. Its value is the Unix time at which the second begins.
 type Window int64
 
 // WindowAt returns the window that contains t.

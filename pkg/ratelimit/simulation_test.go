@@ -58,8 +58,8 @@ const crowd = 1000
 //     request, and ActionLimit refuses it. A fallback admits the request if the
 //     fallback's own count stays within the limit.
 //
-// At the end each counter is the sum of the acknowledged costs and of the charges
-// that were applied but whose response was lost.
+// At the end, each counter is the sum of two parts: the acknowledged costs, and the
+// costs of charges that the store applied but no client saw acknowledged.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {

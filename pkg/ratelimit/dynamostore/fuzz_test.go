@@ -35,7 +35,8 @@ func FuzzItemKey(f *testing.F) {
 	})
 }
 
-// The windows of a minute share a partition key, which no other window has.
+// All windows of a minute have the same partition key. The windows of other minutes have
+// other partition keys.
 func TestAMinuteSharesAPartitionKey(t *testing.T) {
 	key := func(w ratelimit.Window) any {
 		return itemKey(ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: w})["pk"]

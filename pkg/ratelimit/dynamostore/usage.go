@@ -20,7 +20,8 @@ type QueryClient interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// UsageReaders is the maximum number of concurrent calls of UsageStore.Used.
+// UsageReaders is the maximum number of Query calls that one call of UsageStore.Used
+// makes concurrently.
 const UsageReaders = 4
 
 // UsageStore is a ratelimit.UsageStore that reads the table of a Store. Its reads
