@@ -54,7 +54,7 @@ func gunzip(body []byte, limit int64) ([]byte, error) {
 func malformedGzip(err error) error {
 	what := err.Error()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		what = "it ends early, or other bytes follow it"
+		what = "the compressed data ends early, or other bytes follow it"
 	}
 	return &apiError{status: http.StatusBadRequest, code: "malformed_gzip", cause: err,
 		detail: fmt.Sprintf("Content-Encoding says gzip, but the body is not valid gzip (%s), so nothing was done; compress it once and send all of it", what)}

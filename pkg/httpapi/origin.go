@@ -62,7 +62,7 @@ func (s *service) checkWay(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect
 		return &apiError{status: http.StatusForbidden, code: "direct_request",
-			detail: "the service does not take requests at this address; send them to its public host name"}
+			detail: "the service does not accept requests at this address; send them to its public host name"}
 	}
 	if s.LoopbackOnly && !isLoopback(r.Host) {
 		r.log.refused = refusedHost

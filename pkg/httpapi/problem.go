@@ -59,7 +59,7 @@ func noSuchRoute(method, path string) error {
 func methodNotAllowed(method, path string, allow []string) error {
 	return &apiError{
 		status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allow,
-		detail: fmt.Sprintf("%s does not take %s; use %s", path, method, strings.Join(allow, " or ")),
+		detail: fmt.Sprintf("%s does not support the method %s; use %s", path, method, strings.Join(allow, " or ")),
 	}
 }
 
@@ -67,7 +67,7 @@ func tooManyRequests(d ratelimit.Decision) error {
 	violated := d.Violated()
 	return &apiError{
 		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated, retryAfter: true,
-		detail: fmt.Sprintf("the limit of %s a second is reached; wait for the window to reset at %d (Unix time), then go on", strings.Join(violated, " and "), d.Window.Reset()),
+		detail: fmt.Sprintf("the limit of %s per second is reached; wait until the window resets at %d (Unix time), then continue", strings.Join(violated, " and "), d.Window.Reset()),
 	}
 }
 
