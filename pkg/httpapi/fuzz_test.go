@@ -22,7 +22,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// fuzzed holds the handler of each route of an API. The API has a high limit and
+// fuzzed holds the handler of each route of an API. The API has no limits and uses
 // temporary stores.
 type fuzzed map[string]http.Handler
 

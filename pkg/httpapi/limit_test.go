@@ -228,8 +228,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// forgetful admits only the first charge. Its refusals show counters below their
-// limits, so the limiter cannot conclude that a counter is exhausted.
+// forgetful is a counter store that admits only the first charge. The result of that charge
+// shows counters of 0, so the limiter does not know that a counter is exhausted, and calls
+// the store again.
 type forgetful struct{ charges int }
 
 func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
