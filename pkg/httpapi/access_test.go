@@ -351,7 +351,7 @@ func TestTheSessionCookie(t *testing.T) {
 
 // A request with an invalid key is charged. Once the limit is known to be exhausted,
 // requests are refused before the key is read.
-func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
+func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		if route.Scope == access.Public {
 			continue
@@ -378,7 +378,7 @@ func TestGuessingIsChargedAndThenRefusedUnread(t *testing.T) {
 	}
 }
 
-func TestABadKeyWhoseChargeCannotBeMadeIs503(t *testing.T) {
+func TestARequestWithoutAKeyIs503IfItCannotBeCharged(t *testing.T) {
 	g := newGuarded(t)
 	var err error
 	if g.limiter, err = ratelimit.New(unreachable{}, ratelimit.Config{Now: now}); err != nil {
@@ -412,7 +412,7 @@ func TestKeysThatCannotBeReadAre503WithNothingDone(t *testing.T) {
 	}
 }
 
-func TestARouteThatCouldNotCheckKeysIsRefused(t *testing.T) {
+func TestNewFunctionRequiresAWayToCheckKeys(t *testing.T) {
 	a := newAPI(t)
 	for _, r := range httpapi.Routes() {
 		if r.Scope != access.Public && !slices.Contains(access.Scopes(), r.Scope) {

@@ -223,7 +223,7 @@ func dashboardEvent(path, query, accept string) events.APIGatewayV2HTTPRequest {
 	return ev
 }
 
-func TestThePageLoadsItsAssetsByTheirVersionAndRelativeToItself(t *testing.T) {
+func TestThePageLoadsVersionedAssetsByRelativeURLs(t *testing.T) {
 	a := newAPI(t)
 	found := regexp.MustCompile(`(?:href|src)="(/|https?:)?dashboard/([^"]*)"`).FindAllStringSubmatch(a.file(t, "").Body, -1)
 	loaded := make(map[string]bool)

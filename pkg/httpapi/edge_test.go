@@ -234,7 +234,7 @@ func TestTheBodyLimitHoldsToTheByte(t *testing.T) {
 	}
 }
 
-func TestAnEntityGrowsToALimitByUpdates(t *testing.T) {
+func TestAnUpdateCannotGrowAnEntityAboveTheLimit(t *testing.T) {
 	a := newRoomyAPI(t)
 	half := strings.Repeat("x", 130<<10)
 	a.post(t, "create-entity", `{"id":"ada","attributes":{"a":"`+half+`"}}`)

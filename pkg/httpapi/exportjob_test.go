@@ -98,7 +98,7 @@ func TestTooManyExportJobs(t *testing.T) {
 	create("yet-more", 409)
 }
 
-func TestExportJobsAreListedByPagesTheNewestFirst(t *testing.T) {
+func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
 		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}

@@ -188,7 +188,7 @@ func (a api) acceptedAs(t *testing.T, target string, accept ...string) (resp eve
 	return serveHTTP(newFunction(t, "list-entity", a, options), r), ev
 }
 
-func TestListsAreCompressedForClientsThatAcceptIt(t *testing.T) {
+func TestListsAreCompressedForClientsThatAcceptGzip(t *testing.T) {
 	a := newRoomyAPI(t)
 	for i := range 10 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"e-%d","attributes":{"a":%q}}`, i, strings.Repeat("word ", 40)))
@@ -241,7 +241,7 @@ func TestListsAreCompressedForClientsThatAcceptIt(t *testing.T) {
 	}
 }
 
-func TestACompressedListCostsAndSaysTheSame(t *testing.T) {
+func TestCompressionChangesNeitherTheCostNorTheLinkOfAList(t *testing.T) {
 	a := newAPI(t)
 	for i := range 10 {
 		a.post(t, "create-entity", fmt.Sprintf(`{"id":"e-%d","attributes":{"a":%q}}`, i, strings.Repeat("word ", 40)))

@@ -249,7 +249,7 @@ func TestServerErrorsDoNotRevealTheirCause(t *testing.T) {
 // storeless lists the routes that use no store.
 var storeless = []string{"not-found"}
 
-func TestARouteWithoutItsStoreIsRefused(t *testing.T) {
+func TestNewFunctionRequiresTheStoresOfItsRoutes(t *testing.T) {
 	a := newAPI(t)
 	for _, r := range httpapi.Routes() {
 		_, err := httpapi.NewFunction(r.Name, a.limiter, httpapi.Stores{}, options)

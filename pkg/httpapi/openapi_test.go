@@ -71,8 +71,8 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// unavailableEntities and unavailableEvents are stores that fail with kind
-// Unavailable.
+// unavailableEntities and unavailableEvents are stores whose Create returns an error of
+// kind record.Unavailable.
 type unavailableEntities struct{ entity.Store }
 
 func unavailable() error { return record.UnavailableError("test", context.DeadlineExceeded) }
@@ -119,7 +119,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			resp := serve(t, newFunction(t, route.Name, healthy, around), ev)
 			checkDescribed(t, ev, resp)
 			if resp.StatusCode != http.StatusForbidden {
-				t.Errorf("around the proxy: %d %s", resp.StatusCode, resp.Body)
+				t.Errorf("a request that bypasses the proxy: %d %s", resp.StatusCode, resp.Body)
 			}
 			nobody := ev
 			nobody.RequestContext.HTTP.SourceIP = ""

@@ -12,7 +12,7 @@ const secret, nextSecret = "the-first-secret", "the-second-secret"
 // Behind CloudFront, the client's address is the address of the viewer. A request that
 // bypasses CloudFront is rejected and charged to the address of its connection,
 // whatever its headers say.
-func TestRequestsAroundTheProxyAreRejected(t *testing.T) {
+func TestRequestsThatBypassTheProxyAreRejected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret  string // "" for none
 		viewer  string

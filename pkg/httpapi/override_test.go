@@ -85,7 +85,7 @@ func TestABlockedAddressGets403OnEveryRoute(t *testing.T) {
 	}
 }
 
-func TestEachAddressInABlockCountsByItself(t *testing.T) {
+func TestEachAddressInABlockHasItsOwnCounters(t *testing.T) {
 	a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 3, Requests: 2}, "192.0.2.0/24"))
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.1"} {
 		for i := range 3 {

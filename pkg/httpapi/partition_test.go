@@ -29,12 +29,12 @@ func chargesPerPartition(limits ratelimit.Limits) map[ratelimit.Scope]int64 {
 }
 
 // With the default limits, no address exceeds the throughput of a DynamoDB partition.
-func TestNoPartitionIsAskedForTooMuch(t *testing.T) {
+func TestDefaultLimitsFitThePartitions(t *testing.T) {
 	defaults := ratelimit.Limits{Requests: ratelimit.DefaultLimit, Imports: ratelimit.DefaultLimit}
 	for scope, n := range chargesPerPartition(defaults) {
 		t.Logf("%-20s %d charges a second", scope, n)
 		if n > ratelimit.SafePerPartition {
-			t.Errorf("%s: one partition key can be asked to admit %d charges a second, %d at most are safe", scope, n, ratelimit.SafePerPartition)
+			t.Errorf("%s: one partition key may have to admit %d charges per second, want at most %d", scope, n, ratelimit.SafePerPartition)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestASessionOpensTheDashboardsRoutesUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestSigningInIsRefusedWithoutACookie(t *testing.T) {
+func TestARejectedSignInSetsNoCookie(t *testing.T) {
 	g := newGuarded(t)
 	good := g.key(t, "mine", access.Dashboard)
 	for _, tt := range []struct {

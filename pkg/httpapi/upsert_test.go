@@ -161,7 +161,7 @@ func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {
 	}{
 		{"the store is unavailable", func(string) error { return secret() }, 503, "503 503 503 503"},
 		{"the store fails", func(string) error { return errors.New("secret") }, 500, "500 500 500 500"},
-		{"for some", func(id string) error {
+		{"the store fails for some entities", func(id string) error {
 			switch id {
 			case "b":
 				return secret()
@@ -170,7 +170,7 @@ func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {
 			}
 			return nil
 		}, 207, "201 503 503 500"},
-		{"for none", func(string) error { return nil }, 207, "200 201 200 201"},
+		{"the store is available", func(string) error { return nil }, 207, "200 201 200 201"},
 	} {
 		store.fail = step.fail
 		resp, results := a.upsert(t, body)
