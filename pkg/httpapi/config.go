@@ -23,7 +23,7 @@ type Config struct {
 	Service            string           // SERVICE_NAME: value of the dimension Service of the metrics; "" for no metrics
 	AccessOff          bool             // AUTH_MODE: true if the value is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
-	EventRetentionDays int              // EVENT_RETENTION_DAYS: number of days for which new events are kept, up to 36,500; 0, the default, keeps them for ever
+	EventRetentionDays int              // EVENT_RETENTION_DAYS: number of days for which new events are kept, up to 36,500; 0, the default, keeps them forever
 	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the rows of limits; 1s to 60s, 60s by default
 }
 
@@ -119,8 +119,8 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter returns a rate limiter that counts in store and applies the limits in rows
-// to the addresses that they match. If FailOpen is set, the limiter counts in fallback
+// Limiter returns a rate limiter that counts in store. If a row in rows matches an address,
+// the row's limits apply to the address. If FailOpen is set, the limiter counts in fallback
 // while store fails. fallback must count only the requests of this process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}

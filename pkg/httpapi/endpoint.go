@@ -18,8 +18,8 @@ import (
 )
 
 // storeTimeout is the time limit of an action, including its reads and writes of
-// records. The time stamp of a write is set after the action has begun, so the write
-// ends at most this long after its time stamp.
+// records. The timestamp of a write is set after the action has begun, so the write
+// ends at most storeTimeout after its timestamp.
 const storeTimeout = record.WriteTimeout
 
 // action is what a route does, without rate limits and authentication. For a fault of

@@ -1,12 +1,11 @@
 // Package httpapi implements the service's HTTP API as plain net/http handlers: a
-// route table and one handler per route. Each handler charges the rate limit,
+// route table and one handler per route. Each handler applies the rate limit,
 // authenticates the caller, decodes the request, calls the domain and encodes the
 // response. Every response carries the rate limit headers, including error responses.
 //
-// A request goes through these steps, each in a file of its own: [API] (httpapi.go)
-// finds the handler, [ratelimit.Middleware] charges the request, and an endpoint
-// (endpoint.go) authenticates the caller and runs the route's action (entity.go,
-// event.go, …).
+// A request goes through these steps: [API] (httpapi.go) finds the handler,
+// [ratelimit.Middleware] applies the rate limit, and an endpoint (endpoint.go)
+// authenticates the caller and runs the route's action (entity.go, event.go, …).
 package httpapi
 
 import (
@@ -51,7 +50,7 @@ type Options struct {
 	OriginSecrets      []string                   // values of X-Origin-Secret that the trusted proxy may send; empty if clients cannot bypass the proxy
 	LoopbackOnly       bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
 	ExportJobs         int                        // maximum number of unfinished export jobs of a workspace; exportjob.DefaultQuota by default
-	EventRetentionDays int                        // days for which new events are kept; 0 for ever
+	EventRetentionDays int                        // number of days for which new events are kept; 0 to keep them forever
 	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger             *slog.Logger               // receives one line per request; slog.Default by default
 	Service            string                     // Service dimension of the metrics in that line; "" for no metrics

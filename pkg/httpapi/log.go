@@ -139,8 +139,8 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 // milliseconds returns d in milliseconds, rounded to a tenth.
 func milliseconds(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// metric defines a metric of a log line. The value is in the member of the log line that
-// has the name of the metric.
+// metric defines a metric of a log line. The log line has a member with the name of the
+// metric, and the value of this member is the value of the metric.
 type metric struct {
 	Name string
 	Unit string

@@ -157,11 +157,10 @@ func (c cursor) encode() (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// cursor decodes the parameter cursor. It returns the zero cursor if the parameter is
-// absent. The parameter timed says whether cursors of this list have At, and the
-// parameter synced says whether they have SyncedUntil. cursor accepts only a cursor that
-// encode returned for the same route, workspace and filters. The caller must therefore
-// read all filters before it calls cursor.
+// cursor decodes the cursor in the query. It returns the zero cursor if the query has none.
+// timed says whether cursors of this list have At, and synced says whether they have
+// SyncedUntil. cursor accepts only a cursor that encode returned for the same route,
+// workspace and filters. The caller must therefore read all filters before it calls cursor.
 func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}
