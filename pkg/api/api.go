@@ -1,6 +1,6 @@
-// Package api declares the JSON types of the HTTP API other than records and export
-// jobs: problem details, lists, results of batches, and usage. The server encodes these
-// types and the Go client decodes them.
+// Package api declares the JSON types of the HTTP API other than records and jobs: problem
+// details, lists, results of batches and deletions, and usage. The server encodes these
+// types, and the Go client decodes them.
 package api
 
 import (
@@ -21,7 +21,7 @@ type Problem struct {
 	Code             string              `json:"code"`                        // stable code in snake_case, for programs
 	Errors           []record.FieldError `json:"errors,omitempty"`            // invalid fields or parameters
 	ViolatedPolicies []string            `json:"violated-policies,omitempty"` // names of the rate limits that the request exceeds; only for 429
-	Results          []BatchResult       `json:"results,omitempty"`           // one result for each element of a batch; only if every element failed
+	Results          []BatchResult       `json:"results,omitempty"`           // one result for each element of a batch; only if all elements failed with the same status
 }
 
 // List is one page of a list.
