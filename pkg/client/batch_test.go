@@ -118,8 +118,9 @@ func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
 	})
 }
 
-// If the service refuses a whole batch, the response has no results for its events.
-func TestAWholeBatchThatIsRefused(t *testing.T) {
+// If a response has no results for the events of a batch, the whole batch is retried, or
+// fails if it cannot be retried.
+func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		responses []string // status and body

@@ -36,8 +36,8 @@ var unknown = clock{ahead: math.MinInt64 / 2}
 // request at the time sent and received the response at the time received, both on its
 // own clock. The parameter reset is the Unix time at which the response's window ends.
 //
-// observe reports whether the service's clock was set back, or the client's clock was
-// set forward, since the last response. The known counters are then no longer valid.
+// observe reports whether the service's clock was set back since the last response. The
+// known counters are then no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent
