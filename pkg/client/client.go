@@ -31,7 +31,9 @@
 //
 // All goroutines that share a Client share its knowledge of the limits. Before its
 // first try, a call waits until the limits have room for it, according to the
-// headers of all responses so far. Only the context limits that wait.
+// headers of all responses so far. Only the context limits that wait. However, if an
+// earlier Retry-After requires a wait of more than Config.MaxElapsed, the call fails at
+// once.
 package client
 
 import (

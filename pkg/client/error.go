@@ -64,7 +64,7 @@ func (e *Error) Rejected() bool {
 	return 300 <= e.Status && e.Status < 500 && !e.retryable && e.Err == nil
 }
 
-// Unwrap returns e.Err, which is nil if the service sent an error response.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Error returns a message with the route, the status, the reason and the request id.

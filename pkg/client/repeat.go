@@ -18,11 +18,11 @@ type response struct {
 	body   []byte
 }
 
-// repeat sends the request of k until it succeeds or a bound is reached. After each
-// try, it calls the function read with the response and with the failure of the try,
-// which is nil if the status is below 300. If the call has succeeded, read returns nil.
-// Otherwise it returns the failure of the call so far. read may change k for the next
-// try.
+// repeat sends the request of k until the call succeeds or a bound is reached. After each
+// try, it calls the function read with the response and the failure of the try. The failure
+// is nil if the response is complete and its status is below 300. If the call has succeeded,
+// read returns nil. Otherwise read returns the failure of the call so far. read may change k
+// for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
 	charges := k.charges()
 	sent, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
@@ -56,8 +56,8 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 	}
 }
 
-// try sends one request. The parameter sent is the time at which the pacer admitted it.
-// failure is nil if the status is below 300.
+// try sends one request. The parameter sent is the time at which the pacer admitted the
+// request. failure is nil if the response is complete and its status is below 300.
 func (c *Client) try(ctx context.Context, k call, charges []charge, sent time.Duration) (got response, failure *Error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.TryTimeout)
 	defer cancel()
