@@ -264,7 +264,8 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// The client continues at its usual rate after the service's clock is set forward or back.
+// If the service's clock is set forward or back, the client soon uses the whole limit again,
+// and few requests are refused.
 func TestTheServicesClockMayBeSet(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{-time.Hour, -1500 * time.Millisecond, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
