@@ -11,8 +11,8 @@ import (
 )
 
 // RunUsage checks that a ratelimit.UsageStore returns the counters of a
-// ratelimit.Store. Each call of open must return two new stores. The two stores must share
-// their counters, and must not contain any counters yet.
+// ratelimit.Store. Each call of open must return a Store without counters, and a UsageStore
+// that reads the counters of this Store.
 func RunUsage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
 	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
 
