@@ -474,7 +474,7 @@ func dashboardSignsIn(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.getElementById('key-error').textContent.includes('not valid')`)
 	tab.Audit("wrong-key")
 	enter(createKey(t, env, "--scope", "import", "--scope", "export"))
-	tab.Wait(`document.getElementById('key-error').textContent.includes('no scope dashboard')`)
+	tab.Wait(`document.getElementById('key-error').textContent.includes('lacks the scope dashboard')`)
 
 	enter(good)
 	tab.Wait(visible("exports-empty") + "&&" + visible("records-empty") + "&&" + visible("sign-out"))

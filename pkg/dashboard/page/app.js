@@ -63,7 +63,7 @@ function denied(error) {
   const shown = session.on;
   session.on = false;
   showView('sign-in');
-  if (error.status === 403) say($('key-error'), 'That key has no scope dashboard. Use one that has it.');
+  if (error.status === 403) say($('key-error'), 'That key lacks the scope dashboard. Use a key that has it.');
   else if (shown) say($('key-error'), 'You have been signed out. Sign in again to continue.');
   $('key').focus();
 }
@@ -99,7 +99,7 @@ $('sign-in-form').addEventListener('submit', async (event) => {
 
 function wrongKey(error) {
   if (error.status === 401) return 'This key is not valid. Check that it is complete and has not been revoked.';
-  if (error.code === 'missing_scope') return 'This key has no scope dashboard. Use one that has it.';
+  if (error.code === 'missing_scope') return 'This key lacks the scope dashboard. Use a key that has it.';
   return finalText(error);
 }
 
@@ -127,5 +127,7 @@ window.addEventListener('popstate', () => {
   records.follow();
 });
 
-amendPlace({}); // removes unknown parameters from the URL, such as retry, which counts the automatic reloads after the service refused the page
+// Remove unknown parameters from the URL. One of them is retry, the number of automatic
+// reloads. The service adds retry when it refuses the page.
+amendPlace({});
 open();

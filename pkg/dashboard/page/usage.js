@@ -3,7 +3,7 @@
 const usageInterval = 2000;
 const nearLimit = 0.8; // share of a limit
 
-/** Texts for addresses with an action other than the normal limits. */
+/** Texts for all actions except limit, the default action. */
 const actionTexts = {
   block: 'This address is blocked. Every request is refused with status 403.',
   unlimited: 'This address is not limited. Requests beyond the limits also pass.',
@@ -113,13 +113,13 @@ class Usage {
     this.#drawDetails();
   }
 
-  /** Summarizes the usage by the limit of which the largest share was used. */
+  /** Shows how close the peak usage came to a limit. */
   #drawVerdict({ seconds, limits, address }) {
     const uses = meters.map(({ key, name, of }) => ({ name: name.toLowerCase(), limit: limits[key], ...summary(seconds.map(of), limits[key]) }));
     const share = (use) => Math.min(1, use.peak / use.limit);
     const top = uses.toSorted((a, b) => share(b) - share(a) || b.full - a.full)[0];
     const level = share(top) === 1 ? 'full' : share(top) >= nearLimit ? 'near' : 'far';
-    const most = `The most in the last 60 seconds was ${number(top.peak)} of ${number(top.limit)} a second (${top.name}).`;
+    const most = `The peak in the last 60 seconds was ${number(top.peak)} of ${number(top.limit)} a second (${top.name}).`;
     const [short, long] = {
       full: ['Yes', `A limit was reached in ${number(top.full)} of the last 60 seconds (${top.name}).`],
       near: ['Close', most],
