@@ -11,7 +11,7 @@ function shape(tag, attributes) {
 
 /**
  * A chart with one bar per second and a line at the limit. The caption describes
- * it in words, and the table under the charts has all figures.
+ * the chart in words, and the table under the charts has all figures.
  */
 class Chart {
   #bars; #line; #sum; #limit;
@@ -59,7 +59,7 @@ class Chart {
   }
 }
 
-/** Returns the sum and the maximum of values, and how many reach a limit. */
+/** Returns the sum and the maximum of values, and how many values reach a limit. */
 function summary(values, limit) {
   return {
     total: values.reduce((sum, v) => sum + v, 0),

@@ -16,7 +16,7 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Announces to users of screen readers what other users can see. */
+/** Announces a visible change to users of screen readers. */
 function announce(text) {
   say($('announcer'), '');
   setTimeout(() => say($('announcer'), text), 100);

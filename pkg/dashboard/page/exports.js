@@ -4,7 +4,8 @@
 const whileNew = 250; // most exports take seconds, so only frequent polls show the progress
 const whileActive = 1000;
 const whileIdle = 15_000;
-const newFor = 5000;
+const newFor = 5000; // milliseconds after the start of a job during which whileNew applies
+
 const jobsPerPage = 10;
 
 const formatHints = {

@@ -58,7 +58,7 @@ class JobRow {
   }
 }
 
-/** Returns the text of a job's button and its action. */
+/** Returns the text and the action of a job's button. */
 function actionOf(job) {
   if (isActive(job)) return ['Cancel', 'cancel'];
   if (job.status !== 'succeeded') return ['Try again', 'again'];
