@@ -18,7 +18,7 @@ func NotFoundError(id string) error { return record.NotFoundError(noun, id) }
 // TooManyError returns the error of kind TooMany for a workspace that has reached its
 // quota of unfinished jobs.
 func TooManyError(quota int) error {
-	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the most allowed; wait until one has ended, or cancel one", quota)}
+	return &record.Error{Kind: record.TooMany, Detail: fmt.Sprintf("the workspace has %d export jobs that are queued or running, which is the maximum; wait until one has ended, or cancel one", quota)}
 }
 
 // Create validates j, sets its status to queued and stores it. It returns an error of
@@ -61,7 +61,7 @@ func (j Job) sameOrder(k Job) bool {
 func Cancel(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	return change(ctx, s, workspace, id, func(j Job) (Job, error) {
 		if j.Status.Final() {
-			return Job{}, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("the export job has %s already; only one that is queued or running can be cancelled", j.Status)}
+			return Job{}, &record.Error{Kind: record.Conflict, Detail: fmt.Sprintf("the export job has already %s; only a queued or running job can be cancelled", j.Status)}
 		}
 		return j.Finish(Cancelled, now), nil
 	}, func(j Job) bool { return j.Status == Cancelled })
@@ -114,8 +114,8 @@ func (j Job) Finish(status Status, now time.Time) Job {
 	return j
 }
 
-// Show returns j as a response contains it. If j has succeeded, Show adds a download
-// link. If the file has expired, Show instead adds an error text that says so.
+// Show returns j for use in a response. If j has succeeded, Show sets DownloadURL to a new
+// link. If the file has expired, Show instead sets Error to a text that says so.
 func Show(ctx context.Context, links Links, j Job, now time.Time) (Job, error) {
 	switch {
 	case j.Status != Succeeded:
