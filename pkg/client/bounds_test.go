@@ -69,7 +69,7 @@ var failing = map[string]struct {
 	}, tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 429: the limit is reached"},
 	"429 without headers":                  {serve: fixed(429, ""), tries: client.DefaultMaxTries, says: "status 429"},
 	"429 for an hour":                      {serve: fixed(429, `{}`, "Retry-After", "3600"), tries: 1, says: "asks to wait 1h0m0s"},
-	"always 503":                           {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not answer"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not answer"},
+	"always 503":                           {serve: fixed(503, `{"code":"store_unavailable","detail":"the record store did not respond"}`, "Retry-After", "1"), tries: client.DefaultMaxTries, says: "gave up after 8 tries: status 503: the record store did not respond"},
 	"429 for more than 32 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "4294967296"), tries: 1, says: "asks to wait 8760h"},
 	"429 for more than 64 bits of seconds": {serve: fixed(429, `{}`, "Retry-After", "18446744073709551616"), tries: 1, says: "asks to wait 8760h"},
 	"503 for 20 seconds":                   {serve: fixed(503, `{}`, "Retry-After", "20"), tries: 3, says: "status 503"},

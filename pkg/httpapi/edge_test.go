@@ -146,7 +146,7 @@ func TestBodies(t *testing.T) {
 		{"create-event", ``, 400, "it is empty"},
 		{"create-event", ` `, 400, "it is empty"},
 		{"create-event", "\ufeff{\"name\":\"n\"}", 400, "well-formed"},
-		{"create-event", `{"name":"n"}{}`, 400, "other text follows it"},
+		{"create-event", `{"name":"n"}{}`, 400, "more text follows the object"},
 		{"create-event", `{"name":"n",}`, 400, "well-formed"},
 		{"create-event", `{'name':'n'}`, 400, "well-formed"},
 		{"create-event", `{"name":NaN}`, 400, "well-formed"},

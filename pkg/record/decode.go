@@ -38,7 +38,7 @@ func readMembers(object []byte, deep bool) ([]Member, error) {
 	members, err := r.object(deep)
 	if err == nil {
 		if _, end := r.dec.ReadToken(); end != io.EOF {
-			err = errors.New("other text follows it")
+			err = errors.New("more text follows the object")
 		}
 	}
 	if err != nil && err != errKind {

@@ -90,11 +90,11 @@ func (f Fields) Err() error {
 // UnavailableError returns an error of kind Unavailable, for a store that did not
 // respond. op names the operation that failed with err.
 func UnavailableError(op string, err error) error {
-	return &Error{Kind: Unavailable, Detail: "the record store did not answer", Err: fmt.Errorf("%s: %w", op, err)}
+	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError returns an error of kind NotFound, for an id without a record. noun is
-// "entity" or "event".
+// NotFoundError returns an error of kind NotFound, for an id without a record. noun is the
+// name of the kind of record, such as "entity" or "export job".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }
