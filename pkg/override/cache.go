@@ -151,8 +151,8 @@ func (c *Cache) tooOld() error {
 	return nil
 }
 
-// within reports whether t is less than d before now. It returns false if t is zero,
-// or if t is after now because the clock was set back.
+// within reports whether less than the duration d has passed from t to now. It returns
+// false if t is zero, or if t is after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)
 	return !t.IsZero() && age >= 0 && age < d

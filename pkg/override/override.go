@@ -2,8 +2,8 @@
 // Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
 // keeps the rows of a store in the memory of a process.
 //
-// There are at most MaxRows rows. Every process reads all of them once a minute,
-// so a change takes effect everywhere within a minute, and requests do not wait
+// There are at most MaxRows rows. Every process reads all of them about once a minute, so
+// a change takes effect everywhere within a minute. Most requests therefore do not wait
 // for the store.
 package override
 
@@ -124,7 +124,7 @@ func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	}
 	if block.Addr().Is6() && block.Bits() > ipv6Prefix {
 		network, _ := block.Addr().Prefix(ipv6Prefix)
-		return netip.Prefix{}, fmt.Errorf("the prefix of %s is longer than /%d, by which IPv6 clients are counted (CLIENT_IPV6_PREFIX); use %s", s, ipv6Prefix, network)
+		return netip.Prefix{}, fmt.Errorf("the prefix of %s is longer than /%d, the part of an address that identifies an IPv6 client (CLIENT_IPV6_PREFIX); use %s", s, ipv6Prefix, network)
 	}
 	if block != block.Masked() {
 		return netip.Prefix{}, fmt.Errorf("%s has bits set after its prefix; use %s", s, block.Masked())
