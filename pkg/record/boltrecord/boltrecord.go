@@ -26,9 +26,9 @@ type Workspaces struct {
 	nested []string
 }
 
-// Open returns the Workspaces in the bucket called name, which it creates if necessary.
-// The names in nested, if any, are the path of the bucket of records within the bucket of
-// each workspace. The caller closes db.
+// Open returns the Workspaces in the bucket called name, which it creates if necessary. If
+// nested is empty, the bucket of a workspace contains its records. Otherwise, nested is the
+// path from the bucket of a workspace to the bucket of its records. The caller closes db.
 func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
@@ -43,7 +43,7 @@ func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	return &Workspaces{db: db, name: name, nested: nested}, nil
 }
 
-// path returns the path of the bucket of a workspace.
+// path returns the path of the bucket that contains the records of a workspace.
 func (w *Workspaces) path(workspace string) []string {
 	return append([]string{w.name, workspace}, w.nested...)
 }
@@ -201,7 +201,8 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the first key of a scan and returns it, or nil if the scan is empty.
+// start moves c to the entry at which a scan begins. It returns this entry, which may be
+// beyond the other bound of the scan. If no such entry exists, key is nil.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))

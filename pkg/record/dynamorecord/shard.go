@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// MaxShards is the maximum number of Shards.
+// MaxShards is the maximum number of shards.
 const MaxShards = 64
 
 // Shards is a number of partition keys, 1 to MaxShards. An index in order of time spreads
@@ -72,9 +72,9 @@ func (s Shards) Queries(table, index, sortKey, workspace, low, high string, asce
 	return ins
 }
 
-// Between returns a query for the items of an index whose partition key has the value key
-// and whose sort keys are between low and high, as in Queries. It returns nil if low is
-// greater than high, because DynamoDB rejects such a query.
+// Between returns a query for items of an index. The parameter key is the value of their
+// partition key. Their sort keys are between low and high, as in Queries. Between returns
+// nil if low is greater than high, because DynamoDB rejects such a query.
 func Between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
 	// Times begin with a digit, so "0" and ":" are below and above all of them.
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
