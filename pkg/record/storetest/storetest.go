@@ -105,8 +105,9 @@ func (l List[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
 	}
 }
 
-// Check reads the list once for each limit on the size of pages. Each time, it must get
-// every record of want once, in order, on as few pages as possible.
+// Check reads the list once for each limit. A limit is the maximum number of records on a
+// page. Each time, the pages must contain every record of want once, in order, and their
+// number must be as small as possible.
 func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	t.Helper()
 	want = slices.SortedFunc(slices.Values(want), l.Compare)
@@ -131,7 +132,7 @@ func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
 		{"a repeated create changes nothing and returns the stored " + k.Noun, k.testRepeat},
-		{"one of several concurrent creates with the same id succeeds and all return its record", k.testOneWinner},
+		{"one of several concurrent creates with the same id stores its record, and all of them return that record", k.testOneWinner},
 		{"workspaces are separate", k.testWorkspaces},
 		{"a record that does not exist is not found", k.testNotFound},
 		{"pages of any length contain every " + k.Noun + " once", k.testPages},
@@ -290,7 +291,7 @@ func (k Kind[R, S]) testOneWinner(t *testing.T, s S) {
 	close(start)
 	wg.Wait()
 	if winners.Load() != 1 {
-		t.Fatalf("%d creates returned created, want 1", winners.Load())
+		t.Fatalf("%d creates succeeded, want 1", winners.Load())
 	}
 	want := k.Variant("a", int(winner.Load()))
 	for i, got := range stored {
