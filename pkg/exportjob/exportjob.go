@@ -45,7 +45,7 @@ type Formulas string
 // The values of Formulas. Package recordfile describes the escaping.
 const (
 	Neutralize Formulas = "neutralize" // shows such text with a leading apostrophe; this is the default
-	Keep       Formulas = "keep"       // unchanged
+	Keep       Formulas = "keep"       // shows such text unchanged
 )
 
 // CheckFormulas returns an error if text is not one of the Formulas.

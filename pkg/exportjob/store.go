@@ -7,7 +7,7 @@ import (
 
 // Query selects a page of a workspace's jobs, newest first.
 type Query struct {
-	Before *Position // return only jobs before this position; nil starts with the newest job
+	Before *Position // position of the last job on the previous page; nil for the first page
 	Limit  int       // maximum number of jobs to return, at least 1
 }
 
@@ -17,10 +17,10 @@ type Page struct {
 	More bool // whether older jobs follow
 }
 
-// Store stores jobs by workspace and id. It counts the jobs of each workspace whose
-// status is not final. The count is exact, because it changes in the same atomic step
-// as the job. Implementations are safe for concurrent use. A
-// workspace is a non-empty string without '#'.
+// Store stores jobs by workspace and id. It counts the unfinished jobs of each workspace.
+// The count is exact, because it changes in the same atomic step as the job.
+// Implementations are safe for concurrent use. A workspace is a non-empty string without
+// '#'.
 //
 // Every method may return a *record.Error of kind Unavailable.
 type Store interface {

@@ -47,7 +47,7 @@ type Store struct {
 }
 
 // New returns a Store in dir, which it creates if needed. now is the clock for the
-// expiry of links.
+// expiry of links, files and uploads.
 func New(dir string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)

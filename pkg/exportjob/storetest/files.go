@@ -42,7 +42,7 @@ func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 		{"empty and small files are possible", testSmall},
 		{"an upload that differs from the job is rejected", testOtherParts},
 		{"an aborted upload no longer exists", testAbort},
-		{"a deleted file no longer exists, even after a later upload", testDelete},
+		{"a file can be deleted, uploaded again and deleted again", testDelete},
 		{"a new upload replaces the file", testReplace},
 	}
 	for _, tt := range tests {

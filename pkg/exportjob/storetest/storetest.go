@@ -241,7 +241,7 @@ func testPages(t *testing.T, s Store) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position at which no job is
+	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position without a job
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
 		t.Errorf("before a position without a job: %+v, error %v", page, err)
