@@ -78,8 +78,9 @@ func (r *run) pace() time.Duration {
 	return time.Duration(r.PageSize) * time.Second / time.Duration(r.MaxRate)
 }
 
-// wait waits for the duration d, but not longer than maximum. If clocks differ, d can be
-// too long. If ctx is done first, wait returns the error of ctx.
+// wait waits for the duration d, but not longer than maximum. Without the maximum, wait
+// could take too long if the clocks of two processes differ. If ctx is done first, wait
+// returns the error of ctx.
 func (r *run) wait(ctx context.Context, d, maximum time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

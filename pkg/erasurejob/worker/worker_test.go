@@ -20,9 +20,9 @@ import (
 type jobs struct {
 	mu  sync.Mutex
 	job erasurejob.Job
-	log []string // statuses in the order in which they were stored
+	log []string // status and number of erased events of each stored version, in order
 
-	respond func(erasurejob.Job) error // if this function is not nil, Replace calls it after storing a job, and returns the error of the function
+	respond func(erasurejob.Job) error // called by Replace after it has stored a job; Replace returns its error; may be nil
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {
@@ -219,7 +219,7 @@ func TestAThrottledPageIsRepeated(t *testing.T) {
 	})
 }
 
-func TestARunThatFailsIsContinuedAndFailsInTheEnd(t *testing.T) {
+func TestAJobContinuesAfterFailedRunsAndFailsAfterTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := eventsCreated(many(250, time.Now())...)
 		w, s := setUp(t, e, worker.Config{})
@@ -261,9 +261,9 @@ func TestAnUnavailableStoreDoesNotFailAStoppedRun(t *testing.T) {
 	})
 }
 
-// The store saves a page, but its response is lost. In one case, the deadline of the run
-// passes before the save returns an error. In the other case, the run is the last try of
-// the job.
+// The store saves the progress after a page, but the response is lost. In one case, the
+// deadline of the run passes before the save returns an error. In the other case, the run
+// is the last try of the job.
 func TestARunEndsTheJobAfterALostResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		maxTries int

@@ -38,8 +38,8 @@ type Config struct {
 	// saved. The default is 1 s.
 	SaveEvery time.Duration
 
-	// Settle is the minimum age of a job when a run begins to read the records. At this
-	// age of the job, the indexes must show every record that was created before the job.
+	// Settle is the minimum age of a job when a run begins to read the records. It must
+	// be long enough for the indexes to show every record that was created before the job.
 	// The default is 0.
 	Settle time.Duration
 

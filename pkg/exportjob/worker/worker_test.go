@@ -196,7 +196,7 @@ func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseRunsAllFailFails(t *testing.T) {
+func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -205,7 +205,7 @@ func TestAJobWhoseRunsAllFailFails(t *testing.T) {
 		reason string
 	}{
 		{"its worker is killed", killed, 5, "was started 3 times in a row and stopped"},
-		{"its worker is killed after it uploads a part, before it saves it", killedAfter, 5, "was started 3 times in a row and stopped"},
+		{"its worker is killed between the upload of a part and the save of the job", killedAfter, 5, "was started 3 times in a row and stopped"},
 		{"a call fails", refused, 4, "failed 3 times in a row at the same place"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	w.checkFile()
 }
 
-func TestAnUploadThatIsGoneIsWrittenAnew(t *testing.T) {
+func TestAFileIsWrittenAgainIfItsUploadIsGone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
 		for _, call := range []string{"put", "complete"} {

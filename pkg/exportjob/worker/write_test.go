@@ -49,7 +49,8 @@ func TestNDJSONKeepsEveryByteOfAttributes(t *testing.T) {
 	}
 }
 
-// Package recordfile tests the format of cells.
+// TestCSV tests the columns and the rows of a file. The tests of package recordfile cover
+// the format of cells.
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	const fields = "id,name,entity_id,occurred_at,created_at"
@@ -60,7 +61,7 @@ func TestCSV(t *testing.T) {
 	}{
 		"no records":    {nil, []string{fields}},
 		"no attributes": {[]string{`{}`, `{}`}, []string{fields, record("e0"), record("e1")}},
-		"a column for each attribute of any record, in the order of bytes": {
+		"a column for each attribute of any record, in byte order": {
 			[]string{`{"b":1,"a":2}`, `{"é":3,"B":4}`},
 			[]string{fields + ",attributes.B,attributes.a,attributes.b,attributes.é", record("e0") + ",,2,1,", record("e1") + ",4,,,3"},
 		},
