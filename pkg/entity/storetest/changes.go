@@ -35,8 +35,8 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 }
 
 // testCreateAgain deletes entities at the time in the variable updated, and then creates
-// entities with the same ids. The clock of the process that creates is before, at or
-// after that time.
+// entities with the same ids. The times of the new entities are before, at or after the
+// time of the deletion.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},

@@ -69,7 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 		{Name: "a deleted entity is only in the list of changes", Run: testDelete},
 		{Name: "an entity that is created again is later than its tombstone", Run: testCreateAgain},
 		{Name: "changes are in order of time and contain only the latest change of each entity", Run: testChanges},
-		{Name: "a list of changes contains only changes within its bounds of time", Run: testChangesBetween},
+		{Name: "a list of changes contains only changes in the requested time range", Run: testChangesBetween},
 		{Name: "a page of changes ends before it holds too many bytes", Run: testChangesBytes},
 		{Name: "an erased entity leaves one tombstone, whether or not it existed", Run: testErase},
 		{Name: "the list of changes still shows an erasure after a later deletion", Run: testDeleteAfterErase},

@@ -109,7 +109,7 @@ func index(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return boltrecord.Index(events.Tx(), position, e.ID, byEntity, workspace, string(e.EntityID))
 }
 
-// indexArrival puts an event into the index by creation.
+// indexArrival puts an event into the index by creation time.
 func indexArrival(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return boltrecord.Index(events.Tx(), e.SyncPosition().String(), e.ID, byCreatedAt, workspace)
 }

@@ -70,13 +70,13 @@ var kind = storetest.Kind[event.Event, event.Store]{
 func Run(t *testing.T, open func(t *testing.T) event.Store) {
 	kind.Run(t, open)
 	storetest.RunAll(t, open, []storetest.Test[event.Store]{
-		{Name: "a list is in order of time, then of id by bytes", Run: testOrder},
+		{Name: "a list is in order of time, then in byte order of id", Run: testOrder},
 		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
 		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
 		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
 		{Name: "pages of one entity are in order and contain every event once", Run: testEntityPages},
 		{Name: "a count includes matching events that were created by a given time and had not expired", Run: testCount},
-		{Name: "arrivals are in order of creation and within their bounds of time", Run: testArrivals},
+		{Name: "a list of arrivals is in order of creation and contains only events in the requested time range", Run: testArrivals},
 		{Name: "an erasure removes the events of an entity that were created up to a given time", Run: testErase},
 		{Name: "an expired event can be replaced and erased", Run: testExpired},
 	})
