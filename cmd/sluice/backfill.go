@@ -27,7 +27,7 @@ and created_since omit records without these keys.
 Run this command after the deployment of this version is complete. The service can
 stay in use. The command reads each table once and writes only records without the
 keys. If it is interrupted, run it again. It is finished when it reports 0 records.
-The data directory of "sluice serve" does not need it.
+The data directory of "sluice serve" does not need this command.
 
 The command uses the AWS configuration of this machine. The stack's outputs
 EntitiesTableName and EventsTableName are the names of the tables.`,
@@ -68,7 +68,7 @@ func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d %s so far\n", updated, noun)
 	})
 	if err != nil {
-		return fmt.Errorf("%d %s of the table %s were updated; run it again: %w", updated, noun, b.Table, err)
+		return fmt.Errorf("%d %s of the table %s were updated; run the same command again: %w", updated, noun, b.Table, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d %s of the table %s were updated.\n", updated, noun, b.Table)
 	return nil

@@ -18,11 +18,11 @@ func eraseCommand(getenv func(string) string) *cobra.Command {
 		Short: "Erase an entity and all its events",
 		Long: `Erase an entity and all its events. The service deletes the entity at once. Then an
 erasure job erases the events that were created before the deletion, and this
-command waits for the job. Events that are created later stay. The command also
-erases the events of an entity that does not exist.
+command waits for the job. Events that are created later stay. If the entity does not
+exist, the command still erases its events.
 
-If this command is stopped, the job continues in the service. The same command then
-also erases the events created in the meantime, and waits for the job.
+If this command is stopped, the job continues in the service. If you run the same
+command again, it also erases the events created in the meantime, and waits for the job.
 
 Files of export jobs and backups keep the erased records for some days; see
 docs/erasure.md.

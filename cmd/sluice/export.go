@@ -30,9 +30,9 @@ type exportOptions struct {
 const exportHelp = `Export all entities or events of a service, or those that the flags select, to a
 file or to standard output (-). An export job in the service writes the file. This
 command creates the job, waits for it, downloads the file and checks its size, its
-checksums and its number of records. Only after these checks does FILE appear, or
-the command write to standard output. Until then the download is in a file beside
-FILE, or in the directory for temporary files.
+checksums and its number of records. After these checks, the command creates FILE or
+writes to standard output. Until then the download is in a file beside FILE, or in
+the directory for temporary files.
 
 An existing file is replaced only with --force. A file whose name ends in .gz stays
 compressed with gzip. Any other file and standard output are decompressed; --unpack

@@ -34,10 +34,10 @@ allow. A call with a temporary error is retried up to 40 times within two minute
 
 If an import is stopped or killed, run the same command again to continue it. Each
 record is stored once. To make this possible, the import keeps a journal beside the
-file, FILE.sluice-import, so that a record without an id gets the same id in every run.
-The journal stays when the import is complete, and the same command then imports
-nothing. --again starts over, with new ids. A symbolic link is treated as the file that
-it points to. Standard input has no journal.
+file, FILE.sluice-import. With the journal, a record without an id gets the same id in
+every run. The journal stays after the import is complete. After that, the same command
+imports nothing. --again starts over, with new ids. A symbolic link is treated as the
+file that it points to. Standard input has no journal.
 
 If an entity already exists, the import merges the attributes into it (RFC 7396: null
 removes an attribute, even from a new entity) and replaces its type if the file has

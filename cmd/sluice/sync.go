@@ -25,12 +25,12 @@ const syncHelp = `Keep a file with a copy of all entities or events up to date.
 
 The first run copies everything. Each later run reads only the changes since the last
 run and removes deleted entities from the copy. FILE is NDJSON with each record once,
-in order of id. At its end, a run replaces FILE and prints the time up to which the
-copy is complete, a few seconds before the run began. A change during a run is copied
-by the next run.
+in order of id. At its end, a run replaces FILE and prints a time. The copy contains all
+changes up to that time, which is a few seconds before the run began. A change during a
+run is copied by the next run.
 
 If a run is stopped or killed, run the same command again to continue it. To make this
-possible, sync keeps files beside the copy whose names begin with FILE.sluice-sync. The
+possible, sync keeps files beside the copy. Their names begin with FILE.sluice-sync. The
 file FILE.sluice-sync belongs to the copy and stays after the run. If sync did not
 write FILE, or if another program has changed it, sync replaces it only with --force,
 which starts a new copy.

@@ -30,8 +30,8 @@ func usageCommand(getenv func(string) string) *cobra.Command {
 of the last 60 seconds. A bar has its full height if the limit was reached in that
 second. The command sends one request per second to the route usage. Ctrl-C ends it.
 
-If the output is not a terminal, the command writes one line for each second, two
-seconds later. With --json it writes the responses of the service, one per line.
+If the output is not a terminal, the command writes one line for each second, with a
+delay of two seconds. With --json it writes the responses of the service, one per line.
 
 The key needs the scope dashboard.
 
