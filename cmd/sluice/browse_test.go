@@ -12,8 +12,9 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// seedBrowsing creates 14 customers, suppliers with hostile names, and events. The last
-// customer has the latest change, and one event is dated far in the future.
+// seedBrowsing creates 14 customers, an entity whose type and note contain U+202E, which
+// reverses the direction of text, and 16 events. The entity customer-00 has the latest change.
+// One event is dated far in the future. The event that is created last is dated in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)
