@@ -17,7 +17,7 @@ import (
 // DynamoDB applies all writes, but a third of its responses are lost. The function retries
 // some writes, and the client repeats each batch until all its events are acknowledged. At
 // the end, each event is stored once.
-func TestBatchesRepeatedAfterLostAnswersOfTheDatabaseDoubleNothing(t *testing.T) {
+func TestBatchesRepeatedAfterLostResponsesStoreEachEventOnce(t *testing.T) {
 	t.Parallel()
 	const batches, batch = 2, 100
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

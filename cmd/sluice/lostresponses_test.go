@@ -32,7 +32,7 @@ func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 
 // A client repeats each call whose response was lost. The service still stores each record
 // once, and deletes or changes no record by mistake.
-func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
+func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	const single, batches, batch, entities, workers = 1000, 20, 50, 60, 16
 	onEachBackend(t, append([]string{"EVENT_SHARDS=4"}, unlimited...), func(t *testing.T, s *server) {
@@ -94,7 +94,7 @@ func TestARepeatAfterALostAnswerDoublesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if events[e.ID]++; events[e.ID] > 1 {
-				t.Errorf("event %s is there %d times", e.ID, events[e.ID])
+				t.Errorf("event %s is listed %d times", e.ID, events[e.ID])
 			}
 		}
 		if len(events) != single+batches*batch {
