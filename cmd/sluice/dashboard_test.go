@@ -101,15 +101,15 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Start(t)
 	for name, test := range map[string]func(*testing.T, *browsertest.Browser){
-		"every state is without barriers":       dashboardStates,
-		"records are browsed":                   dashboardBrowses,
-		"a limit that is used up is waited out": dashboardWaitsOutALimit,
-		"a service that is gone comes back":     dashboardOutlivesTheService,
-		"another address can be looked at":      dashboardShowsAnotherAddress,
-		"polling is polite":                     dashboardPollsPolitely,
-		"people sign in and out":                dashboardSignsIn,
-		"it works by keyboard alone":            dashboardByKeyboard,
-		"50,000 events are exported":            dashboardExports,
+		"every state is accessible":                   dashboardStates,
+		"users browse records":                        dashboardBrowses,
+		"the page waits while a limit is used up":     dashboardWaitsOutALimit,
+		"the page recovers after a service restart":   dashboardOutlivesTheService,
+		"the page shows the usage of another address": dashboardShowsAnotherAddress,
+		"polling backs off":                           dashboardPollsPolitely,
+		"users sign in and out":                       dashboardSignsIn,
+		"the page works with only a keyboard":         dashboardByKeyboard,
+		"the page exports 50,000 events":              dashboardExports,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +248,7 @@ func dashboardWaitsOutALimit(t *testing.T, b *browsertest.Browser) {
 				return
 			}
 			if i == 20 {
-				t.Fatal("the page is not refused while its route is exhausted")
+				t.Fatal("the service still sends the page, although the limit of its route is used up")
 			}
 		}
 	}
@@ -391,7 +391,7 @@ func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 		new Poller(nearlyOut, () => 1, report).start();
 		await settle();
 		return waits.slice(0, 1);`); len(waits) != 1 || waits[0] < 600 || waits[0] > 1700 {
-		t.Errorf("with little left: %v, want the time to the reset and up to a second", waits)
+		t.Errorf("with 0.05 of the limit remaining: wait %v ms, want the time until the reset and at most 1000 ms more", waits)
 	}
 
 	if counts := run(`
@@ -439,7 +439,7 @@ func dashboardExports(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#exports [data-status=succeeded]')`)
 	seen := browsertest.Eval[[]float64](tab, "seen")
 	t.Logf("the progress bar showed %v", seen)
-	for i, v := range seen { // how often the page polls before the end depends on the machine
+	for i, v := range seen { // the number of values depends on the speed of the machine
 		if i > 0 && v < seen[i-1] {
 			t.Errorf("the progress bar went back from %v to %v", seen[i-1], v)
 		}
@@ -527,7 +527,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 	}
 	tab.Press(kb.Tab)
 	if got := focus(); got != "Skip to content" {
-		t.Errorf("the first stop is %s", got)
+		t.Errorf("the first press of the Tab key leads to %s", got)
 	}
 	to("resource")
 	tab.Press(kb.ArrowRight)
