@@ -180,7 +180,7 @@ func (u *uploader) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// end uploads the last part.
+// end completes the gzip stream of the current part and uploads the part.
 func (u *uploader) end() error {
 	if err := u.gzip.Close(); err != nil {
 		return err

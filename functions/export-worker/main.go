@@ -1,5 +1,5 @@
-// Command export-worker is the function that writes the files of export jobs. The stream of
-// the export jobs' table invokes it.
+// Command export-worker is the function that completes large export jobs, which export-starter
+// has begun. The stream of the export jobs' table invokes it.
 package main
 
 import "sluice/functions/internal/exportworker"
