@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Five instances create 50 jobs at the same time. Only as many jobs are created as the
-// quota allows. Then the test cancels these jobs and does the same again.
+// Five instances get 50 requests for new jobs at the same time. They create only as many jobs
+// as the quota allows. Then the test cancels these jobs and sends 50 requests again.
 func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 	t.Parallel()
 	x := deployExports(t, dynamolocal.Shared(t), 1)

@@ -39,7 +39,8 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn deploys on the given engine.
+// deployOn creates the tables of a deployment on the given engine. The deployment's functions
+// call DynamoDB at the URL endpoint.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -340,7 +341,7 @@ func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {
 	usage := proxy.Usage()
 	charges := dynamoproxy.Usage{Calls: usage[update].Calls - before.Calls, Units: usage[update].Units - before.Units}
 	if charges.Calls != 2*calls || charges.Units != 2*calls {
-		t.Errorf("%d requests of two rules each were charged in %d calls and %v write units, want one each", 2*calls, charges.Calls, charges.Units)
+		t.Errorf("%d requests of two rules each were charged in %d calls and %v write units, want one call and one write unit per request", 2*calls, charges.Calls, charges.Units)
 	}
 	if n := usage[dynamoproxy.Call{Operation: "PutItem", Table: d.events}].Calls; n != calls {
 		t.Errorf("%d events were written in %d calls", calls, n)
@@ -525,7 +526,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-func TestUnreachableCountersAnswer503WithNothingDone(t *testing.T) {
+func TestUnreachableCountersCause503WithNothingDone(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:9") // the last value of a variable applies

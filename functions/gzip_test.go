@@ -57,7 +57,7 @@ func TestCompressedBodiesInTheRealFunctions(t *testing.T) {
 	}
 }
 
-func TestDamagedBodiesTakeNoMemoryOfTheRealFunction(t *testing.T) {
+func TestInvalidGzipBodiesNeedLittleMemory(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	instance := d.start(t, "create-events", 1)[0]
 	whole := compressed(t, `{"events":[{"name":"n"}]}`)
@@ -85,9 +85,9 @@ func TestDamagedBodiesTakeNoMemoryOfTheRealFunction(t *testing.T) {
 		}
 	}
 	after, err := instance.Memory("VmHWM")
-	t.Logf("at most %d MB in use, before the bombs %d MB", after>>20, before>>20)
+	t.Logf("peak memory: %d MB, and %d MB before the invalid bodies", after>>20, before>>20)
 	if err != nil || after > before+16<<20 {
-		t.Errorf("%v: peak memory of %d bytes, before the large bodies %d", err, after, before)
+		t.Errorf("peak memory: %d bytes, and %d bytes before the invalid bodies, error %v", after, before, err)
 	}
 	if n := count(t, d.events); n != 0 {
 		t.Errorf("%d events were written", n)

@@ -236,7 +236,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 	}
 	t.Logf("full windows: %v", full)
 	if slices.Contains(full, 0) {
-		t.Errorf("of the %d limits, these many windows were full: %v", len(changes), full)
+		t.Errorf("the %d limits had %v full windows, want at least one each", len(changes), full)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 	t.Logf("%d requests, %d of them above the limit", len(done), want)
 	if observed != want || want == 0 || refused != 0 {
-		t.Errorf("Observed is %d, Refused %d; a limiter in force would have refused %d of %d", observed, refused, want, len(done))
+		t.Errorf("Observed is %d and Refused is %d, want %d (more than 0) and 0 for %d requests", observed, refused, want, len(done))
 	}
 }
 
@@ -340,7 +340,7 @@ func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.setRow(t, "192.0.2.0/24", ratelimit.Limits{Requests: int64(limit)})
-		<-time.After(maxAge) // the rows expire by the clock of the instance, which cannot respond while it is frozen
+		<-time.After(maxAge) // a fixed time, because a frozen instance cannot report that its rows have expired
 		begin := time.Now()
 		resp := invoke(t, instance, ev, http.StatusNotFound)
 		if resp.Headers["X-RateLimit-Limit"] != strconv.Itoa(limit) {

@@ -247,7 +247,7 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 // API Gateway sends these requests to the default route, although their normalized form
 // matches a route. The response must be a 404. A 405 would tell the client to use the method
 // that it has already used.
-func TestARequestThatMatchesOnlyOnceItIsNormalizedIs404(t *testing.T) {
+func TestARequestThatMatchesARouteOnlyAfterNormalizationIs404(t *testing.T) {
 	s := newService(t)
 	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity
 		ev := sample(t, "not-found")
@@ -272,7 +272,7 @@ func TestAResponseWithoutABodyHasNoContentType(t *testing.T) {
 	}
 }
 
-func TestAContentCodingBehindIdentityIsRejected(t *testing.T) {
+func TestAContentCodingCombinedWithIdentityIsRejected(t *testing.T) {
 	s := newService(t)
 	for coding, status := range map[string]int{"identity": 201, "identity, gzip": 415, "gzip, identity": 415} {
 		ev := sample(t, "create-event")

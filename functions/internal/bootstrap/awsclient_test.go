@@ -97,8 +97,8 @@ func TestClosedByPeer(t *testing.T) {
 			if err := tt.end(client, server.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}
-			// On loopback, a packet is delivered before the call that sends it
-			// returns.
+			// On loopback, a system call that sends a packet returns only after the
+			// packet has been delivered.
 			if got := closedByPeer(client); got != tt.want {
 				t.Errorf("closedByPeer is %v, want %v", got, tt.want)
 			}

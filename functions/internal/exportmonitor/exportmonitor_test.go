@@ -67,7 +67,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-func TestHandleReportsNoAgeThatItDoesNotKnow(t *testing.T) {
+func TestHandleLogsNoMetricIfTheTableCannotBeRead(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	unreadable := errors.New("the table cannot be read")
