@@ -105,8 +105,8 @@ func wantUsageError(t *testing.T, args, want string) {
 	wantFiles(t, cmd.Dir, "f.ndjson")
 }
 
-// If the API key lacks permission, an import leaves no journal. The user can then try another
-// service or another key.
+// If the API key lacks permission, an import or an export leaves no journal. The user can then
+// try another service or another key.
 func TestARejectedKeyLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + t.TempDir()}

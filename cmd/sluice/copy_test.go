@@ -205,7 +205,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 
 // Without --force, sync refuses a file that another program wrote. It does not change that file
 // and creates no other file.
-func TestSyncRefusesAFileOfAnother(t *testing.T) {
+func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	file := write(t, "mine.ndjson", `{"id":"mine"}`)
 	out, stderr, code := run(t, sluiceCommand(t, nowhere, "sync", "entities", file))

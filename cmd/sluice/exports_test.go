@@ -111,7 +111,7 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 		}
 	}
 	if printed := s.stop(t); !strings.Contains(printed, "Stopped.") {
-		t.Errorf("it printed %q", printed)
+		t.Errorf("the server printed %q", printed)
 	}
 	s = start(t, dir)
 	c = s.client(t)

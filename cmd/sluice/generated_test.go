@@ -91,7 +91,7 @@ func TestGeneratedClients(t *testing.T) {
 			}
 			own := "made-by-" + language
 			if !slices.Contains(got, own) || !slices.Equal(got[:len(want)], want) {
-				t.Errorf("it lists %v, want %v and %s", got, want, own)
+				t.Errorf("the client lists %v, want %v and %s", got, want, own)
 			}
 		})
 	}

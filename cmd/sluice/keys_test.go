@@ -192,11 +192,11 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 		says, saysNever []string
 	}{
 		{"by default", nil, 403, []string{off}, []string{warning, how, "Authorization"}},
-		{"keys off, said so", []string{"AUTH_MODE=none"}, 403, []string{off}, []string{warning, how, "Authorization"}},
-		{"keys off on every address", []string{"ADDR=0.0.0.0:0"}, 200, []string{off, warning}, []string{how}},
-		{"keys off on every IPv6 address", []string{"ADDR=[::]:0"}, 200, []string{off, warning}, []string{how}},
+		{"keys off, set explicitly", []string{"AUTH_MODE=none"}, 403, []string{off}, []string{warning, how, "Authorization"}},
+		{"keys off, every address", []string{"ADDR=0.0.0.0:0"}, 200, []string{off, warning}, []string{how}},
+		{"keys off, every IPv6 address", []string{"ADDR=[::]:0"}, 200, []string{off, warning}, []string{how}},
 		{"keys on", []string{"AUTH_MODE=api-key"}, 200, []string{"API keys are on", how + dir + " --scope import --scope export", `-H "Authorization: Bearer $KEY"`}, []string{off, warning}},
-		{"keys on on every address", []string{"AUTH_MODE=api-key", "ADDR=0.0.0.0:0"}, 200, []string{"API keys are on", how}, []string{off, warning}},
+		{"keys on, every address", []string{"AUTH_MODE=api-key", "ADDR=0.0.0.0:0"}, 200, []string{"API keys are on", how}, []string{off, warning}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startIn(t, append([]string{"DATA_DIR=" + dir}, tt.env...))

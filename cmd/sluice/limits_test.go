@@ -96,7 +96,7 @@ func TestLimitsAsJSON(t *testing.T) {
 	}
 }
 
-func TestLimitsWarnOfWhatOnePartitionMayNotCarry(t *testing.T) {
+func TestSetWarnsIfTheLimitsCanOverloadAPartition(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir()}
 	for requests, warns := range map[int]bool{200: false, 201: true, 900: true} {

@@ -14,9 +14,9 @@ import (
 )
 
 // The test follows docs/recover.md, "Bring back some records". A second server uses the
-// restored table. As after a restore by DynamoDB, that table has no TTL setting. The test
-// exports the records of the second server and imports them into the first server. The import
-// brings back records that were overwritten or deleted.
+// restored table. TTL is disabled on that table, because DynamoDB restores a table without its
+// TTL setting. The test exports the records of the second server and imports them into the
+// first server. The import brings back records that were overwritten or deleted.
 func TestRecordsComeBackFromARestoredTable(t *testing.T) {
 	t.Parallel()
 	onTable := func(entities string) *server {

@@ -359,7 +359,7 @@ func TestImportsPerSecond(t *testing.T) {
 		return windows
 	}
 	var wg sync.WaitGroup
-	for range 2 { // two addresses at the same time, 200 requests each
+	for range 2 { // two addresses at the same time, each with a limit of 200 imports per second
 		c := s.client(t)
 		wg.Go(func() {
 			for reset, w := range flood(c) {

@@ -64,7 +64,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 }
 
 // The import does not start if --rejects names the imported file, directly or through a link.
-func TestTheImportedFileIsNotTakenForRejects(t *testing.T) {
+func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.ndjson")
