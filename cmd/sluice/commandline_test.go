@@ -174,7 +174,7 @@ func TestCtrlCEndsMakeRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Kill)
-		if _, err := p.ReadyText(t.Context(), "(Ctrl-C stops it)"); err != nil {
+		if _, err := p.ReadyText(t.Context(), "(Ctrl-C stops the server)"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := keyboard.Write([]byte{3}); err != nil { // ETX, which Ctrl-C types

@@ -164,7 +164,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	}
 	when := "The"
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
-		when = "Once the service accepts it, the"
+		when = "Once the service accepts the request, the"
 	}
 	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
 }

@@ -17,8 +17,8 @@ import (
 func TestTheHintOfAStoppedWalk(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
-		301: "\nOnce the service accepts it, the same command continues after 1 change",
-		403: "\nOnce the service accepts it, the same command continues after 1 change",
+		301: "\nOnce the service accepts the request, the same command continues after 1 change",
+		403: "\nOnce the service accepts the request, the same command continues after 1 change",
 		501: "\nThe same command continues after 1 change",
 	} {
 		w, err := Open(filepath.Join(t.TempDir(), "walk"), "sync", "task", false)

@@ -33,11 +33,11 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	case err != nil:
 		err, when := interrupted(ctx, err), "the"
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
-			when = "once the service accepts it, the"
+			when = "once the service accepts the request, the"
 		}
 		return erasurejob.Job{}, fmt.Errorf("%w\nThe erasure continues in the service; %s same command also erases later events and waits for the job", err, when)
 	case j.Status == erasurejob.Failed:
-		reason := "it gave no reason"
+		reason := "the service gave no reason"
 		return j, fmt.Errorf("the erasure of %s failed: %s", id, *cmp.Or(j.Error, &reason))
 	}
 	return j, nil

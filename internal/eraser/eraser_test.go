@@ -16,7 +16,7 @@ import (
 func TestTheHintAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
-		http.StatusUnauthorized:        "\nThe erasure continues in the service; once the service accepts it, the same command also erases later events and waits for the job",
+		http.StatusUnauthorized:        "\nThe erasure continues in the service; once the service accepts the request, the same command also erases later events and waits for the job",
 		http.StatusInternalServerError: "\nThe erasure continues in the service; the same command also erases later events and waits for the job",
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

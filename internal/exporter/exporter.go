@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	case !ex.created:
 		err = errors.Join(err, ex.journal.Remove())
 	case o.Path != "-" && rejected(err):
-		err = fmt.Errorf("%w\nOnce the service accepts it, the same command continues with the export job %s", err, ex.journal.ID)
+		err = fmt.Errorf("%w\nOnce the service accepts the request, the same command continues with the export job %s", err, ex.journal.ID)
 	case o.Path != "-":
 		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
 	case ctx.Err() != nil:

@@ -193,7 +193,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	case unknown && !im.stored.Load():
 		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
 	}
-	return fmt.Errorf("%w\nAfter line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
+	return fmt.Errorf("%w\nThe import stopped after line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
 }
 
 // continuation returns a text that says how to continue an import after an error.

@@ -182,7 +182,7 @@ func greet(w io.Writer, addr net.Addr, b *backend, cfg httpapi.Config) {
 	}
 	fmt.Fprintf(w, `Sluice listens on %s
   records in %s, rate limit counters in %s
-  limits per address and second: %d records, %d imports, %d requests a route
+  limits per address and second: %d records, %d imports, %d requests per route
   the dashboard is at %s/dashboard
   API keys are %s
 `, url, b.records, b.countersIn, cfg.Limits.Records, cfg.Limits.Imports, cfg.Limits.Requests, url, keys)
@@ -200,7 +200,7 @@ Try:
   curl -i%[2]s %[1]s/create_event -H 'Content-Type: application/json' -d '{"name":"signed_up","entity_id":"ada"}'
   curl -i%[2]s %[1]s/event
 
-Ctrl-C stops it.
+Ctrl-C stops the server.
 `, url, header)
 	if cfg.AccessOff && !isLoopback(addr) {
 		fmt.Fprintf(w, "\nWarning: %s can be reached from other machines, and API keys are off. Set AUTH_MODE=api-key.\n", addr)

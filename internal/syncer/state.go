@@ -48,7 +48,7 @@ func loadState(path string) (*state, error) {
 	}
 	var s state
 	if err := json.Unmarshal(text, &s); err != nil || s.Version != stateVersion {
-		return nil, refuse("%s is not the state of a copy, or that of another version of sluice; begin a new copy with --force", path)
+		return nil, refuse("%s is not the state file of a copy, or another version of sluice wrote it; begin a new copy with --force", path)
 	}
 	return &s, nil
 }

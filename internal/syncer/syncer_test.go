@@ -233,7 +233,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 		"same size":        {func(path string) { write(t, path, strings.ToUpper(read(t, path))) }, nil, "has changed since a sync wrote it"},
 		"another resource": {func(string) {}, func(o *Options) { o.Resource = exportjob.Event }, "is a copy of the resource entity of http"},
 		"another service":  {func(string) {}, func(o *Options) { o.URL = "http://other" }, "is a copy of the resource entity of http"},
-		"invalid state":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state of a copy"},
+		"invalid state":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state file of a copy"},
 		"a directory":      {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, nil, "is not a regular file"}, //nolint:errcheck // checked below
 	} {
 		t.Run(name, func(t *testing.T) {
