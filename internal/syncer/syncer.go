@@ -2,10 +2,10 @@
 // is an NDJSON file that has each record once, in order of id.
 //
 // A run reads the changes since the last run, and merges them with the copy into a new file.
-// Then it renames that file to the path of the copy. A state file beside the copy records up
-// to which time the copy is complete, and which files a run may replace. If a run fails or is
-// killed, either the old copy or the new copy exists. The next run continues the walk or
-// repeats the merge, with the same result.
+// Then it renames that file to the path of the copy. A state file beside the copy records the
+// time up to which the copy is complete, and the digests of the files that a run may replace.
+// If a run fails or is killed, either the old copy or the new copy exists. The next run
+// continues the walk or repeats the merge, with the same result.
 package syncer
 
 import (
@@ -75,10 +75,9 @@ const maxAge = entity.TombstoneAge - 24*time.Hour
 // longer keeps all tombstones since the last run, or if o.Force is set. It writes its
 // progress to stderr.
 //
-// The error is a *RefusedError if Run is not allowed to replace the file at o.Path. This is so,
-// for example, if another program wrote or changed the file, or if the file is a copy of
-// another service or resource. After any other error, a call with the same options continues
-// the update.
+// The error is a *RefusedError if Run is not allowed to replace the file at o.Path. For
+// example, another program wrote or changed the file, or the file is a copy of another service
+// or resource. After any other error, a call with the same options continues the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
 	s, err := open(o, c, stderr)
 	if err != nil {
@@ -235,8 +234,8 @@ func (s *syncer) existing(exists bool) ([]digest, error) {
 }
 
 // continuesForce reports whether an earlier run with Force began this copy and was interrupted.
-// files is the result of existing. If a file exists at s.Path, the earlier run must also have
-// been allowed to replace it.
+// files is the result of s.existing. If a file exists at s.Path, the earlier run must also have
+// been allowed to replace that file.
 func (s *syncer) continuesForce(files []digest) bool {
 	if !s.walk.Begun() || !s.walk.Mark().Force {
 		return false

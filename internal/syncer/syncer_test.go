@@ -36,8 +36,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// clone copies the directory that contains path to a new directory. The files are then as
-// a process would leave them if it was killed now. It returns the path of the copied file.
+// clone copies the directory that contains path to a new directory. The copied files are those
+// that a process would leave if it were killed now. clone returns the path of the copied file.
 func clone(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -281,7 +281,7 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 
 // A run starts a new copy if tombstones since the last run can expire within a day. It does not
 // matter whether the last run was complete or interrupted.
-func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
+func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
@@ -307,7 +307,7 @@ func TestACopyIsMadeAnewWhenTombstonesHaveExpired(t *testing.T) {
 	}
 }
 
-func TestACopyThatIsGoneIsMadeAnew(t *testing.T) {
+func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 50)
