@@ -1,5 +1,6 @@
-// Package exporter exports records from a service to a file: it creates an export job,
-// waits for it, downloads its file and verifies it.
+// Package exporter exports records from a service to a file. Run creates an export job, waits
+// for the job, and downloads and verifies its file. RunSince reads the changes since a given
+// time, without an export job.
 package exporter
 
 import (

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// moveNew moves the file in one step, so a kill leaves either no file at the path or the
-// complete file. On a file system without links, it still does not replace a file.
+// If the file system supports links, the complete file appears at the path in one step.
+// Without links, moveNew still does not replace an existing file.
 func TestMoveNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -85,8 +85,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	return rec.note(isNew, Counts{Existing: 1}, err)
 }
 
-// sendBatch sends the records of batch with one call. The function member returns the form in
-// which a record is sent. The parameter existing is the result for a record that was already
+// sendBatch sends the records of batch with one call. The function member converts a record to
+// a member of the batch. The parameter existing is the result for a record that was already
 // stored.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
