@@ -67,7 +67,7 @@ func TestBarsFitEveryWidth(t *testing.T) {
 	}
 }
 
-func TestBarsShowAnotherActionThanLimit(t *testing.T) {
+func TestTheTitleShowsAnActionOtherThanLimit(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string]string{"": "", "limit": "", "block": ", action block", "observe": ", action observe"} {
 		u := used()
