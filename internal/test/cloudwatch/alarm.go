@@ -89,7 +89,7 @@ func (a *Alarm) parseMetrics(p *reader) {
 		if returned := query["ReturnData"] != false; returned {
 			e, err := parser.ParseExpr(of.text("Expression"))
 			if err != nil || a.expression != nil {
-				p.fail("one query must return data, by the expression %q: %v", of.text("Expression"), err)
+				p.fail("exactly one query must return data, with a valid expression; found %q: %v", of.text("Expression"), err)
 			}
 			a.expression = e
 			continue
@@ -118,7 +118,7 @@ func (a *Alarm) check(p *reader) {
 		p.fail("the alarm has %d metrics, want 1 to %d", len(a.metrics), mostMetrics)
 	}
 	if a.period < time.Minute || a.period%time.Minute != 0 {
-		p.fail("the period %v is not a number of whole minutes", a.period)
+		p.fail("the period %v is not a whole number of minutes", a.period)
 	}
 	if a.evaluated < 1 || a.toAlarm < 1 || a.toAlarm > a.evaluated || time.Duration(a.evaluated)*a.period > mostEvaluation {
 		p.fail("%d of %d periods of %v cannot be evaluated", a.toAlarm, a.evaluated, a.period)

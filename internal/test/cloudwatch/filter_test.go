@@ -81,6 +81,6 @@ func TestEmbedded(t *testing.T) {
 		}
 	}
 	if _, err := cloudwatch.Embedded(`{"_aws":{"CloudWatchMetrics":[{"Namespace":"Sluice","Dimensions":[["Service"]],"Metrics":[]}]}}`); err == nil {
-		t.Error("a dimension without a value is no error")
+		t.Error("no error for a dimension without a value")
 	}
 }

@@ -42,8 +42,8 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the engine that all tests of the process share. The first call
-// starts it. It cannot be stopped and ends with the process.
+// Shared returns the engine that all tests of the process share. The first call starts the
+// engine, which ends with the process. Tests must not stop or restart the engine.
 func Shared(t testing.TB) *Engine {
 	t.Helper()
 	install := locate(t)

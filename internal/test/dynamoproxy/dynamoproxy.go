@@ -38,7 +38,7 @@ type Usage struct {
 
 // Proxy is a counting proxy. It is safe for concurrent use.
 type Proxy struct {
-	URL string // Refuse and Accept do not change it
+	URL string // URL of the proxy; Refuse and Accept do not change it
 
 	t       testing.TB
 	address string

@@ -124,7 +124,7 @@ func (d document) function(id string) (Function, error) {
 		if table := variables[name].of("!Ref"); d.Resources[table].Type == typeTable {
 			full.Tables[name] = table
 		} else if strings.HasSuffix(name, "_TABLE") {
-			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not !Ref of one", name))
+			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not the !Ref of a table", name))
 		}
 	}
 
