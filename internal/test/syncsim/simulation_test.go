@@ -1,6 +1,6 @@
-// Package syncsim_test simulates clients that write entities and events and clients
-// that synchronize with them. It runs the domain code on a store with a slow network
-// and slow indexes.
+// Package syncsim_test simulates clients that write entities and events, and clients that keep
+// copies of them through incremental sync. It runs the domain code on a store with a slow
+// network and slow indexes.
 package syncsim_test
 
 import (
@@ -33,10 +33,10 @@ const (
 	seedsRace   = 1_000  // number of seeds with the race detector or -short
 )
 
-// TestSimulation checks a reader's copy after each completed walk. The copy must equal the store
-// as of the time until which the walk read. checkEntity describes the exceptions. Clock errors,
-// delays of writes and indexes, and pauses of readers are random within their bounds. The test
-// also checks that the time of an entity's latest change never decreases.
+// TestSimulation checks a reader's copy after each completed walk. The copy must contain all
+// changes before walk.until, and no later changes. checkEntity describes the exceptions. Clock
+// errors, delays of writes and indexes, and pauses of readers are random within their bounds.
+// The test also checks that the time of an entity's latest change never decreases.
 func TestSimulation(t *testing.T) {
 	const shards = 4
 	n := seedCount(t)
@@ -167,10 +167,11 @@ type reader struct {
 
 // walk is a completed or incomplete walk. For an incomplete walk, only latest is set.
 type walk struct {
-	until, latest record.Time // latest is the maximum until of this walk and all earlier ones
-	ended         time.Time
-	entities      map[string]entity.Change // the copy after the walk; nil for a walk of events
-	events        map[string]event.Event
+	until    record.Time // the walk reads the changes before this time
+	latest   record.Time // maximum of until over this walk and all earlier walks
+	ended    time.Time
+	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
+	events   map[string]event.Event
 }
 
 func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
@@ -245,8 +246,8 @@ func maxTime(a, b record.Time) record.Time {
 	return a
 }
 
-// check compares the copy after each completed walk with the store as of the time until which
-// the walk read. The last walk began after all writes had ended.
+// check compares the copy after each completed walk with the state of the store at walk.until.
+// The last walk began after all writes had ended.
 func (r *reader) check(s *store) (wrong []string) {
 	for _, w := range r.walks {
 		if w.entities != nil {
