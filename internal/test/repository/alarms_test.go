@@ -109,7 +109,7 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 			of = append(of, fmt.Sprint(at(a, "Name", "Ref")))
 		}
 		if slices.Sort(of); rollBack != nil && !slices.Equal(of, rollBack) {
-			t.Errorf("%s stops on %v, others on %v", id, of, rollBack)
+			t.Errorf("%s rolls back on %v, other groups on %v", id, of, rollBack)
 		}
 		rollBack = of
 	}

@@ -169,7 +169,7 @@ func scenarios() map[string][]scenario {
 			}},
 		},
 		"ExportStreamAlarm": append([]scenario{
-			{name: "every first run of a job is killed, while the worker is in time", fires: true, feed: func(w *world) {
+			{name: "every first run of a job is killed, while the worker has no delay", fires: true, feed: func(w *world) {
 				for minute := range 120 {
 					w.run("ExportStarter", minute, time.Minute, "IteratorAge", float64(minute)*60_000)
 					w.run("ExportWorker", minute, time.Minute, "IteratorAge", 1000)
@@ -269,7 +269,7 @@ func deadLetterScenarios(queue string) []scenario {
 		w.metric(s, "AWS/SQS", "ApproximateNumberOfMessagesVisible", "QueueName="+queue+".QueueName", n)
 	}
 	return []scenario{
-		{name: "the stream has given up a job", fires: true, feed: func(w *world) {
+		{name: "Lambda discards the stream record of a job", fires: true, feed: func(w *world) {
 			visible(w, span{20, 200}, 1)
 			visible(w, span{200, 300}, 0)
 		}},

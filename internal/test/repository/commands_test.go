@@ -76,7 +76,7 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	for _, command := range commands {
 		arguments, ok := strings.CutPrefix(command, "go run ./cmd/sluice ")
 		if !ok {
-			t.Errorf("%s is no command of sluice", command)
+			t.Errorf("%s is not a sluice command", command)
 			continue
 		}
 		words := strings.Fields(arguments)
@@ -96,8 +96,9 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// tables.yaml, the template for a resource import, defines each retained table exactly as
-// template.yaml does, and has no part that an import does not support.
+// tables.yaml, the template for a resource import, contains exactly the retained tables of
+// template.yaml, and no section that an import does not support. docs/recover.md lists these
+// tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))

@@ -1,6 +1,6 @@
 // Package repository_test tests the repository as a whole. template.yaml, the functions, the
 // sample events, the documentation and the settings must agree. Every alarm must fire and
-// recover. Packages must import only the packages that they may import.
+// recover. Imports between packages must follow the rules of mayImport.
 package repository_test
 
 import (

@@ -63,7 +63,7 @@ func (p policy) allowsService(service, action string) bool {
 	return false
 }
 
-// matches reports whether an IAM pattern matches an action.
+// matches reports whether any of the IAM patterns matches an action.
 func matches(patterns []string, action string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		re := "(?i)^" + strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*") + "$"
@@ -172,7 +172,7 @@ func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	p := readPolicy(t, "kms-key.json")
 	names := []string{"prod", "prod,KmsKeyArn=" + key}
 	all := render(t, names...)
-	used := make(map[string]string) // type → property that names the key
+	used := make(map[string]string) // type → logical id of a resource that uses the key
 	for id, r := range all[names[1]].Resolved.Resources {
 		b, err := json.Marshal(r.Properties)
 		if err != nil {

@@ -55,8 +55,8 @@ func (r rendered) ofType(typ string) map[string]resource {
 	return found
 }
 
-// python runs a script of testdata with the Python of a .cache directory. If that Python is
-// missing, it skips the test, or fails it if CI is set.
+// python runs a script of testdata with the Python interpreter of the virtual environment
+// .cache/VENV. If the interpreter is missing, python skips the test, or fails it if CI is set.
 func python(t *testing.T, venv, target string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	interpreter := ".cache/" + venv + "/bin/python"
@@ -157,7 +157,7 @@ func TestRenderedTemplate(t *testing.T) {
 				functions = append(functions, f.LogicalID)
 				checkFunction(t, r, f, e)
 			}
-			same(t, "template.yaml", functions, "the rendered one", slices.Collect(maps.Keys(r.ofType("AWS::Lambda::Function"))))
+			same(t, "template.yaml", functions, "the rendered template", slices.Collect(maps.Keys(r.ofType("AWS::Lambda::Function"))))
 
 			groups := r.ofType("AWS::Logs::LogGroup")
 			for id, group := range groups {
@@ -206,7 +206,7 @@ func TestRenderedTemplate(t *testing.T) {
 				want(table.LogicalID+"'s encryption", at(p, "SSESpecification", "SSEEnabled"), true)
 			}
 
-			same(t, "template.yaml", names, "the rendered one", deployed)
+			same(t, "template.yaml", names, "the rendered template", deployed)
 
 			for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
 				p := alarm.Properties
@@ -273,7 +273,7 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 			meant = append(meant, f.LogicalID+" "+route.Key())
 		}
 	}
-	same(t, "template.yaml", meant, "the rendered one", deployed)
+	same(t, "template.yaml", meant, "the rendered template", deployed)
 }
 
 // checkFunction checks the configuration, the permissions and the deployment settings of a
@@ -313,15 +313,15 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 	d := resources[group].Properties
 	if got := at(d, "DeploymentConfigName"); got != "CodeDeployDefault.Lambda"+e.gradual {
-		t.Errorf("%s moves by %v, want %s", group, got, e.gradual)
+		t.Errorf("%s has the deployment configuration %v, want %s", group, got, e.gradual)
 	}
 	alarms, _ := at(d, "AlarmConfiguration", "Alarms").([]any)
 	if (len(alarms) > 0) != (e.gradual != "AllAtOnce") {
-		t.Errorf("%s stops on %v", group, alarms)
+		t.Errorf("%s rolls back on the alarms %v", group, alarms)
 	}
 	for _, alarm := range alarms {
 		if id, _ := at(alarm, "Name", "Ref").(string); resources[id].Type != "AWS::CloudWatch::Alarm" {
-			t.Errorf("%s stops on %v, which is no alarm", group, alarm)
+			t.Errorf("%s rolls back on %v, which is not an alarm", group, alarm)
 		}
 	}
 
@@ -355,7 +355,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 		for _, statement := range oneOrMore(at(policy, "Statement")) {
 			for _, action := range oneOrMore(at(statement, "Action")) {
 				for _, r := range oneOrMore(at(statement, "Resource")) {
-					if action != "sqs:SendMessage" { // SAM adds this permission for events that a stream discards
+					if action != "sqs:SendMessage" { // SAM adds this permission, with which Lambda reports discarded stream records to the queue
 						granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
 					}
 				}

@@ -87,7 +87,7 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
-			t.Errorf("there is no %s", name[1])
+			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
 		}
 	}
 }
@@ -136,12 +136,12 @@ func same(t *testing.T, aName string, a []string, bName string, b []string) {
 	t.Helper()
 	for _, s := range a {
 		if !slices.Contains(b, s) {
-			t.Errorf("%s has %q, %s has not", aName, s, bName)
+			t.Errorf("%s has %q, but %s does not", aName, s, bName)
 		}
 	}
 	for _, s := range b {
 		if !slices.Contains(a, s) {
-			t.Errorf("%s has %q, %s has not", bName, s, aName)
+			t.Errorf("%s has %q, but %s does not", bName, s, aName)
 		}
 	}
 	if !t.Failed() && len(a) != len(b) {
@@ -190,7 +190,7 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 
 // Only the functions that need S3 link it, because a larger binary starts more slowly.
 // Functions that only request or show jobs do not link their workers.
-func TestOnlyTheirUsersLinkS3AndTheWorkers(t *testing.T) {
+func TestS3AndTheWorkersAreLinkedOnlyWhereNeeded(t *testing.T) {
 	for linked, users := range map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/service/s3": {"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportworker"},
 		"sluice/pkg/exportjob/worker":             {"functions/export-starter", "functions/export-worker", "functions/internal/exportworker", "cmd/sluice"},

@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/template"
 )
 
-// notMade contains the types of resources that moto cannot create. References to an alias are
-// replaced with references to its function.
+// notMade contains the types of resources that moto cannot create. testdata/create_stack.py
+// replaces references to an alias with references to its function.
 var notMade = []string{
 	"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::ApiMapping", "AWS::ApiGatewayV2::DomainName", "AWS::ApiGatewayV2::Stage",
 	"AWS::CertificateManager::Certificate", "AWS::CloudFront::Distribution", "AWS::CloudFront::OriginRequestPolicy", "AWS::CloudWatch::Alarm", "AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup",
@@ -123,7 +123,7 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		made.Stream.View = template.Text(view)
 	}
 	if !reflect.DeepEqual(made, want) {
-		t.Errorf("the table made is %+v, want %+v", made, want)
+		t.Errorf("the created table is %+v, want %+v", made, want)
 	}
 	if protected := fmt.Sprint(at(got, "DeletionProtectionEnabled")) == "true"; protected != (want.LogicalID != "CountersTable") {
 		t.Errorf("%s: deletion protection is %t", want.LogicalID, protected)
