@@ -105,7 +105,7 @@ func (j *Journal) open(mark any, abandon bool) error {
 		j.ID, j.FinishedAt = last.ID, last.FinishedAt
 		err = j.file.Truncate(size)
 	case size > 0 && last.FinishedAt == nil && !abandon:
-		return fmt.Errorf("the journal %s belongs to another %s that is not finished (it has other content or uses another service); finish it first, or remove the journal to abandon it", path, last.Command)
+		return fmt.Errorf("the journal %s belongs to another %s that is not finished (its content, options or service differ); finish that %s first, or remove the journal to abandon it", path, last.Command, last.Command)
 	}
 	if err == nil && last.Mark != nil {
 		err = json.Unmarshal(last.Mark, mark)
