@@ -58,10 +58,10 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after the line lastLine.
-// The parameter before is the description from the journal. The file must begin with the
-// content that it describes. After this content, the file may have rejects of later lines, which
-// a killed import wrote before it could save a mark. resumeRejects removes these rejects,
-// because the import sends their records again. For any other file, it returns an error.
+// The parameter before is the journal's description of the content with which the file must
+// begin. After this content, the file may have rejects of later lines, which a killed import
+// wrote before it could save a mark. resumeRejects removes these rejects, because the import
+// sends their records again. For any other file, resumeRejects returns an error.
 func resumeRejects(path string, before written, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
