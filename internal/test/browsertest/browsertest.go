@@ -134,8 +134,8 @@ func (tab *Tab) Resize(v Viewport) {
 	call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.Width, Height: v.Height, DeviceScaleFactor: 1, Mobile: v.Width < 500})
 }
 
-// call runs a command of the DevTools protocol. It waits for the result for up to 60 s,
-// the value of patience.
+// call runs a command of the DevTools protocol and waits for the result. The test fails if the
+// command takes longer than patience.
 func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	tab.t.Helper()
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
@@ -179,8 +179,7 @@ func (tab *Tab) text() string {
 	return text
 }
 
-// Do runs actions of chromedp. It waits for each action for up to 60 s, the value of
-// patience.
+// Do runs actions of chromedp. The test fails if an action takes longer than patience.
 func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	for _, action := range actions {

@@ -50,7 +50,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied is a shell script that runs the program in its arguments until standard input is
+// tied is a shell script that runs the program given as its arguments until standard input is
 // closed. Standard input is a pipe, and only the test process has its other end. So the
 // program ends with the test process, even if the test process is killed.
 const tied = `

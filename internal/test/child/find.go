@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Require does nothing if err is nil. Otherwise a required program is missing. Require then
-// fails the test if the environment variable CI is set, and skips it if not. help says how to
-// install the program.
+// Require fails or skips the test if err is not nil, which means that a required program is
+// missing. The test fails if the environment variable CI is set, and is skipped otherwise. help
+// says how to install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
