@@ -77,7 +77,7 @@ type store struct {
 	changes  index[entity.Change]
 	arrived  map[string]event.Event
 	arrivals index[event.Event]
-	back     []string // changes whose time is earlier than that of the previous change
+	back     []string // changes whose time is not later than that of the entity's previous change
 }
 
 type events struct {
@@ -106,8 +106,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 
-// write calls commit at a random time before the deadline of ctx. It may return an error
-// after the commit, as if the response were lost.
+// write calls commit after a random delay, which ends no later than the deadline of ctx. It may
+// return an error after the commit, as if the response were lost.
 func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	deadline, _ := ctx.Deadline()
 	time.Sleep(s.random(time.Until(deadline)))
