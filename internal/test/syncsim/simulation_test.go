@@ -33,7 +33,7 @@ const (
 	seedsRace   = 1_000  // number of seeds with the race detector or -short
 )
 
-// TestSimulation checks a reader's copy after each completed walk. The copy must contain all
+// TestSimulation checks a reader's copy after each completed walk. The copy must reflect all
 // changes before walk.until, and no later changes. checkEntity describes the exceptions. Clock
 // errors, delays of writes and indexes, and pauses of readers are random within their bounds.
 // The test also checks that each change of an entity has a later time than the previous change.
