@@ -26,7 +26,8 @@ KY          := 1.14.3
 # Tools that run the connectors. connectors/*/requirements.txt contain the versions.
 CONNECTORS := connectors/airbyte/requirements.txt connectors/dlt/requirements.txt connectors/singer/requirements.txt
 
-# The peer of the benchmarks, the AWS SDK that it uses, and the tool that compares results.
+# The rate limiter that the benchmarks compare with Sluice's, the AWS SDK that it uses, and the
+# tool that compares results.
 RATE_LIMITER_FLEXIBLE := 11.4.0
 AWS_SDK_JS            := 3.1162.0
 BENCHSTAT             := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -66,7 +67,8 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 # runner is the last command, so its counts are the last line. The packages of FAST run
 # first. The packages of ALONE run next, by themselves, because they must send more requests
 # than the limits admit. Then the other packages run, LONG first, because they take longest.
-# Tests with engines mostly wait, so -parallel 4 runs more of them than there are processors.
+# Tests that use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even
+# if the machine has fewer processors.
 ALONE := sluice/functions
 LONG  := sluice/cmd/sluice sluice/pkg/event/dynamostore
 test: ## run everything that must pass: check, template and the Go tests
@@ -122,7 +124,8 @@ $(LINT):
 	@mv .cache/golangci-lint/golangci-lint $@
 
 PROSE := .cache/vale/vale-$(VALE)
-# Given the directory itself, Vale would also walk .cache, whose files change during fetch.
+# The arguments are single files and folders. With "." as its argument, Vale would also read
+# .cache, whose files change during fetch.
 prose: ## check the wording of comments and documents by the rules in .vale
 	@[ -x $(PROSE) ] || $(MAKE) --no-print-directory $(PROSE) || \
 		$(call without,the check of wording; it needs the Go proxy and a C compiler)
@@ -238,7 +241,7 @@ ky: .cache/ky/ready-$(KY) ## fetch ky, for the JavaScript example of docs/client
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
 	@touch $@
 
-rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the rate limiter that the benchmarks compare with
+rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the rate limiter that the benchmarks compare with Sluice's
 
 .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS):
 	@echo "Installing rate-limiter-flexible $(RATE_LIMITER_FLEXIBLE) into .cache/rate-limiter-flexible"
