@@ -252,7 +252,8 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller sends requests to the service from another address and observes the responses.
+// caller is the service behind a proxy. The proxy forwards requests from another address and
+// observes the responses.
 type caller struct {
 	*service
 	mu          sync.Mutex

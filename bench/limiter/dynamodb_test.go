@@ -56,7 +56,8 @@ func BenchmarkDynamoDB(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
 				decide := c.prepare(b, client, 1000)
 				b.ResetTimer()
-				if err := decide(workers, b.N); err != nil { // b.Loop cannot run in the process of the peer
+				// Not b.Loop, because the peer must get the number of decisions in advance.
+				if err := decide(workers, b.N); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()

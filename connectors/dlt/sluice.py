@@ -28,7 +28,7 @@ def session(api_key: str) -> requests.Session:
 
 
 def pace(response: requests.Response) -> None:
-    """Waits until the window ends if its limit is used up."""
+    """If the limit is used up, waits until the window ends."""
     if response.headers["X-RateLimit-Remaining"] == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))

@@ -15,7 +15,7 @@ ATTRIBUTES = th.Property("attributes", th.ObjectType(additional_properties=True)
 
 
 def pace(response: requests.Response, **_: Any) -> None:
-    """Waits until the window ends if its limit is used up."""
+    """If the limit is used up, waits until the window ends."""
     if response.ok and response.headers.get("X-RateLimit-Remaining") == "0":
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
