@@ -85,9 +85,10 @@ test: ## run everything that must pass: check, template and the Go tests
 		run $$fast; run -parallel 4 $(ALONE); run -parallel 4 $(LONG) $$slow; \
 		exit $${failed:-0}'
 
-# Fills the build cache. The test run reports compile errors.
+# Fills the build cache. It does not link the tests, because Go does not cache the result.
+# The test run reports compile errors.
 compile:
-	@go test $(RACE) -run NONE ./... >/dev/null || true
+	@go list -export -test -deps $(RACE) ./... >/dev/null || true
 
 RACE = $(shell [ "$$(go env CGO_ENABLED)" != 1 ] || ! command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null || echo -race)
 
@@ -145,9 +146,9 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 	$(SAM) build
 	@for f in $$(sed -n 's/^  \([A-Za-z0-9]\{1,\}Function\):.*/\1/p' template.yaml); do \
 		[ -x ".aws-sam/build/$$f/bootstrap" ] || { echo "sam build created no bootstrap for $$f"; exit 1; }; \
-		size=$$(gzip -c ".aws-sam/build/$$f/bootstrap" | wc -c); \
-		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "the zip file of $$f has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }; \
 	done
+	@largest=$$(ls -S .aws-sam/build/*/bootstrap | head -n 1); size=$$(gzip -c "$$largest" | wc -c); \
+		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "compressed, $$largest has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }
 
 # Not part of "make test", because the installation takes minutes.
 checkov: .cache/checkov/ready-$(CHECKOV) ## check template.yaml for insecure settings; .checkov.yaml lists the skipped checks

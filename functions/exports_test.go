@@ -369,7 +369,7 @@ func TestLargeExports(t *testing.T) {
 			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.RecordsWritten, *j.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
 			peaks = append(peaks, peak)
 		}
-		if peaks[1] > peaks[0]*12/10 || peaks[1] >= 128<<20 {
+		if peaks[1] > peaks[0]+16<<20 || peaks[1] >= 128<<20 {
 			t.Errorf("peak memory of %d bytes for %d records, %d for %d", peaks[1], n, peaks[0], small)
 		}
 	})

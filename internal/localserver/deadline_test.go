@@ -1,7 +1,6 @@
 package localserver
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// listen starts the server of newServer with shorter timeouts. The channel closed receives a
-// value for each connection that the server closes.
+// listen starts the server of newServer with shorter timeouts and small write buffers. The
+// channel closed receives a value for each connection that the server closes.
 func listen(t *testing.T, handler http.Handler, write time.Duration) (addr string, closed <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,8 +29,13 @@ func listen(t *testing.T, handler http.Handler, write time.Duration) (addr strin
 	}
 	server.ReadTimeout, server.WriteTimeout = write/2, write
 	closing := make(chan struct{}, 1000)
-	server.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if err := conn.(*net.TCPConn).SetWriteBuffer(4096); err != nil {
+				t.Error(err)
+			}
+		case http.StateClosed:
 			closing <- struct{}{}
 		}
 	}
@@ -57,11 +61,9 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 	}
 	t.Cleanup(func() { b.close() }) //nolint:errcheck // a temporary directory
 	large := record.Attributes(`{"text":"` + strings.Repeat("x", 200_000) + `"}`)
-	for i := range 10 {
-		e := entity.Entity{ID: fmt.Sprint("e", i), Type: "entity", Attributes: large}
-		if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+	e := entity.Entity{ID: "large", Type: "entity", Attributes: large}
+	if _, _, err := entity.Create(t.Context(), b.stores.Entities, "default", e, time.Now()); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := openExports(b, dir, func(string) string { return "" }, logger); err != nil {
 		t.Fatal(err)
@@ -88,8 +90,8 @@ func TestClientsThatDoNotReadAreDisconnected(t *testing.T) {
 		if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
-		// Each response has 2 MB. The buffers of the system hold at most two responses.
-		if _, err := io.WriteString(conn, strings.Repeat("GET /entity?limit=10 HTTP/1.1\r\nHost: localhost\r\n\r\n", 8)); err != nil {
+		// A response has 200 KB, more than the buffers of both ends hold.
+		if _, err := io.WriteString(conn, "GET /entity HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,21 +45,20 @@ func decompressed(t testing.TB, body string) string {
 }
 
 // bomb returns a JSON body, compressed with gzip, that has more than n bytes after
-// decompression.
+// decompression. It consists of several gzip members, most of them equal, so that only one
+// megabyte is compressed.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	io.WriteString(z, `{"id":"bomb","type":"`) //nolint:errcheck // Close reports the error
-	chunk := bytes.Repeat([]byte("a"), 1<<20)
-	for range n >> 20 {
-		z.Write(chunk) //nolint:errcheck // Close reports the error
+	member := func(text string) string {
+		var b strings.Builder
+		z := gzip.NewWriter(&b)
+		io.WriteString(z, text) //nolint:errcheck // Close reports the error
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	io.WriteString(z, `"}`) //nolint:errcheck // Close reports the error
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return member(`{"id":"bomb","type":"`) + strings.Repeat(member(strings.Repeat("a", 1<<20)), n>>20) + member(`"}`)
 }
 
 // postCoded sends a body with a Content-Encoding to a route, as API Gateway would.

@@ -12,7 +12,7 @@ import (
 )
 
 // WalkCount is the number of entities that Walk creates.
-const WalkCount = 5_000
+const WalkCount = 1_000
 
 // Walk creates WalkCount entities in an empty store. It reads the list of all entities
 // and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must

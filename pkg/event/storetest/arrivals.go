@@ -38,10 +38,12 @@ func testArrivals(t *testing.T, s event.Store) {
 				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
 			})
 			for _, descending := range []bool{false, true} {
-				arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 1, 7, 200)
+				arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 3)
 			}
 		}
 	}
-	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, all, 200)
+	for _, descending := range []bool{false, true} {
+		arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Descending: descending}).Check(t, all, 1, 7, 200)
+	}
 	arrivalsOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
 }

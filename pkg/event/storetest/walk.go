@@ -13,7 +13,7 @@ import (
 )
 
 // WalkCount is the number of events that Walk creates.
-const WalkCount = 10_000
+const WalkCount = 2_000
 
 // Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must contain every event that belongs to
