@@ -407,7 +407,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	wantRun(t, sluiceCommand(t, s.url, args...), exitFailure, "", "not finished")
 	text := read(t, file)
 	overwrite(t, file, text+"{}\n")
-	wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "other content")
+	wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "content, options or service differ")
 	overwrite(t, file, text)
 
 	wantRun(t, sluiceCommand(t, proxy, args...), exitRejected, "101 events: 100 new, 0 there already, 1 rejected. 71 calls", "Continuing after line 30")
