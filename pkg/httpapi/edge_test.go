@@ -376,6 +376,19 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+func TestUnknownParameters(t *testing.T) {
+	a := newAPI(t)
+	for _, tt := range []struct{ route, target, want string }{
+		{"list-export-job", "/export_job?type=t", "type is not a parameter of this route; its parameters are limit, cursor"},
+		{"get-entity", "/entity/ada?limit=1", "limit is not a parameter of this route, which has no parameters"},
+		{"health", "/health?limit=1", "limit is not a parameter of this route, which has no parameters"},
+	} {
+		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, ": "+tt.want+`"`) {
+			t.Errorf("%s: %d %s, want %s", tt.target, resp.StatusCode, resp.Body, tt.want)
+		}
+	}
+}
+
 // A cursor is valid only for lists with the same order and filters, no matter how the
 // query spells the filters.
 func TestACursorIsValidOnlyForItsList(t *testing.T) {

@@ -41,6 +41,8 @@ func parseQuery(r *request, known ...string) *parameters {
 	p.values = values
 	for name, given := range values {
 		switch {
+		case len(known) == 0:
+			p.wrong.Add(record.Shorten(name), "is not a parameter of this route, which has no parameters")
 		case !slices.Contains(known, name):
 			p.wrong.Add(record.Shorten(name), "is not a parameter of this route; its parameters are "+strings.Join(known, ", "))
 		case len(given) > 1:
