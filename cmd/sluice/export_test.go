@@ -285,7 +285,11 @@ func TestAnExportIsChecked(t *testing.T) {
 func TestAnInterruptedExport(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 1)
-	for _, output := range []string{"-", filepath.Join(t.TempDir(), "events.ndjson")} {
+	for output, reason := range map[string]string{
+		"-": "",
+		filepath.Join(t.TempDir(), "events.ndjson"): "It was too large.",
+		filepath.Join(t.TempDir(), "events.ndjson"): "It was too large",
+	} {
 		asked, cancelled := make(chan string, 100), make(chan struct{}, 1)
 		proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if id, ok := strings.CutPrefix(r.URL.Path, "/export_job/"); ok {
@@ -320,7 +324,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
 		over := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
-				fmt.Fprintf(w, `{"id":%q,"status":"failed","error":"It was too large."}`, id)
+				fmt.Fprintf(w, `{"id":%q,"status":"failed","error":%q}`, id, reason)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -329,6 +333,6 @@ func TestAnInterruptedExport(t *testing.T) {
 		// proxy.
 		journal := output + ".sluice-export"
 		overwrite(t, journal, strings.Replace(read(t, journal), proxy, over, 1))
-		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large.; beginning a new one")
+		wantRun(t, sluiceCommand(t, over, "export", "event", "-o", output), 0, "1 event in", "has failed: It was too large. Beginning a new one.\n")
 	}
 }

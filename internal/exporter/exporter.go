@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -194,7 +195,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 		case !ex.resumed:
 			return exportjob.Job{}, fmt.Errorf("the export job %s", ending(j))
 		}
-		fmt.Fprintf(ex.stderr, "The export job of the earlier run %s; beginning a new one.\n", ending(j))
+		fmt.Fprintf(ex.stderr, "The earlier export job %s. Beginning a new one.\n", strings.TrimSuffix(ending(j), "."))
 		if err := ex.begin(); err != nil {
 			return exportjob.Job{}, err
 		}
