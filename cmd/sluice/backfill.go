@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/localserver"
+	"sluice/internal/progress"
 	entitydynamo "sluice/pkg/entity/dynamostore"
 	eventdynamo "sluice/pkg/event/dynamostore"
+	"sluice/pkg/exportjob"
 	"sluice/pkg/record/dynamorecord"
 )
 
@@ -46,8 +48,8 @@ EntitiesTableName and EventsTableName are the names of the tables.`,
 				return err
 			}
 			return errors.Join(
-				backfill(cmd, "entities", entitydynamo.Backfill(client, entities, n)),
-				backfill(cmd, "events", eventdynamo.Backfill(client, events)),
+				backfill(cmd, nouns[exportjob.Entity], entitydynamo.Backfill(client, entities, n)),
+				backfill(cmd, nouns[exportjob.Event], eventdynamo.Backfill(client, events)),
 			)
 		},
 	}
@@ -60,17 +62,17 @@ EntitiesTableName and EventsTableName are the names of the tables.`,
 
 // backfill runs b and prints how many records it updated. If b.Table is empty, backfill does
 // nothing.
-func backfill(cmd *cobra.Command, noun string, b dynamorecord.Backfill) error {
+func backfill(cmd *cobra.Command, noun progress.Noun, b dynamorecord.Backfill) error {
 	if b.Table == "" {
 		return nil
 	}
 	updated, err := b.Run(cmd.Context(), func(updated int64) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d %s so far\n", updated, noun)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s so far\n", noun.Count(updated))
 	})
 	if err != nil {
-		return fmt.Errorf("%d %s of the table %s were updated; run the same command again: %w", updated, noun, b.Table, err)
+		return fmt.Errorf("updated %s of the table %s; run the same command again: %w", noun.Count(updated), b.Table, err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d %s of the table %s were updated.\n", updated, noun, b.Table)
+	fmt.Fprintf(cmd.OutOrStdout(), "Updated %s of the table %s.\n", noun.Count(updated), b.Table)
 	return nil
 }
 
