@@ -71,8 +71,11 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 		return 0, err
 	}
 	status, err := c.line()
-	if err != nil || !bytes.HasPrefix(status, []byte("HTTP/1.1 2")) {
-		return 0, fmt.Errorf("%q %w", status, err)
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.HasPrefix(status, []byte("HTTP/1.1 2")) {
+		return 0, fmt.Errorf("status line %q", status)
 	}
 	for {
 		line, err := c.line()
