@@ -19,7 +19,7 @@ import (
 // calls maps a function to the number of calls to DynamoDB that it makes during init to
 // open connections. Functions that are not in the map make one call. Before these calls,
 // a function reads the rows of limits. A function with 0 calls does not read these rows.
-var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
+var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
 // BenchmarkColdStart measures the start of each function. ns/start is the median time.
 // x-bare is (median time - time of the calls to DynamoDB) / median time of the bare function.
