@@ -87,8 +87,8 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the named file atomically and durably. The function write writes the
-// content.
+// replace writes the named file atomically. The function write writes the content. replace
+// syncs the content to disk, but not the rename, so a crash of the machine can undo it.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
