@@ -186,7 +186,7 @@ func (j Job) Validate() error {
 			wrong.Check("filters/entity_id", record.CheckID(f.EntityID))
 		}
 		if f.From != nil && f.To != nil && f.From.Compare(*f.To) > 0 {
-			wrong.Add("filters/from", "is later than to")
+			wrong.Add("filters/from", "must not be later than to")
 		}
 	}
 	return wrong.Err()

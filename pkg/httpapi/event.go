@@ -22,7 +22,7 @@ func listEvent(s *service, r *request) (response, error) {
 		Ascending: p.choice("order", "desc", "asc"),
 	}
 	if q.From != nil && q.To != nil && q.From.Compare(*q.To) > 0 {
-		p.wrong.Add("from", "is later than to")
+		p.wrong.Add("from", "must not be later than to")
 	}
 	if c := p.cursor(r, true, false); c.At != nil {
 		q.After = &event.Position{OccurredAt: *c.At, ID: c.ID}

@@ -35,7 +35,7 @@ func TestInvalidExportJobs(t *testing.T) {
 		`{"resource":"event","format":"csv","filters":{"from":"now"}}`:                                                  "from is not an RFC 3339",
 		`{"resource":"event","format":"csv","filters":{"type":"t"}}`:                                                    "filters for events may have only entity_id, from and to",
 		`{"resource":"event","format":"csv","filters":{"entity_id":"a b"}}`:                                             "filters/entity_id must be",
-		`{"resource":"event","format":"csv","filters":{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}}`:     "filters/from is later than to",
+		`{"resource":"event","format":"csv","filters":{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}}`:     "filters/from must not be later than to",
 		`{"resource":"entity","format":"csv","filters":{"entity_id":"a"}}`:                                              "filters for entities may have only type",
 		`{"resource":"entity","format":"csv","filters":{"to":"2026-01-01T00:00:00Z"}}`:                                  "filters for entities may have only type",
 		`{"resource":"entity","format":"csv","filters":{"type":"` + strings.Repeat("t", record.MaxNameLength+1) + `"}}`: "filters/type must be",
