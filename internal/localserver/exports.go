@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,10 +38,9 @@ type jobStore interface {
 // openExports returns the exports of the backend b, and sets ExportJobs and ExportLinks of
 // b.stores. The export files are in a subdirectory of dir.
 func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
-	text := cmp.Or(getenv("EXPORT_FILE_DAYS"), "7")
-	days, err := strconv.Atoi(text)
-	if err != nil || days < 1 {
-		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", text)
+	days, err := worker.ParseFileDays(cmp.Or(getenv("EXPORT_FILE_DAYS"), "7"))
+	if err != nil {
+		return nil, err
 	}
 	files, err := dirfiles.New(filepath.Join(dir, "exports"), time.Now)
 	if err != nil {

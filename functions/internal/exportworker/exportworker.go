@@ -7,7 +7,6 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -69,9 +68,9 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 	if err != nil {
 		return nil, err
 	}
-	days, err := strconv.Atoi(getenv("EXPORT_FILE_DAYS"))
-	if err != nil || days < 1 {
-		return nil, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number from 1", getenv("EXPORT_FILE_DAYS"))
+	days, err := worker.ParseFileDays(getenv("EXPORT_FILE_DAYS"))
+	if err != nil {
+		return nil, err
 	}
 	return worker.New(jobs, entities, events, files, worker.Config{
 		Grace: jobstream.Margin, Settle: settle, FileDays: days, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)),

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"sluice/pkg/exportjob"
@@ -48,6 +49,16 @@ type Config struct {
 
 	Now    func() time.Time // clock for the jobs' times; time.Now by default
 	Logger *slog.Logger     // slog.Default by default
+}
+
+// ParseFileDays parses the value of the environment variable EXPORT_FILE_DAYS for
+// Config.FileDays. The error for an invalid value names the variable.
+func ParseFileDays(text string) (int, error) {
+	days, err := strconv.Atoi(text)
+	if err != nil || days < 1 {
+		return 0, fmt.Errorf("EXPORT_FILE_DAYS=%q must be a whole number of at least 1", text)
+	}
+	return days, nil
 }
 
 // Worker executes export jobs. It is safe for concurrent use.

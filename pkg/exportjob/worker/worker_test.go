@@ -20,6 +20,16 @@ import (
 // small configures a worker to write several parts for a few records.
 var small = worker.Config{PartBytes: 700, MaxTries: 1000}
 
+func TestParseFileDays(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"1": 1, "90": 90, "0": 0, "-1": 0, "": 0, "1.5": 0, "many": 0} {
+		got, err := worker.ParseFileDays(text)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
 func TestAFileHasEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
