@@ -84,9 +84,9 @@ func (w *Walk) Begin(since record.Time) error {
 }
 
 // Continue continues the walk of an earlier run if three conditions are met: the parameter
-// since equals Mark.Since of that walk, the walk has read at least one page, and the file still
-// contains the changes of its pages. Otherwise Continue begins a new walk. It reports whether
-// it continues the earlier walk.
+// since equals Mark.Since of that walk, the walk has read at least one page, and the file has at
+// least Mark.Bytes bytes. Otherwise Continue begins a new walk. It reports whether it continues
+// the earlier walk. Continue does not read the file, so it does not detect changed content.
 func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 	if w.mark.SyncedUntil != nil && w.mark.Since == since {
 		switch info, err := os.Stat(w.path); {
