@@ -32,7 +32,7 @@ type Alarm struct {
 	threshold  float64
 	evaluated  int    // EvaluationPeriods
 	toAlarm    int    // DatapointsToAlarm
-	missing    string // TreatMissingData
+	missing    string // TreatMissingData; treatIgnore if a metric is in the namespace AWS/DynamoDB
 
 	// Reports contains the states for which the alarm has actions.
 	Reports map[State]bool
@@ -77,6 +77,11 @@ func ParseAlarm(properties map[string]any) (*Alarm, error) {
 		}
 	}
 	a.check(&p)
+	if slices.ContainsFunc(a.metrics, func(in input) bool { return in.metric.Namespace == "AWS/DynamoDB" }) {
+		// Source: CloudWatch User Guide, "Alarms that evaluate metrics in the AWS/DynamoDB
+		// namespace always ignore missing data even if you choose a different option."
+		a.missing = treatIgnore
+	}
 	return a, errors.Join(p.errs...)
 }
 
@@ -132,12 +137,6 @@ func (a *Alarm) check(p *reader) {
 	for _, in := range a.metrics {
 		if err := checkStatistic(in.stat); err != nil {
 			p.errs = append(p.errs, err)
-		}
-		if in.metric.Namespace == "AWS/DynamoDB" {
-			// Source: CloudWatch User Guide, "Alarms that evaluate metrics in the
-			// AWS/DynamoDB namespace always ignore missing data even if you choose a
-			// different option."
-			a.missing = treatIgnore
 		}
 	}
 	if len(p.errs) == 0 {
