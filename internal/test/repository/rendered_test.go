@@ -185,11 +185,11 @@ func TestRenderedTemplate(t *testing.T) {
 				checkProperties(t, table.LogicalID, p)
 				for _, units := range []string{"MaxReadRequestUnits", "MaxWriteRequestUnits"} {
 					if at(p, "OnDemandThroughput", units) == nil {
-						t.Errorf("%s has no ceiling %s", table.LogicalID, units)
+						t.Errorf("%s has no maximum throughput %s", table.LogicalID, units)
 					}
 					for i := range table.Indexes {
 						if at(p, "GlobalSecondaryIndexes", i, "OnDemandThroughput", units) == nil {
-							t.Errorf("an index of %s has no ceiling %s", table.LogicalID, units)
+							t.Errorf("an index of %s has no maximum throughput %s", table.LogicalID, units)
 						}
 					}
 				}

@@ -175,8 +175,8 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 	return g
 }
 
-// ceiling returns the maximum throughput of a resource of a rendered template.
-func ceiling(t *testing.T, r rendered, resource string) float64 {
+// maxThroughput returns the maximum throughput of a resource of a rendered template.
+func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	t.Helper()
 	name, direction, _ := strings.Cut(resource, " ")
 	table, index, _ := strings.Cut(name, "/")
@@ -227,9 +227,9 @@ func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 					}
 				}
 				for resource, n := range most {
-					t.Logf("%-32s %8.0f of %8.0f units", resource, n, ceiling(t, r, resource))
-					if n > ceiling(t, r, resource) {
-						t.Errorf("%s is asked for %.0f units in a second, the ceiling is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the ceiling", resource, n, ceiling(t, r, resource))
+					t.Logf("%-32s %8.0f of %8.0f units", resource, n, maxThroughput(t, r, resource))
+					if n > maxThroughput(t, r, resource) {
+						t.Errorf("%s is asked for %.0f units in a second, its maximum throughput is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the maximum throughput", resource, n, maxThroughput(t, r, resource))
 					}
 				}
 			})
