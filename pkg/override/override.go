@@ -2,9 +2,9 @@
 // Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
 // keeps the rows of a store in the memory of a process.
 //
-// There are at most MaxRows rows. Every process reads all of them about once a minute, so
-// a change takes effect everywhere within a minute. Most requests therefore do not wait
-// for the store.
+// There are at most MaxRows rows. By default, every process reads all of them at the first
+// request after they are 45 seconds old, so a change takes effect everywhere within a
+// minute. Most requests therefore do not wait for the store.
 package override
 
 import (

@@ -2,8 +2,8 @@
 // local server needs no database.
 //
 // bbolt locks a file while it is open, so each operation opens and closes the
-// file. Other processes can therefore change the rows while a server runs. The
-// server reads them about once a minute.
+// file. Other processes can therefore change the rows while a server runs. By default,
+// the server reads the rows again at the first request after they are 45 seconds old.
 //
 // The bucket "limits" maps each block to its row in JSON.
 package boltstore
