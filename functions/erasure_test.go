@@ -86,8 +86,9 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	}
 	queue := openStream(t, engine, table, "erasure-worker")
 	invoke(t, d.start(t, "create-entity", 1)[0], lambdatest.Event("POST", "/create_entity", "192.0.2.1", `{"id":"`+id+`","type":"person","attributes":{"name":"Ada"}}`), http.StatusCreated)
+	nth := eventsOf(420)
 	importEvents(t, engine.Client(), d.events, 1, n, func(i int) event.Event {
-		e := importedEvent(i)
+		e := nth(i)
 		e.EntityID = id
 		return e
 	})

@@ -41,7 +41,7 @@ func BenchmarkExport(b *testing.B) {
 	const records, page, shards = 50_000, 1000, 1
 	engine, server := dynamolocal.Start(b), s3local.Start(b)
 	client, bucket, table := engine.Client(), server.Bucket(b), engine.Table(b, "EventsTable")
-	importEvents(b, client, table, shards, records, importedEvent)
+	importEvents(b, client, table, shards, records, eventsOf(420))
 	files, err := s3files.New(server.Client(), bucket)
 	if err != nil {
 		b.Fatal(err)
