@@ -30,38 +30,28 @@ import (
 // Timeout is the timeout that template.yaml sets for a function that serves a route.
 const Timeout = 10 * time.Second
 
-// Build builds a function's binary with the flags of the deployment and returns its path. All
-// tests use the same path, so the Go command links the binary again only if its code has
-// changed.
+// Build returns the path of a function's binary. The first call in a process builds all
+// functions, with the flags of the deployment. All tests use the same paths, so the Go command
+// links a binary again only if its code has changed.
 func Build(t testing.TB, function string) string {
 	t.Helper()
-	root := child.ModuleRoot(t)
-	path := filepath.Join(root, "bin", "functions", function)
-	built.Lock()
-	defer built.Unlock()
-	if !built.functions[function] {
-		Compile(t, root, "sluice/functions/"+function, runtime.GOARCH, path)
-		built.functions[function] = true
-	}
-	return path
+	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
+	built.Do(func() { Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/") })
+	return filepath.Join(dir, function)
 }
 
-// built contains the functions that this process has built. The lock prevents tests from
-// writing the same file at the same time.
-var built = struct {
-	sync.Mutex
-	functions map[string]bool
-}{functions: make(map[string]bool)}
+var built sync.Once
 
-// Compile builds the package pkg for Lambda and the given GOARCH, with the flags of the
-// deployment, and writes the binary to path. dir is a directory of the module.
-func Compile(t testing.TB, dir, pkg, goarch, path string) {
+// Compile builds packages for Lambda and the given GOARCH, with the flags of the deployment. It
+// writes a binary to path or, if path ends with a slash, the binaries to that directory. dir is
+// a directory of the module.
+func Compile(t testing.TB, dir, packages, goarch, path string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+goarch)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+		t.Fatalf("build %s: %v\n%s", packages, err, out)
 	}
 }
 
