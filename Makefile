@@ -68,7 +68,7 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 # first. The packages of ALONE run next, by themselves, because they must send more requests
 # than the limits admit. Then the other packages run, LONG first, because they take longest.
 # Tests that use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even
-# if the machine has fewer processors.
+# if the machine has fewer processors. Vet is off, because lint runs it.
 ALONE := sluice/functions
 LONG  := sluice/cmd/sluice sluice/pkg/event/dynamostore
 test: ## run everything that must pass: check, template and the Go tests
