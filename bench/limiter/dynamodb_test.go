@@ -39,10 +39,10 @@ var (
 	transactions = contender{"transaction", prepareTransaction}
 )
 
-// BenchmarkDynamoDB measures decisions of two rules on DynamoDB Local, with counters of
-// 1,000 clients. It compares five ways to decide: the limiter, the bare UpdateItem call
-// that the limiter would make, one UpdateItem per rule, one transaction of two updates, and
-// rate-limiter-flexible, which runs in its own process.
+// BenchmarkDynamoDB measures decisions about requests that are subject to two rules. The
+// counters of 1,000 clients are in DynamoDB Local. The benchmark compares five ways to decide:
+// the limiter, the bare UpdateItem call that the limiter would make, one UpdateItem per rule,
+// one transaction of two updates, and rate-limiter-flexible, which runs in its own process.
 //
 // calls/op and WCU/op come from 100 further decisions, which are not timed. WCU/op is missing
 // for rate-limiter-flexible. Each of its calls takes one write unit, but the engine reports no
@@ -56,7 +56,8 @@ func BenchmarkDynamoDB(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/impl=%s", workers, c.impl), func(b *testing.B) {
 				decide := c.prepare(b, client, 1000)
 				b.ResetTimer()
-				// Not b.Loop, because the peer must get the number of decisions in advance.
+				// The benchmark does not use b.Loop, because the peer must know the number of
+				// decisions in advance.
 				if err := decide(workers, b.N); err != nil {
 					b.Fatal(err)
 				}

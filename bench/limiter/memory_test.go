@@ -1,6 +1,7 @@
 // Package limiter measures decisions of the rate limiter. With counters in memory, it compares
 // the limiter with other Go limiters. With counters in DynamoDB, it compares the limiter with
-// its bare call to DynamoDB, and with other ways to count the requests of two rules.
+// the bare UpdateItem call that the limiter would make, and with other ways to count the
+// requests of two rules.
 package limiter
 
 import (
@@ -20,8 +21,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// unlimited is a limit per second that no benchmark reaches. The contenders other than
-// Sluice's limiter use it.
+// unlimited is a limit that no benchmark reaches. The contenders other than Sluice's limiter
+// use it.
 const unlimited = 1_000_000_000
 
 // highest is the highest limit that Sluice's limiter supports.
@@ -127,8 +128,8 @@ func allowed(ok bool, err error) error {
 }
 
 // BenchmarkMemory measures decisions with counters in memory for different numbers of
-// clients, sequentially and on all processors. Sluice decides two rules per request,
-// the other limiters one.
+// clients, sequentially and on all processors. Sluice checks two rules per request;
+// the other limiters check one.
 func BenchmarkMemory(b *testing.B) {
 	for _, clients := range []int{1, 1000, 100_000} {
 		for _, l := range inMemory {

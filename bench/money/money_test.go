@@ -134,7 +134,7 @@ func BenchmarkMoney(b *testing.B) {
 		})
 	}
 	// The limit is one request per second. Only the first request in each second needs a
-	// call to DynamoDB. The function refuses the others without a call.
+	// call to DynamoDB. The function refuses the other requests without a call.
 	b.Run("route=get-entity/refused=known", func(b *testing.B) {
 		i, n := d.start(b, "get-entity", "LIMIT_REQUESTS=1"), 0
 		var refused usage

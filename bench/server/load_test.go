@@ -93,7 +93,7 @@ func (c *connection) exchange(request []byte) (length int, err error) {
 	}
 }
 
-// line reads a header line. The result is valid until the next call.
+// line reads the status line or a header line. The result is valid until the next call.
 func (c *connection) line() ([]byte, error) {
 	line, err := c.reader.ReadSlice('\n')
 	return bytes.TrimRight(line, "\r\n"), err
