@@ -12,9 +12,10 @@ import (
 	"sluice/internal/test/browsertest"
 )
 
-// seedBrowsing creates 14 customers, an entity whose type and note contain U+202E, which
-// reverses the direction of text, and 16 events. The entity customer-00 has the latest change.
-// One event is dated far in the future. The event that is created last is dated in the past.
+// seedBrowsing creates 14 customers, one hostile entity and 16 events. The type and the note of
+// the hostile entity contain U+202E, which reverses the direction of text. The entity
+// customer-00 has the latest change. One event is dated far in the future. The event that is
+// created last is dated in the past.
 func seedBrowsing(t *testing.T, s *server) {
 	t.Helper()
 	c := s.clientAt(t, browserAddress)

@@ -44,7 +44,8 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 // baseURL returns the URL of the service.
 func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_URL"), defaultURL) }
 
-// client returns a client for the service. The client reports missing responses to stderr.
+// client returns a client for the service. When a try gets no response and the client will try
+// again, the client writes a line to stderr.
 func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
@@ -88,6 +89,5 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 	return made, nil
 }
 
-// waiting returns a text that says what the client is waiting for. While the service responds,
-// the text is "".
+// waiting returns a text with the time until the next try, or "" while the service responds.
 func (c *connection) waiting() string { return c.outage.Waiting() }

@@ -332,8 +332,9 @@ func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(`document.querySelector('#usage-routes')?.textContent.includes('usage') && document.getElementById('address').value === '127.0.0.1'`)
 }
 
-// The poller waits in three cases: after an error, while a limit is used up, and while the page
-// is hidden. The test records the waiting times instead of waiting.
+// After a 429, the poller waits before the next try; after six in a row, it stops. After a 403,
+// it stops at once. If little of a limit is left, it waits until the limit is reset. While
+// the page is hidden, it does not poll. The test records the waiting times instead of waiting.
 func dashboardPollsPolitely(t *testing.T, b *browsertest.Browser) {
 	s := start(t, t.TempDir())
 	tab := b.Tab(t, browsertest.Desktop)

@@ -14,7 +14,7 @@ import (
 	"sluice/pkg/erasurejob"
 )
 
-// A server is killed during an erasure. The command waits until a new server with the same
+// A server is killed during an erasure. "sluice erase" waits until a new server with the same
 // data has completed the erasure. The next sync removes the erased events from a copy.
 func TestEraseSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
