@@ -1,5 +1,6 @@
 // Command dashboard is the function of the dashboard. It serves the page (GET /dashboard
-// and GET /dashboard/{proxy+}) and the session.
+// and GET /dashboard/{proxy+}), redirects browsers from GET / to the page, and sets or
+// deletes the session cookie (POST and DELETE /dashboard/session).
 package main
 
 import (

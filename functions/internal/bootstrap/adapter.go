@@ -72,8 +72,9 @@ func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) eve
 	return resp
 }
 
-// readable returns an event that can always be converted to an HTTP request. The new event
-// keeps only the headers and the request context of ev.
+// readable returns an event that can always be converted to an HTTP request. The new event has
+// the method GET and the path /. It keeps only the headers, the cookies and the request context
+// of ev, without the domain name.
 func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest {
 	out := events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
 	out.RequestContext.DomainName = ""
@@ -92,9 +93,8 @@ func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	return err != nil || len(text) > maxResponse
 }
 
-// fromGateway returns a handler that changes each request to the form that net/http's server
-// would give it. The handler then calls the handler next. r.RequestURI keeps the stage, because
-// links need it.
+// fromGateway returns a handler that passes each request to next in the form that net/http's
+// server would give it. r.RequestURI still contains the stage, because links need it.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())

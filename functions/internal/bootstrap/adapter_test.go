@@ -249,7 +249,8 @@ func TestAHeaderThatTheAdapterSplitsIsReadWhole(t *testing.T) {
 // that it has already used.
 func TestARequestThatMatchesARouteOnlyAfterNormalizationIs404(t *testing.T) {
 	s := newService(t)
-	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} { // the client sent GET /%65ntity
+	// In the second case, the client sent GET /%65ntity.
+	for _, tt := range []struct{ method, path string }{{"get", "/entity"}, {"GET", "/entity"}} {
 		ev := sample(t, "not-found")
 		ev.RequestContext.HTTP.Method, ev.RawPath = tt.method, tt.path
 		if resp := s.invoke(t, "not-found", ev); resp.StatusCode != 404 || resp.Headers["Allow"] != "" {

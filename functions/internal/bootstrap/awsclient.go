@@ -15,9 +15,9 @@ import (
 
 const (
 	// maxIdleConns is the number of idle connections that the HTTP client keeps per
-	// host. A list of events makes this many concurrent calls. With the SDK's default,
-	// 10, the client would close the other connections after each list and open new
-	// ones for the next list.
+	// host. A request that lists events makes up to this many concurrent calls. With the
+	// SDK's default of 10, the client would close up to 6 of the 16 connections after the
+	// request and open new ones for the next request.
 	maxIdleConns = 16
 
 	// idleConnTimeout is shorter than any server's timeout. Before net/http reuses an idle

@@ -44,7 +44,8 @@ func TestRequestThatWasSentIsNotRepeated(t *testing.T) {
 		o.DisableValidateResponseChecksum = true
 	})
 	calls := 0
-	for err == nil && calls < 100 { // the transport does not reuse every connection
+	// Only a call on a reused connection fails, and not every call reuses a connection.
+	for err == nil && calls < 100 {
 		calls++
 		_, err = client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 			TableName: aws.String("counters"),

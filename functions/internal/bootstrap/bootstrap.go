@@ -25,8 +25,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// connectTimeout is the timeout of the calls to DynamoDB during init. Lambda allows
-// ten seconds for init. If the calls fail, the first request opens the connection.
+// connectTimeout is the maximum duration of connect. Lambda allows ten seconds for init. If
+// connect fails, the first request opens the connections that it needs.
 const connectTimeout = time.Second
 
 // Clients are the AWS clients with which a function opens its stores.
@@ -99,8 +99,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connections maps a function to the number of concurrent calls in its first request.
-// Functions that are not in the map make one call at a time.
+// connections maps a function to the number of connections that its init phase opens: one for
+// each concurrent call of a request. The init phase of any other function opens one connection.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,

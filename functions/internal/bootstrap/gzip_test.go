@@ -42,7 +42,8 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	ev.RawQueryString, ev.QueryStringParameters = "", nil
 	delete(ev.Headers, "accept-encoding")
 	plain := s.invoke(t, "list-entity", ev)
-	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8" // the adapter splits this header
+	// The adapter splits this header into two values.
+	ev.Headers["accept-encoding"] = "deflate, gzip;q=0.8"
 	resp := s.invoke(t, "list-entity", ev)
 	if !resp.IsBase64Encoded || resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" {
 		t.Fatalf("%d %v, base64: %t", resp.StatusCode, resp.Headers, resp.IsBase64Encoded)
