@@ -29,7 +29,7 @@ func TestExportJobsOfAWorkspaceAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
-				// Each request has its own address, so no address reaches a rate limit.
+				// Each request of a round has its own address, so no address reaches a rate limit.
 				ev := lambdatest.Event("POST", "/create_export_job", fmt.Sprint("192.0.2.", i), fmt.Sprintf(`{"id":"%d-%d","resource":"event","format":"csv"}`, round, i))
 				resp, err := creators[i%len(creators)].Invoke(t.Context(), ev)
 				switch {

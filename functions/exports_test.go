@@ -314,7 +314,8 @@ func TestLargeExports(t *testing.T) {
 		proxy := dynamoproxy.Start(t, engine.Endpoint)
 		proxy.SetFault(func(call dynamoproxy.Call) dynamoproxy.Fault {
 			if call.Table == x.events {
-				return dynamoproxy.Fault{Delay: 300 * time.Millisecond} // a first run cannot read all pages
+				// With this delay, a first run does not have enough time to read all pages.
+				return dynamoproxy.Fault{Delay: 300 * time.Millisecond}
 			}
 			return dynamoproxy.Fault{}
 		})

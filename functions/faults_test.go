@@ -210,7 +210,7 @@ func seedEntities(t *testing.T, d deployment, n int) {
 	}
 }
 
-// eventIDs returns the number of events in a table for each id.
+// eventIDs returns a map from each event id in a table to the number of events with that id.
 func eventIDs(t *testing.T, engine *dynamolocal.Engine, table string) map[string]int {
 	t.Helper()
 	ids := make(map[string]int)

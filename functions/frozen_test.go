@@ -23,7 +23,8 @@ type frozenRoute struct {
 }
 
 var frozenRoutes = []frozenRoute{
-	// The first call of this function to DynamoDB is the charge, which the SDK does not retry.
+	// For each request, not-found first calls DynamoDB to make the charge. The SDK does not retry
+	// this call.
 	{function: "not-found", status: http.StatusNotFound, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/nowhere", "192.0.2.1", "")
 	}},
@@ -33,7 +34,8 @@ var frozenRoutes = []frozenRoute{
 	{function: "create-event", status: http.StatusCreated, creates: 1, request: func(id string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", "192.0.2.3", `{"id":"`+id+`","name":"n"}`)
 	}},
-	// These instances have several connections, all of which are cut.
+	// Instances of create-events and list-event have several connections. The test cuts all of
+	// them.
 	{function: "create-events", status: http.StatusCreated, creates: frozenBatch, request: func(id string) events.APIGatewayV2HTTPRequest {
 		var batch []string
 		for i := range frozenBatch {
@@ -44,7 +46,7 @@ var frozenRoutes = []frozenRoute{
 	{function: "list-event", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("GET", "/event?limit=1", "192.0.2.5", "")
 	}},
-	// The first call of this function to DynamoDB is GetItem.
+	// For each request, get-entity first calls DynamoDB to read the entity.
 	{function: "get-entity", status: http.StatusOK, request: func(string) events.APIGatewayV2HTTPRequest {
 		ev := lambdatest.Event("GET", "/entity/e0", "192.0.2.6", "")
 		ev.PathParameters = map[string]string{"id": "e0"}
@@ -101,7 +103,8 @@ func TestFrozenInstances(t *testing.T) {
 	}
 }
 
-// deployFrozen deploys functions behind a proxy with the scheme http or https.
+// deployFrozen deploys functions that call DynamoDB through a proxy. scheme is the scheme of
+// the proxy's URL: http or https.
 func deployFrozen(t *testing.T, scheme string) (deployment, *dynamoproxy.Proxy) {
 	t.Helper()
 	d := deploy(t, dynamolocal.Endpoint(t))
@@ -128,8 +131,9 @@ type frozen struct {
 	created   int // number of events created
 }
 
-// run sends two requests to every instance in each round. After the first request, it cuts
-// the connections of the instance. It logs how many of the second requests failed.
+// run sends two requests to every instance in each round. Between the first and the second
+// requests, it freezes the instances if c.freeze is true, and then cuts the connections of all
+// instances. It logs how many of the second requests failed.
 func (f *frozen) run(c frozenCase) {
 	f.t.Helper()
 	sent, failed := 0, make(map[string]int)

@@ -39,8 +39,8 @@ func deploy(t *testing.T, endpoint string) deployment {
 	return deployOn(t, dynamolocal.Shared(t), endpoint)
 }
 
-// deployOn creates the tables of a deployment on the given engine. The deployment's functions
-// call DynamoDB at the URL endpoint.
+// deployOn creates the tables of a deployment on the given engine. endpoint is the URL at which
+// the deployment's functions call DynamoDB.
 func deployOn(t *testing.T, engine *dynamolocal.Engine, endpoint string) deployment {
 	t.Helper()
 	d := deployment{
@@ -96,7 +96,7 @@ type outcome struct{ admitted, refused int }
 type demand struct {
 	full   int // the flood stops when more than this number of windows are full
 	event  func(worker, n int) events.APIGatewayV2HTTPRequest
-	cost   func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted response; if nil, the cost is 1
+	cost   func(events.APIGatewayV2HTTPResponse) int64 // returns the cost of an admitted request; if nil, the cost is 1
 	isFull func(window) bool                           // if nil, a window is full when it has refused a request
 	errors []int                                       // additional statuses that admitted requests may have
 }
@@ -155,7 +155,7 @@ func flood(t *testing.T, instances []*lambdatest.Instance, d demand) map[ratelim
 	for worker, instance := range instances {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				// An invocation that is in progress at the end is still counted.
+				// An invocation that is in progress when the flood stops is completed and counted.
 				resp, err := instance.Invoke(context.WithoutCancel(ctx), d.event(worker, n))
 				if err != nil {
 					t.Error(err)
@@ -378,8 +378,9 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		{"list-entity", "GET", "/entity", "", 200, `"next_cursor":null`},
 		{"create-event", "POST", "/create_event", `{"name":"signed_up","entity_id":"ada"}`, 201, `"entity_id":"ada"`},
 		{"create-event", "POST", "/create_event", `{"name":`, 400, `"code":"malformed_json"`},
-		// The first list reads one partition. A list that reads several partitions makes
-		// concurrent calls, and these calls need more connections than the init phase opens.
+		// The first request to list-event queries one partition key. A request that queries
+		// several shards makes concurrent calls, and these calls need more connections than the
+		// init phase opens.
 		{"list-event", "GET", "/event?entity_id=ada&limit=1", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event", "", 200, `"name":"signed_up"`},
 		{"list-event", "GET", "/event?entity_id=ada&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&order=asc", "", 200, `"name":"signed_up"`},
@@ -504,8 +505,8 @@ func (d deployment) checkConnections(t *testing.T, function string, ev events.AP
 	t.Errorf("%s opens %v connections until its first response, want %d", function, opened, want)
 }
 
-// A list of many shards makes many concurrent calls. The next list reuses the connections of
-// these calls.
+// A request that lists the events of many shards makes many concurrent calls. The next request
+// reuses the connections of these calls.
 func TestConnectionsAreKept(t *testing.T) {
 	const lists, atOnce = 30, 16
 	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))

@@ -146,9 +146,10 @@ type change struct {
 	limit        int // new limit of requests
 }
 
-// Rows are added, changed and removed while eight processes send requests from one address.
-// Each window admits exactly the current limit. Windows during a change admit at most the
-// larger limit.
+// Rows are added, changed and removed while eight processes send requests from one address. In
+// each window in which a request is refused, exactly as many requests are admitted as the
+// current limit allows. In a window during a change, no more requests are admitted than the
+// larger of the two limits allows.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second

@@ -88,8 +88,8 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"an admitted request":  {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":        {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
 		"unreachable counters": {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		// The instance counts in its own memory. The status is 503 because the instance
-		// cannot read the records.
+		// The instance counts the requests in its own memory and admits this request. The
+		// status is 503 because the instance cannot read the records.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
