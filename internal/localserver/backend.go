@@ -54,7 +54,7 @@ type backend struct {
 	limits     override.Store
 	records    string // location of the records, for the output of the server
 	countersIn string // location of the counters, for the output of the server
-	keyFlags   string // flags with which "sluice keys" manages the same keys
+	keyFlags   string // flags with which "sluice keys" manages the API keys in this backend
 	close      func() error
 }
 

@@ -1,6 +1,6 @@
 // Package localserver runs the whole service in one process: the handlers of all routes,
-// the worker of export jobs, and the stores. The data is in files and memory, or in the
-// tables of a DynamoDB endpoint.
+// the workers of export jobs and erasure jobs, and the stores. The data is in files and
+// memory, or in the tables of a DynamoDB endpoint.
 package localserver
 
 import (
@@ -45,10 +45,16 @@ const (
 
 // Options configures the server.
 type Options struct {
-	Addr     string // host:port to listen on
-	DataDir  string // directory of the records, API keys and export files; created if necessary
-	DynamoDB string // URL of a DynamoDB endpoint for all data except export files; if empty, all data is in DataDir
-	Verbose  bool   // log every request
+	Addr string // host:port to listen on
+
+	// DataDir is the directory of the export files. If DynamoDB is empty, DataDir also contains
+	// all other data except the counters, which are in memory. Run creates DataDir if necessary.
+	DataDir string
+
+	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
+	DynamoDB string
+
+	Verbose bool // log every request
 }
 
 // Run runs the server until ctx is done. Then it finishes the requests in progress and
@@ -131,7 +137,7 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 	return nil
 }
 
-// newHandler returns the handlers of all routes over the stores of b.
+// newHandler returns a handler that serves all routes with the stores of b.
 //
 // If API keys are off, a server on a loopback address serves only loopback host names.
 // Otherwise a web page could read all records by DNS rebinding, in which the host name of the
