@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns a page of a list of changes. The cursor of the page is at.Cursor.
+// List returns a page of a list of changes. The page starts at the cursor at.Cursor.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 // Page is a page of a list of changes.
@@ -41,7 +41,7 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 	}
 }
 
-// Erasures returns the list of the entities that were erased since Mark.Since. An erasure is not
+// Erasures returns the list of the entities that were erased since Mark.Since. An entity is not
 // in the list if the service no longer keeps its tombstone. The service returns all changes of
 // entities, and Erasures drops all changes except erasures. limit is the maximum number of
 // changes that the service returns per page. A walk over events must read this list last.

@@ -46,7 +46,7 @@ type Walk struct {
 
 // Open opens or creates the journal of a walk at path. command and task identify the walk. If
 // force is set, Open also opens the journal of another unfinished walk, and Begin then
-// abandons that walk. The path of the file is path with the suffix ".part". The errors are
+// abandons that walk. The walk writes the changes to the file path + ".part". The errors are
 // those of journal.Open.
 func Open(path, command string, task any, force bool) (*Walk, error) {
 	w, open := &Walk{path: path + ".part", force: force}, journal.Open

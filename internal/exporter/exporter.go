@@ -247,14 +247,15 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 }
 
 // check verifies that part is the complete file of j: every checksum is right, every record is
-// valid, and the number of records is j.RecordsWritten. Otherwise check truncates part to 0
-// bytes and returns an error.
+// valid, and the number of records is j.RecordsWritten. Otherwise check returns an error and,
+// unless ctx is done, truncates part to 0 bytes.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
-	if err != nil && ctx.Err() == nil { // the next run downloads the whole file again
+	if err != nil && ctx.Err() == nil {
+		// Truncate part, so that the next run downloads the whole file again.
 		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
 	}
 	return err

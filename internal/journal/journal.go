@@ -3,9 +3,9 @@
 //
 // A journal has one JSON object per line. Each line is synced to disk before the task
 // continues. The first line describes the task. Each further line is a mark, which is the
-// progress of the task. If a mark is missing, the task repeats some steps. The repetition does
-// not change the result of the task. A killed process can leave an incomplete last line. The
-// next process ignores that line.
+// progress of the task. Finish adds a last line with the time. If a mark is missing, the task
+// repeats some steps. The repetition does not change the result of the task. A killed process
+// can leave an incomplete last line. The next process ignores that line.
 package journal
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Journal is the journal of one task. Only one process can have it open at the same
-// time. It is not safe for concurrent use.
+// Journal is the journal of one task. Only one process at a time can have it open. It is not
+// safe for concurrent use.
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
@@ -55,7 +55,7 @@ const (
 // identify the task. If the journal belongs to this task, Journal.ID is set, and the caller
 // continues the task. Otherwise Journal.ID is empty, and the caller must call Begin. Open
 // stores the latest mark of the journal in the value that mark points to. If the journal
-// belongs to another task that is finished, this is the mark of that task.
+// belongs to another task that is finished, Open stores the latest mark of that other task.
 //
 // Open returns an error and does not change the file in three cases: another process has the
 // journal open, the journal belongs to another task that is not finished, or the file is not a

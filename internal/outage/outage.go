@@ -36,8 +36,8 @@ func New(out io.Writer, url string, showsProgress bool) *Report {
 	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
 }
 
-// Note records the result of a try. It writes a line if the try got no response. Use Note
-// as client.Config.OnTry.
+// Note records the result of a try. If the try got no response and the client tries again,
+// Note writes a line as New describes. Use Note as client.Config.OnTry.
 func (r *Report) Note(t client.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
