@@ -109,9 +109,9 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether the batch removes the record of a line. A nil line in b.lines stands
-// for a deleted record. The batch also removes an event that was created before its entity was
-// erased.
+// removes reports whether the batch removes the record of a line. A nil line from b.lines stands
+// for a deleted record. The batch also removes an event that was created at or before the time
+// when its entity was erased.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

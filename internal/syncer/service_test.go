@@ -180,8 +180,8 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(ev
 	return string(b)
 }
 
-// open opens the copy at path. It returns a run that uses small pages and batches, and the text
-// that the run writes to stderr.
+// open opens the copy at path. It returns a run with small pages and batches, and the
+// strings.Builder that collects the stderr of the run.
 func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})

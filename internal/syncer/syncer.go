@@ -71,8 +71,8 @@ type syncer struct {
 // entity would stay in the copy.
 const maxAge = entity.TombstoneAge - 24*time.Hour
 
-// Run updates the copy at o.Path. It starts a new copy if no copy exists, if the service no
-// longer keeps all tombstones since the last run, or if o.Force is set. It writes its
+// Run updates the copy at o.Path. It starts a new copy if no copy exists, if tombstones since
+// the last run may expire before this run has read them, or if o.Force is set. It writes its
 // progress to stderr.
 //
 // The error is a *RefusedError if Run is not allowed to replace the file at o.Path. For
@@ -258,8 +258,8 @@ func (s *syncer) startOver(files []digest) error {
 	return s.walk.Begin(s.since())
 }
 
-// since returns the time from which the walk reads changes. For a new copy, this is a time in
-// 1970, before all records.
+// since returns the time from which the walk reads changes. For a new copy, this is the Unix
+// epoch, so the walk reads all records.
 func (s *syncer) since() record.Time {
 	if s.state.SyncedUntil == nil {
 		return record.Time{}

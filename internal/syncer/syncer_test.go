@@ -217,7 +217,8 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run replaces only files that a run wrote. A refused run creates no file.
+// A run replaces only files that a run wrote. A run that is refused before it reads changes
+// leaves no journal.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -285,7 +286,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum age of a copy that a run still updates
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum time since the last run for a run to update the copy
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {
