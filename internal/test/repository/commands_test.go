@@ -100,9 +100,10 @@ func checkOwnCommands(t *testing.T, commands []string) {
 	}
 }
 
-// tables.yaml, the template for a resource import, contains the parameters and conditions of
-// template.yaml, exactly the retained tables with the same definitions, and no section that an
-// import does not support. docs/recover.md lists these tables.
+// tables.yaml is the template for a CloudFormation resource import. It contains the parameters,
+// the conditions and all retained tables of template.yaml, with the same definitions. It contains
+// no other resources, and no section that a resource import does not support. docs/recover.md
+// lists the tables.
 func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	recipe := regexp.MustCompile(`(?m)^tables\.yaml: .*\n\t((?:.*\\\n)*.*)\$< > \$@$`).FindStringSubmatch(read(t, "Makefile"))
@@ -142,8 +143,8 @@ func TestTablesOfTheTemplateCanBeAdopted(t *testing.T) {
 	}
 }
 
-// sections are the sections of a template that an import supports, without the YAML tags of
-// intrinsic functions such as !Ref.
+// sections are the sections of a template that a CloudFormation resource import supports,
+// without the YAML tags of intrinsic functions such as !Ref.
 type sections struct {
 	Parameters map[string]any            `yaml:"Parameters"`
 	Conditions map[string]any            `yaml:"Conditions"`

@@ -163,16 +163,16 @@ func TestPoliciesAreNarrow(t *testing.T) {
 	}
 }
 
-// The policy of the customer managed key allows each service to use the key for its resources
-// in this stack. It also allows CloudWatch to use the key, because CloudWatch publishes to the
-// encrypted topic.
+// The policy of the customer managed KMS key allows each service to use the key for its
+// resources in this stack. It also allows CloudWatch to use the key, because CloudWatch
+// publishes to the encrypted topic.
 func TestTheKeyPolicyAllowsTheServicesThatUseTheKey(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-east-1:123456789012:key/1"
 	p := readPolicy(t, "kms-key.json")
 	names := []string{"prod", "prod,KmsKeyArn=" + key}
 	all := render(t, names...)
-	used := make(map[string]string) // type → logical id of a resource that uses the key
+	used := make(map[string]string) // type → logical id of a resource of this type that uses the KMS key
 	for id, r := range all[names[1]].Resolved.Resources {
 		b, err := json.Marshal(r.Properties)
 		if err != nil {
