@@ -23,9 +23,9 @@ type resourceUnits map[string]float64
 // records of 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf maps a function to the maximum units that a request to the function takes. Units
-// that every request takes are not included. Assumptions: a record is at most 1 KB, and
-// EventShards is 1. A write in a transaction takes two units.
+// unitsOf maps a function to the maximum units that a request to the function takes. The charge
+// and the read of the API key that a route requires are not included. Assumptions: a record is
+// at most 1 KB, and EventShards is 1. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -53,9 +53,9 @@ var unitsOf = map[string]resourceUnits{
 // of an instance takes. For functions that are not in the map, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
-// rowsUnits is the number of read units that reading a full LimitsTable takes
-// (TestReadUnitsOfAList in package dynamostore). Each instance reads the table once per
-// minute.
+// rowsUnits is the number of read units that a Scan of a full LimitsTable takes
+// (TestReadUnitsOfAList in package override/dynamostore). An instance reads the table when it
+// starts, and again only after 45 seconds. The simulation ends before the second read.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
@@ -169,8 +169,8 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
 		}
 	}
-	// The first requests start all instances, so the functions that take the most units at
-	// their start come first.
+	// The first requests start all instances. Sort the routes so that instances of the functions
+	// in connects start first, because their start takes the most units.
 	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
 	return g
 }
