@@ -86,7 +86,7 @@ type Tab struct {
 	viewport Viewport
 
 	mu      sync.Mutex
-	faults  []string          // script exceptions and policy violations
+	faults  []string          // script exceptions and errors in the browser's log
 	answers map[string]Answer // by path
 }
 
@@ -102,7 +102,8 @@ var (
 )
 
 // Tab opens a tab that is closed at the end of the test. The test fails if a script of the
-// page throws an exception or violates the page's policy.
+// page throws an exception or if the browser logs an error, such as a violation of the page's
+// Content-Security-Policy.
 func (b *Browser) Tab(t *testing.T, v Viewport) *Tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
@@ -147,8 +148,9 @@ func call[P, R any](tab *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// listen records script exceptions and policy violations of the page, and passes requests
-// to tab.answer. A response with an error status is not a fault.
+// listen records script exceptions and the errors in the browser's log, such as violations of
+// the Content-Security-Policy. A response with an error status is not a fault. listen passes
+// paused requests to tab.answer.
 func (tab *Tab) listen(ev any) {
 	switch e := ev.(type) {
 	case *fetch.EventRequestPaused:
@@ -206,7 +208,7 @@ func (tab *Tab) Press(keys ...string) {
 	}
 }
 
-// Click waits until the first element of a CSS selector is visible and clicks it.
+// Click waits until the first element that matches a CSS selector is visible, and clicks it.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	tab.Do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
@@ -304,7 +306,7 @@ func (tab *Tab) answer(e *fetch.EventRequestPaused) {
 }
 
 // DownloadInto lets the tab download files into a directory. It returns a function that
-// waits for the next file and returns its name.
+// waits until the next download is complete and returns the path of the file.
 func (tab *Tab) DownloadInto(dir string) (next func() string) {
 	tab.t.Helper()
 	done := make(chan string, 8)
