@@ -10,9 +10,9 @@ import (
 	"sluice"
 )
 
-// If only the value of a parameter changes, SAM does not publish a new version of a function.
-// If the description of the version changes, SAM publishes one. Therefore the description
-// contains every parameter that an environment variable uses.
+// SAM publishes a new version of a function if the description of the version changes, but not
+// if only the value of a parameter changes. Therefore the description contains every parameter
+// that an environment variable uses.
 func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 	t.Parallel()
 	var doc struct {

@@ -189,7 +189,7 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 }
 
 // Only the functions that need S3 link it, because a larger binary starts more slowly.
-// Functions that only request or show jobs do not link their workers.
+// Functions that only request or show jobs do not link the packages that run the jobs.
 func TestS3AndTheWorkersAreLinkedOnlyWhereNeeded(t *testing.T) {
 	for linked, users := range map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/service/s3": {"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportworker"},
@@ -216,7 +216,8 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// domain has the packages outside the standard library that domain packages may import.
+// domain maps each domain package to the packages that it may import in addition to the
+// standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":            {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/ratelimit":         {},
