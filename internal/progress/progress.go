@@ -24,7 +24,7 @@ const (
 // Noun is the singular and the plural of a noun for the things that a command counts.
 type Noun struct{ One, Many string }
 
-// Count returns a number with the noun, in the singular for 1.
+// Count returns count followed by the noun, in the singular if count is 1.
 func (n Noun) Count(count int64) string {
 	if count == 1 {
 		return "1 " + n.One

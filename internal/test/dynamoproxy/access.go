@@ -14,8 +14,8 @@ type Access struct {
 	Index  string // "" for the table itself
 }
 
-// transactActions maps the JSON key of an item in a transaction to the IAM action that the
-// item needs.
+// transactActions maps the name of the JSON member that holds an operation in a transaction to
+// the IAM action that the operation needs.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",

@@ -109,7 +109,7 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
-// parameter matches a parameter of a quoted path template.
+// parameter matches a path parameter, such as {id}, whose braces regexp.QuoteMeta has escaped.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
 // operation returns the description of a path and method, or nil if openapi.yaml does not
