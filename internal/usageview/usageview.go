@@ -64,7 +64,8 @@ type meter struct {
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns one meter for each rule and for each route that was called.
+// meters returns a meter for the rule records, a meter for the rule imports, and a meter for
+// each route that was called.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -101,7 +102,7 @@ func (m meter) read(seconds []client.UsageSecond) *reading {
 }
 
 const (
-	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // columns for the numbers in the long form of a line, with the default limits
+	wideNumbers = len(" 200 now, at most 200 of 200, 60 full") // width of the numbers in the long form of a line, if the limits are the defaults
 	thinNumbers = len(" 200 of 200")
 	enoughBars  = 40 // the long form is used only if at least this many columns are left for bars
 	minBars     = 5

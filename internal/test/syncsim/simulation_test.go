@@ -53,8 +53,8 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationNeedsItsLag checks that the simulation finds lost changes if the lag is too
-// short. It tests a lag of zero, and three lags that are shorter than record.SyncLag: by the
-// maximum time of a write, by the maximum delay of an index, and by half a second.
+// short. It tests four lags: zero, record.SyncLag minus the maximum time of a write,
+// record.SyncLag minus the maximum delay of an index, and record.SyncLag minus half a second.
 func TestSimulationNeedsItsLag(t *testing.T) {
 	for _, lag := range []time.Duration{0, record.SyncLag - record.WriteTimeout, record.SyncLag - record.MaxIndexDelay, record.SyncLag - 500*time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) {
@@ -155,7 +155,8 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 	}
 }
 
-// reader keeps a copy. It reads from instances whose clocks are wrong.
+// reader is a client that keeps a copy of the entities and a copy of the events. It reads
+// through instances whose clocks are wrong.
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time
@@ -185,8 +186,8 @@ func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
 	}
 }
 
-// walk walks the changes of entities and then the arrivals of events. If mayStop is true,
-// a walk may pause between pages or stop before its end.
+// walk reads the changes of entities and then the arrivals of events. If mayStop is true,
+// either of these two walks may pause between pages or stop before its end.
 func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
 	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.SyncPage[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), s, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
@@ -247,7 +248,8 @@ func maxTime(a, b record.Time) record.Time {
 }
 
 // check compares the copy after each completed walk with the state of the store at walk.until.
-// The last walk began after all writes had ended.
+// The last walk of entities and the last walk of events began a minute after all writes, so the
+// copies after these walks must reflect every write.
 func (r *reader) check(s *store) (wrong []string) {
 	for _, w := range r.walks {
 		if w.entities != nil {

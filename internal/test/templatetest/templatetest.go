@@ -57,9 +57,9 @@ type Stream struct {
 type Grant struct {
 	Action string // such as dynamodb:Query
 
-	// Resource is the logical id of a resource, followed by any text that the policy adds to
-	// the ARN of the resource. Examples: EntitiesTable, EntitiesTable/index/by_type, and
-	// Files/* for the objects of a bucket.
+	// Resource is the logical id of a resource, followed by any text that the IAM policy
+	// adds to the ARN of the resource. Examples: EntitiesTable, EntitiesTable/index/by_type,
+	// and Files/* for the objects of a bucket.
 	Resource string
 }
 
