@@ -44,7 +44,7 @@ const (
 
 // CheckWorkspace returns nil if name is a valid name of a workspace. Otherwise it returns
 // an error that says what a valid name looks like. A name must not contain '#', because
-// '#' follows the name in the keys of stored items.
+// stores put '#' after the name in database keys.
 func CheckWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")

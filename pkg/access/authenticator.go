@@ -47,7 +47,7 @@ const MaxAge = time.Minute
 
 const (
 	readTimeout = 2 * time.Second // maximum duration of a read of the store
-	maxCached   = 1 << 13         // maximum number of entries in each map
+	maxCached   = 1 << 13         // maximum number of entries in each map of an Authenticator
 )
 
 // Reason says why a token was refused. It is for logs only, because a client must

@@ -116,10 +116,10 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 		time.Sleep(time.Millisecond)
 		s.revoke(k.ID, time.Now())
 		time.Sleep(time.Minute - 2*time.Millisecond)
-		want(t, a, token.Reveal(), "") // the key was read a millisecond less than a minute ago
+		want(t, a, token.Reveal(), "") // the cached key is 59.999 seconds old
 		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
 		time.Sleep(time.Millisecond)
-		want(t, a, token.Reveal(), access.ReasonRevoked) // less than a minute after the revocation
+		want(t, a, token.Reveal(), access.ReasonRevoked) // the cached key is a minute old, so the key is read again
 	})
 }
 
