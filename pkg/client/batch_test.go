@@ -200,7 +200,7 @@ func TestUpsertEntitiesRepeatsOnlyEntitiesWithRetryableErrors(t *testing.T) {
 	})
 }
 
-// The service omits some of the entities from the results if they are large.
+// If entities are large, the service omits some of them from the results.
 func TestUpsertEntitiesAcceptsResultsWithoutAnEntity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

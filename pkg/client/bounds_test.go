@@ -248,9 +248,9 @@ func TestHonorsRetryAfter(t *testing.T) {
 }
 
 // After a 429, no goroutine sends a request before the window ends, and the refused call
-// is not retried before the time in Retry-After. If Retry-After is longer than a second,
-// all goroutines wait for this time. Calls that would have to wait beyond their bounds
-// fail at once.
+// is not retried before the duration in Retry-After has elapsed. If this duration is
+// longer than a second, no goroutine sends a request before it has elapsed. Calls that
+// would have to wait beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

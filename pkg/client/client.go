@@ -13,9 +13,10 @@
 // # Retries
 //
 // A call is retried after status 408, 429 and 5xx, except 501 and 505. It is also
-// retried if its response is lost, incomplete or not a response of the API. All
-// calls are safe to repeat: a new record without an id gets a UUIDv7 before the
-// first try, so a retry cannot create a second record.
+// retried if its response is lost or incomplete, or if the response has a status below
+// 300 and a body that cannot be decoded. All calls are safe to repeat: a new record
+// without an id gets a UUIDv7 before the first try, so a retry cannot create a second
+// record.
 //
 // The wait before a retry is the value of Retry-After plus a random time. The random
 // time is at most Config.MinBackoff after the first try. Its maximum doubles after
@@ -132,7 +133,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 	return &Client{
 		base: base,
 		cfg:  cfg,
-		// The API never redirects, and another host must not receive the key.
+		// The API never redirects, and another host must not receive the API key.
 		http: &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		pace: newPacer(cfg.Rate),
 	}, nil

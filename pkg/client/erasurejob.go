@@ -9,8 +9,8 @@ import (
 )
 
 // EraseEntity deletes an entity and starts an erasure job. It returns the ID and the
-// Status of the job. The job erases all events of the entity that were created before
-// the call, even if no entity has that id.
+// Status of the job. The job erases all events with the given entity id that were
+// created before the call, even if the entity itself does not exist.
 //
 // While the job is unfinished, a repeated call restarts it, so that the job also erases
 // the events that were created since the first call. After the job has finished, a

@@ -24,7 +24,7 @@ type Error struct {
 	Status     int                 // HTTP status of the last response; 0 if no response was received
 	Code       string              // stable code for programs, such as not_found
 	Detail     string              // explanation for people
-	Fields     []record.FieldError // invalid fields of the request body
+	Fields     []record.FieldError // invalid fields or query parameters of the request
 	RetryAfter time.Duration       // value of Retry-After in the last response; 0 if absent, at most one year
 	RequestID  string              // request id of the last response, for reports to the operator of the service; may be empty
 	Err        error               // network error, error of the context, or error in decoding the response; nil otherwise

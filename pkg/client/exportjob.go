@@ -21,7 +21,7 @@ type NewExportJob struct {
 	Resource    exportjob.Resource `json:"resource"`
 	Format      exportjob.Format   `json:"format"`
 	Filters     exportjob.Filters  `json:"filters"`               // the zero value selects all records
-	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // if empty, the service's default
+	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // if empty, the service uses its default
 }
 
 // ExportJobQuery selects export jobs, newest first. Its zero value selects all jobs.
@@ -54,9 +54,10 @@ func (c *Client) ExportJobs(ctx context.Context, q ExportJobQuery) iter.Seq2[exp
 	})
 }
 
-// GetExportJob returns the export job with the given id. If the job has succeeded, the
-// result contains its DownloadURL, which no other method returns. GetExportJob returns
-// an error that matches [ErrNotFound] if no job has this id.
+// GetExportJob returns the export job with the given id. If the job has succeeded and
+// its file has not expired, the result contains the DownloadURL of the file. Only
+// GetExportJob and AwaitExportJob return this URL. GetExportJob returns an error that
+// matches [ErrNotFound] if no job has this id.
 func (c *Client) GetExportJob(ctx context.Context, id string) (exportjob.Job, error) {
 	return getOne[exportjob.Job](ctx, c, route{"get-export-job", http.MethodGet, general}, "/export_job/", id)
 }
@@ -105,8 +106,9 @@ func await[J any](ctx context.Context, get func(context.Context, string) (J, err
 	}
 }
 
-// downloadRoute is the Route in errors of downloads, which use no route of the service.
-// The link of a job may lead to another host. The client sends no key to that host.
+// downloadRoute is the Error.Route of a failed download. The client requests the file at
+// the DownloadURL of the job, which is not a route of the API. This request does not
+// contain the API key, because the URL may lead to another host.
 const downloadRoute = "download"
 
 // DownloadExport writes the file of an export job to w, starting at byte offset. The

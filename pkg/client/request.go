@@ -17,8 +17,8 @@ import (
 // defaultPage is the page size that the service uses if a list request has no limit.
 const defaultPage = 50
 
-// Page is one page of a list. NextCursor is the Cursor of the query for the next
-// page. It is nil on the last page.
+// Page is one page of a list. To request the next page, set the Cursor of the query to
+// the value of NextCursor, which is nil on the last page.
 type Page[T any] = api.List[T]
 
 // OpenAPI returns the OpenAPI description of the API, in YAML.
