@@ -17,8 +17,8 @@ const (
 
 // clock estimates by how much the clock of the service is ahead of the client's clock.
 // The estimate is a lower bound, so that the client can tell when a window of the
-// service has certainly begun. The service's time counts from the Unix epoch, the
-// client's time from the creation of the client.
+// service has certainly begun. The service's time counts from the Unix epoch, and
+// the client's time counts from the creation of the Client.
 //
 // The service counts a request at some instant between the time at which the client
 // sends it and the time at which the client receives the response. The window that the

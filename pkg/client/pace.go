@@ -49,7 +49,7 @@ type pacer struct {
 // charge is a rule that applies to a request, and the request's cost under this rule.
 type charge struct {
 	rule string // the service's name of the rule: records, imports or requests
-	key  string // key in pacer.rules, which has one requests rule for each route
+	key  string // key in pacer.rules; the rule "requests" has one key for each route
 	cost int64
 }
 
@@ -87,7 +87,7 @@ func (p *pacer) rule(c charge) *rule {
 }
 
 // enter waits until a request may be sent, and returns the time at the end of the wait.
-// enter fails if ctx is done. If the service has asked to wait for longer than maxWait,
+// enter fails if ctx is done. If an earlier response requires a wait of more than maxWait,
 // enter fails at once. After a successful enter, the caller must call leave. The request
 // waits in the queue (rule.line) of the last element of charges.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
@@ -197,7 +197,7 @@ func (r *rule) note(cost int64, refused bool, window, limit, left int64) {
 	r.limit = limit
 	used := limit - left
 	if refused && left < cost {
-		used = limit // no request fits after a refusal
+		used = limit // after a refusal, treat the window as full
 		r.reserve = min(r.reserve+1, limit/4)
 		r.refused = window
 	}
