@@ -119,7 +119,7 @@ func TestARevokedKeyIsRefusedWithinAMinuteAndAtOnceIfItIsNotCached(t *testing.T)
 		want(t, a, token.Reveal(), "") // the cached key is 59.999 seconds old
 		want(t, newAuthenticator(t, s, nil), token.Reveal(), access.ReasonRevoked)
 		time.Sleep(time.Millisecond)
-		want(t, a, token.Reveal(), access.ReasonRevoked) // 59.999 seconds after the revocation, the key is read again
+		want(t, a, token.Reveal(), access.ReasonRevoked) // 59.999 seconds after the revocation
 	})
 }
 
