@@ -82,7 +82,7 @@ type ChangeQuery struct {
 	IncludeDeleted bool   // whether to include tombstones
 }
 
-// ListChanges returns the changes that q selects, except tombstones that have expired at
+// ListChanges returns the changes that q selects, except tombstones that have expired by
 // the given time. It reads up to q.Limit changes from the index of all changes and then
 // applies the filters of q. A page may therefore have fewer than q.Limit changes, or
 // none, even if More is true.

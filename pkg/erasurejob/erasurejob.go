@@ -106,7 +106,7 @@ type Backlog interface {
 // NotFoundError returns the error of a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
-// Get returns a job that has not expired at the given time, or a *record.Error of kind
+// Get returns a job that has not expired by the given time, or a *record.Error of kind
 // NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)

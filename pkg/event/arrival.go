@@ -18,7 +18,7 @@ type ArrivalQuery struct {
 	EntityID OptionalID // only events of this entity; empty for all entities
 }
 
-// ListArrivals returns the events that q selects and that have not expired at the given
+// ListArrivals returns the events that q selects and that have not expired by the given
 // time. It reads up to q.Limit events from the index of all arrivals and then drops the
 // events that have expired or do not match q.EntityID. A page may therefore have fewer
 // than q.Limit events, or none, even if More is true.

@@ -50,7 +50,7 @@ func Retention(created time.Time, days int) record.Time {
 	return record.TimeOf(created.AddDate(0, 0, days).Truncate(time.Second))
 }
 
-// Expired reports whether e has expired at the given time.
+// Expired reports whether e has expired by the given time.
 func (e Event) Expired(at record.Time) bool {
 	return e.ExpiresAt != record.Time{} && e.ExpiresAt.Compare(at) <= 0
 }
@@ -160,7 +160,7 @@ type Page struct {
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
 	// Create stores e if the workspace has no event with the same id, or only an event
-	// that has expired at e.CreatedAt. Create returns the event that is stored after the
+	// that has expired by e.CreatedAt. Create returns the event that is stored after the
 	// call, and reports whether the call stored it.
 	Create(ctx context.Context, workspace string, e Event) (stored Event, created bool, err error)
 
@@ -177,7 +177,7 @@ type Store interface {
 	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
 
 	// Count returns the number of events that match the filters of q, were created at or
-	// before the given time and had not expired at that time. It ignores After and Limit.
+	// before the given time and had not expired by that time. It ignores After and Limit.
 	Count(ctx context.Context, workspace string, q Query, until record.Time) (int64, error)
 
 	// Erase removes the events that q selects. Even after an error, Erased.Events is the
@@ -201,7 +201,7 @@ type Erased struct {
 	More   bool      // whether further events follow the position Last
 }
 
-// Get returns an event that has not expired at the given time, or a *record.Error of kind
+// Get returns an event that has not expired by the given time, or a *record.Error of kind
 // NotFound.
 func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Event, error) {
 	e, err := s.Get(ctx, workspace, id)
@@ -221,7 +221,7 @@ type ListPage struct {
 	Last   Position // position of the last event that was read; the next page starts after it
 }
 
-// List returns the events that q selects and that have not expired at the given time. It
+// List returns the events that q selects and that have not expired by the given time. It
 // reads up to q.Limit events and drops the events that have expired. A page may therefore
 // have fewer than q.Limit events, or none, even if More is true.
 func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {

@@ -130,7 +130,7 @@ func exhume(entities *bbolt.Bucket, workspace, id string) (entity.Change, error)
 }
 
 // bury stores the tombstone c and its index entry. It also removes some tombstones that
-// had expired at c.DeletedAt.
+// had expired by c.DeletedAt.
 func bury(entities *bbolt.Bucket, workspace string, c entity.Change) error {
 	if err := indexChange(entities, workspace, c); err != nil {
 		return err

@@ -62,8 +62,8 @@ func TestDeletionsSweepExpiredTombstones(t *testing.T) {
 	for i := range 30 {
 		remove(fmt.Sprintf("%02d", i), begin.Add(time.Duration(i)*time.Hour))
 	}
-	// At this time, 21 of the tombstones have expired. Each deletion removes up to 10
-	// expired tombstones and adds one.
+	// By the time later, 21 of the tombstones have expired. Each deletion removes up to 10
+	// expired tombstones and adds a new one.
 	later := begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute)
 	for i, want := range []int{21, 12, 12} {
 		remove(fmt.Sprintf("later-%d", i), later)

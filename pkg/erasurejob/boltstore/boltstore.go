@@ -103,7 +103,7 @@ func expiry(at time.Time, id string) []byte {
 	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
 }
 
-// sweep removes some jobs that have expired at the given time.
+// sweep removes some jobs that expired before now.
 func sweep(jobs, expiries *bbolt.Bucket, now record.Time) error {
 	for position, id := range boltrecord.Expired(expiries, now) {
 		if err := jobs.Delete([]byte(id)); err != nil {

@@ -76,7 +76,7 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	return entities.DeleteBucket([]byte(entityID))
 }
 
-// sweep removes some events that had expired at e.CreatedAt. If the store has an expired
+// sweep removes some events that had expired by e.CreatedAt. If the store has an expired
 // event with the id of e, sweep always removes that event.
 func sweep(events *bbolt.Bucket, workspace string, e event.Event) error {
 	expired := boltrecord.Expired(boltrecord.Bucket(events.Tx(), byExpiresAt, workspace), e.CreatedAt)
