@@ -5,8 +5,8 @@
 //
 //   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and lists
 //     have the same order.
-//   - entities_by_type contains a bucket for each type. Its keys and values are the ids
-//     of the entities of the type.
+//   - entities_by_type contains, per workspace, a bucket for each type. Both the keys and
+//     the values of this bucket are the ids of the entities of the type.
 //   - entities_by_updated_at has an entry for every entity and every tombstone. It maps
 //     the text of Change.SyncPosition to the id.
 //   - entity_tombstones maps the text of a tombstone's SyncPosition to the tombstone in
@@ -114,7 +114,7 @@ func (s *Store) change(ctx context.Context, op, workspace string, old entity.Ent
 			return nil
 		}
 		// Compare the decoded entities, because an earlier build may have encoded the
-		// same entity in other bytes.
+		// same entity as different bytes.
 		stored, err := boltrecord.Decode[entity.Entity](value)
 		if err != nil || !reflect.DeepEqual(stored, old) {
 			return err

@@ -91,7 +91,8 @@ func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// An earlier build may have escaped other characters when it stored the same JSON.
+// An earlier build may have escaped characters that this build stores unescaped, such as
+// '<' and '>'.
 func TestAnEntityOfAnEarlierBuildCanBeUpdated(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// The names of the buckets of changes. Each of them contains one bucket per workspace,
-// whose keys are strings of record.SyncPosition.
+// The names of the buckets of changes. Each bucket contains one bucket per workspace. The
+// keys in the bucket of a workspace are strings of record.SyncPosition.
 const (
 	byUpdatedAt = "entities_by_updated_at"
 	tombstones  = "entity_tombstones"

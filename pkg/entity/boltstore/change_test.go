@@ -62,7 +62,7 @@ func TestDeletionsSweepExpiredTombstones(t *testing.T) {
 	for i := range 30 {
 		remove(fmt.Sprintf("%02d", i), begin.Add(time.Duration(i)*time.Hour))
 	}
-	// By the time later, 21 of the tombstones have expired. Each deletion removes up to 10
+	// 21 of the tombstones expire before the time in later. Each deletion removes up to 10
 	// expired tombstones and adds a new one.
 	later := begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute)
 	for i, want := range []int{21, 12, 12} {

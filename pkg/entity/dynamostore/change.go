@@ -63,12 +63,12 @@ func (s *Store) tombstone(workspace string, c entity.Change) dynamorecord.Item {
 }
 
 // Create implements entity.Store with a transaction. The transaction puts the item if no
-// item with its key exists, and checks that an existing tombstone is older. A separate
-// check before the put would not be enough. Between the two calls, a process whose clock
-// is ahead could delete an existing entity with this id. The put would then succeed
-// although the tombstone is later. If a condition fails, the response contains the
-// existing item. If the SDK repeats a transaction because the response was lost, DynamoDB
-// applies it only once.
+// item with its key exists, and checks that the tombstone of the id, if it exists, is
+// earlier than e. A separate check before the put would not be enough. Between the check
+// and the put, a process whose clock is ahead could delete an existing entity with this
+// id. The put would then succeed although the tombstone is later than e. If a condition
+// fails, the response contains the existing item. If the SDK repeats a transaction because
+// the response was lost, DynamoDB applies it only once.
 func (s *Store) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
 	for {
 		existing, tombstone, err := s.create(ctx, workspace, e)

@@ -13,8 +13,8 @@
 //     order of their latest change. shard consists of the workspace, '#' and the
 //     number of the shard, counted from 0. A hash of the id selects the shard
 //     (dynamorecord.Shards). change is the text of the record.SyncPosition. Entities that
-//     earlier builds wrote have no shard and no change until Backfill adds them. The
-//     index does not project the keys of by_type, nor updated_at, which is part of
+//     earlier builds wrote lack the attributes shard and change until Backfill adds them.
+//     The index does not project the keys of by_type, nor updated_at, which is part of
 //     change.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace

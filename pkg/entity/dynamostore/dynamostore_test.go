@@ -117,8 +117,8 @@ func TestEachMethodIsOneCall(t *testing.T) {
 	}
 }
 
-// An update makes a strongly consistent read and a put. If the patch changes nothing, it
-// makes only the read.
+// An update makes a strongly consistent read and a put. If the patch changes nothing, the
+// update makes only the read.
 func TestAnUpdateIsAReadAndAPut(t *testing.T) {
 	t.Parallel()
 	l := &log{Client: dynamolocal.Client(t)}

@@ -3,11 +3,11 @@
 //
 // The file has these buckets. Each of them contains one bucket per workspace:
 //
-//   - events contains two buckets. by_id maps each id to the event in JSON. by_position
-//     maps event.Position.String to the id. bbolt sorts keys by bytes, and lists have the
-//     same order.
-//   - events_by_entity contains a bucket for each entity id, with the same keys and
-//     values as by_position.
+//   - events contains, per workspace, the buckets by_id and by_position. by_id maps each
+//     id to the event in JSON. by_position maps event.Position.String to the id. bbolt
+//     sorts keys by bytes, and lists have the same order.
+//   - events_by_entity contains, per workspace, a bucket for each entity id. This bucket
+//     has the same keys and values as by_position, but only for the events of the entity.
 //   - events_by_created_at maps the text of record.SyncPosition to the id.
 //   - events_by_expires_at has an entry for each event that expires. The key is the text
 //     of a record.SyncPosition with the event's time of expiry and id. The value is the id.

@@ -16,9 +16,9 @@
 //     has no entity_id.
 //   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
 //     order of creation. arrival is the text of the event's record.SyncPosition. Events
-//     that earlier builds wrote have no arrival until Backfill adds it. This index does
-//     not project the keys of other indexes, nor id and created_at, which are parts of
-//     arrival. The other indexes project all attributes.
+//     that earlier builds wrote lack the attribute arrival until Backfill adds it. This
+//     index does not project the keys of other indexes, nor id and created_at, which are
+//     parts of arrival. The other indexes project all attributes.
 package dynamostore
 
 import (
