@@ -132,7 +132,8 @@ type Store interface {
 // Create sets the times of e to now and stores e. The error has kind Invalid if a field
 // that a client sets is not valid. If an entity with the same id, type and attributes
 // exists, Create changes nothing. It returns the stored entity, and created is false. If
-// the content differs, the error has kind Conflict.
+// the existing entity with this id has another type or other attributes, the error has
+// kind Conflict.
 func Create(ctx context.Context, s Store, workspace string, e Entity, now time.Time) (stored Entity, created bool, err error) {
 	if err := e.validate(); err != nil {
 		return Entity{}, false, err
@@ -157,12 +158,12 @@ func (e Entity) validate() error {
 	return wrong.Err()
 }
 
-// backOff holds the maximum waits between the attempts of retry. The waits are random. If
-// the first or the second attempt fails because of another write, retry waits and tries
-// again. The third attempt is the last. The waits are long, because concurrent updates of
-// one entity make each other fail. If a call of the store takes 5 ms, 200 concurrent
-// updates make about 2.5 replacements each, and 9 of 10 updates are applied within 5
-// seconds.
+// backOff holds the maximum waits between the attempts of the function retry. The waits
+// are random. If the first or the second attempt fails because of another write, retry
+// waits and tries again. The third attempt is the last. The waits are long, because
+// concurrent updates of one entity make each other fail. If a call of the store takes 5
+// ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
+// applied within 5 seconds.
 var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 
 // Update merges patch into the attributes of an entity (record.MergeAttributes) and
@@ -173,7 +174,8 @@ var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 // The error has kind Invalid if id or patch is not valid or the result exceeds
 // record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
 // kind Unavailable if, in every attempt, another request changes the entity between the
-// read and the write of Update. After these errors the entity is unchanged.
+// read and the write of Update. After an error of kind Invalid or NotFound, the entity is
+// unchanged. After an error of kind Unavailable, the update may have been stored.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -201,9 +203,9 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write until write reports done or returns an error, at most three times. If
-// another request changed the entity first, write does not report done. op names the
-// operation in errors.
+// retry calls write at most three times, until done is true or write returns an error. If
+// another request changed the entity first, write must return false and no error. op names
+// the operation in errors.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write()

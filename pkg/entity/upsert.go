@@ -17,7 +17,9 @@ import (
 //
 // Upsert sets UpdatedAt as Update does. If the entity already matches change, Upsert
 // writes nothing. Repeating a call therefore has no effect. The error has kind Invalid or
-// Unavailable in the same cases as in Update. After these errors the entity is unchanged.
+// Unavailable in the same cases as in Update. After an error of kind Invalid, the entity
+// is unchanged. After an error of kind Unavailable, the change may have been
+// stored.
 func Upsert(ctx context.Context, s Store, workspace string, change Entity, now time.Time) (stored Entity, created bool, err error) {
 	e, err := newFrom(change, now)
 	if err != nil {

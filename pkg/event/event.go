@@ -107,7 +107,8 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position is the position of an event in a list: by OccurredAt, then by the bytes of ID.
+// Position is the place of an event in a list. Lists are in order of OccurredAt, then of
+// the bytes of ID.
 type Position struct {
 	OccurredAt record.Time
 	ID         string
@@ -243,8 +244,8 @@ type New struct {
 // Create sets the CreatedAt of e to now and stores e. The error has kind Invalid if a
 // field that a client sets is not valid. If an event with the same id and content exists,
 // Create changes nothing. It returns the stored event, and created is false. If the
-// content differs, the error has kind Conflict. If e.OccurredAtSet is false, the
-// comparison ignores the OccurredAt of the stored event.
+// existing event with this id has other content, the error has kind Conflict. If
+// e.OccurredAtSet is false, the comparison ignores the OccurredAt of the stored event.
 func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))

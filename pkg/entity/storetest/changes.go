@@ -100,7 +100,7 @@ func testChanges(t *testing.T, s entity.Store) {
 func testChangesBetween(t *testing.T, s entity.Store) {
 	var all []entity.Change
 	for i := range 6 {
-		for _, id := range []string{"-", "z"} { // the lowest and the highest characters of ids
+		for _, id := range []string{"-", "z"} { // the lowest and the highest character that an id can contain
 			e := plain(fmt.Sprintf("%s%d", id, i))
 			e.UpdatedAt = at(i)
 			kind.Fill(t, s, workspace, e)

@@ -102,8 +102,8 @@ func listOf(ctx context.Context, s entity.Store, workspace, typ string) storetes
 	}
 }
 
-// ids returns the ids on one page of a list. The parameter after is the id that precedes
-// the page. If it is empty, the page is the first.
+// ids returns the ids on one page of a list. The page starts after the id in the parameter
+// after. If after is empty, ids returns the ids on the first page.
 func ids(t *testing.T, l storetest.List[entity.Entity], after string, limit int) (ids []string, more bool) {
 	t.Helper()
 	var from *entity.Entity

@@ -16,7 +16,7 @@ const WalkCount = 1_000
 
 // Walk creates WalkCount entities in an empty store. It reads the list of all entities
 // and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
-// contain every entity that belongs to it once, in order.
+// be in order and contain each entity that belongs to the list exactly once.
 func Walk(t *testing.T, s entity.Store) {
 	var entities []entity.Entity
 	for i := range WalkCount {

@@ -116,8 +116,8 @@ func ids(events []event.Event) (ids []string) {
 	return ids
 }
 
-// testOrder creates events with short ids at the same time, and events whose order by id
-// differs from their order by time.
+// testOrder creates events that have short ids and the same OccurredAt, and events whose
+// order by id differs from their order by time.
 func testOrder(t *testing.T, s event.Store) {
 	var events []event.Event
 	for c := range byte(128) {

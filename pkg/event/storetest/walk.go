@@ -16,9 +16,9 @@ import (
 const WalkCount = 2_000
 
 // Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
-// end, in pages of 1, 7, 50 and 200. Each list must contain every event that belongs to
-// it once, in order. If few is set, Walk skips lists with many pages. Set few for a store
-// that makes many calls per page.
+// end, in pages of 1, 7, 50 and 200. Each list must be in order and contain each event
+// that belongs to the list exactly once. If few is set, Walk skips lists with many pages.
+// Set few for a store that makes many calls per page.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
 	kind.Fill(t, s, workspace, events...)
