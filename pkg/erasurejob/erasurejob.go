@@ -34,8 +34,8 @@ const (
 // Final reports whether a job of this status has ended.
 func (s Status) Final() bool { return s == Succeeded || s == Failed }
 
-// Job is an erasure job. Its JSON form is that of the API. Stores keep additional fields
-// (see Marshal).
+// Job is an erasure job. Its JSON form is the one in the API. Stores keep additional
+// fields (see Marshal).
 type Job struct {
 	ID           string       `json:"id"` // id of the entity
 	Status       Status       `json:"status"`
@@ -72,7 +72,8 @@ func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	return j.FinishedAt.Time().Add(HistoryAge), true
 }
 
-// Finish returns j with a final status. The time of its end is now.
+// Finish returns j as a job that ended at the time now with the given final status. The
+// result has no Progress.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt, j.Progress = status, &at, Progress{}
@@ -103,7 +104,7 @@ type Backlog interface {
 	Unfinished(ctx context.Context) ([]Key, error)
 }
 
-// NotFoundError returns the error of a job that does not exist.
+// NotFoundError returns the error for a job that does not exist.
 func NotFoundError(id string) error { return record.NotFoundError("erasure job", id) }
 
 // Get returns a job that has not expired by the given time, or a *record.Error of kind
@@ -120,10 +121,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 }
 
 // Request queues a job that erases the events of an entity that were created at or before
-// the given time. If the entity has an unfinished job, Request queues that job again, and
-// the job starts over. The new Until of the job is the given time or the previous Until,
-// whichever is later. A request also restarts a job whose worker was killed. If the job
-// of the entity has ended, a new job replaces it.
+// until. If the entity has an unfinished job, Request queues that job again, and the job
+// starts over. Request then sets the Until of the job to until, unless the job already
+// has a later Until. A request also restarts a job whose worker was killed. If the job of the
+// entity has ended, a new job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

@@ -23,7 +23,9 @@ type run struct {
 // errTaken means that this run no longer holds the job.
 var errTaken = errors.New("the erasure job has ended, was taken by another run or was requested again")
 
-// erase erases events until none remain or ctx is done.
+// erase erases the events of the job page by page and then ends the job as succeeded. If a
+// page fails because the event store is unavailable, erase waits and tries again. If ctx
+// is done or another error occurs, erase returns an error.
 func (r *run) erase(ctx context.Context) error {
 	if err := r.wait(ctx, r.Settle-r.Now().Sub(r.job.Until.Time()), r.Settle); err != nil {
 		return err
@@ -159,7 +161,7 @@ func (r *run) save(next erasurejob.Job) error {
 			return errTaken
 		}
 		// An earlier save of this run succeeded, but its response was lost. Try again
-		// with the stored job.
+		// with the revision after that of the stored job.
 		r.job = stored
 		next.EventsErased = max(next.EventsErased, stored.EventsErased)
 	}

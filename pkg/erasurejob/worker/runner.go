@@ -73,7 +73,7 @@ func (r *Runner) enqueue(key erasurejob.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, worker := r.ctx, r.worker
-	if ctx == nil || ctx.Err() != nil { // the runner has not started, or ctx is done; Start queues the jobs that were stored earlier
+	if ctx == nil || ctx.Err() != nil { // not started, or ctx is done; the next Start queues all unfinished jobs
 		return
 	}
 	if r.queued[key] {

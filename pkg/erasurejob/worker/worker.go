@@ -40,8 +40,9 @@ type Config struct {
 	// fails. The default is 5.
 	MaxTries int
 
-	// RetryWait is the time for which a run waits after the store was unavailable. Each
-	// further failure doubles the wait, up to 16 times RetryWait. The default is 1 s.
+	// RetryWait is the time for which a run waits after the event store was unavailable.
+	// Each further consecutive failure doubles the wait, up to 16 times RetryWait. The
+	// default is 1 s.
 	RetryWait time.Duration
 
 	// Grace is the maximum time for which a run continues after the end of its context.

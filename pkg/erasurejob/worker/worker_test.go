@@ -22,7 +22,7 @@ type jobs struct {
 	job erasurejob.Job
 	log []string // status and number of erased events of each stored version, in order
 
-	respond func(erasurejob.Job) error // called by Replace after it has stored a job; Replace returns its error; may be nil
+	respond func(erasurejob.Job) error // if not nil, Replace calls respond after it stores a job, and returns the error of respond
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {

@@ -27,14 +27,14 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Prefix is the beginning of the paths of links.
+// Prefix is the first part of the path of every link.
 const Prefix = "/export_file/"
 
 // LinkLifetime is how long a link is valid.
 const LinkLifetime = 15 * time.Minute
 
-// uploads is the directory of the uploads. It cannot be the directory of a workspace,
-// because FileKey escapes dots.
+// uploads is the name of the directory of the uploads. The directory of a workspace cannot
+// have this name, because FileKey escapes dots.
 const uploads = ".uploads"
 
 // Store is an exportjob.Files and exportjob.Links, and the http.Handler of its links.
@@ -42,7 +42,7 @@ const uploads = ".uploads"
 // created it exists.
 type Store struct {
 	dir string
-	key []byte // key of the links' signatures
+	key []byte // HMAC key that signs the links
 	now func() time.Time
 }
 
@@ -88,7 +88,8 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 }
 
 // replace writes the named file atomically. The function write writes the content. replace
-// syncs the content to disk, but not the rename, so a crash of the machine can undo it.
+// syncs the content to disk, but not the rename, so a crash of the machine can undo the
+// rename.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Store) Delete(_ context.Context, j exportjob.Job) error {
 	return nil
 }
 
-// Expire removes the files and uploads that were last modified at least the given number
+// Expire removes the files and uploads that were last modified more than the given number
 // of days ago.
 func (s *Store) Expire(days int) error {
 	oldest := s.now().AddDate(0, 0, -days)

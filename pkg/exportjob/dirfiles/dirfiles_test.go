@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// open returns a store in dir whose clock shows *clock.
+// open returns a store in dir. The clock of the store shows *clock.
 func open(t *testing.T, dir string, clock *time.Time) *dirfiles.Store {
 	t.Helper()
 	s, err := dirfiles.New(dir, func() time.Time { return *clock })
