@@ -76,7 +76,8 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 			started := record.TimeOf(now)
 			j.StartedAt = &started
 		}
-		j.RecordsWritten = j.Progress.Records // only saved records; the last run did not save the others
+		// Count only the records in saved parts, because this run continues after them.
+		j.RecordsWritten = j.Progress.Records
 		j.Progress.Run = run
 		j.Progress.Tries++
 		return j, nil
@@ -102,8 +103,9 @@ func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (
 	return j, err
 }
 
-// Finish returns j with a final status. The time of its end is now. Finish drops the
-// progress, except what is needed to remove an upload.
+// Finish returns j with the given final status, and with FinishedAt set to now. Finish drops
+// the progress. If status is not Succeeded, Finish keeps the id of the upload, so that the
+// upload can be removed.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt = status, &at

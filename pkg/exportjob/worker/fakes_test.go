@@ -135,7 +135,7 @@ const (
 type life struct {
 	*world
 	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
-	lists atomic.Int64           // number of the call of list that fails, counted from 1; 0 if no call fails
+	lists atomic.Int64           // number of calls of list until one fails, including the failing call; 0 if no call fails
 
 	pageTime time.Duration // duration of each call of list
 	dead     atomic.Bool
@@ -459,8 +459,8 @@ func unzip(file []byte) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// idsOf returns the ids of the records in a file. A CSV file has columns for the
-// named attributes.
+// idsOf returns the ids of the records in a file. It returns an error if the attribute
+// columns of a CSV file are not those in names.
 func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {

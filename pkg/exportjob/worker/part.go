@@ -17,7 +17,9 @@ type member struct {
 
 func (w *Worker) newMember() *member {
 	m := &member{flush: w.flush}
-	m.Grow(w.PartBytes + w.PartBytes/8)                        // the extra space is for the record with which a part exceeds PartBytes
+	// The extra space is for the last record of a part, which makes the part larger than
+	// PartBytes.
+	m.Grow(w.PartBytes + w.PartBytes/8)
 	m.gzip, _ = gzip.NewWriterLevel(&m.Buffer, gzip.BestSpeed) // cannot fail, because the level is valid
 	return m
 }

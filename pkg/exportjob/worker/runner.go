@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// firstTurn is how long a run in the fast lane reads records. If the job needs more
-	// time, it continues in the slow lane.
+	// firstTurn is the maximum time for which a run in the fast lane reads records. If
+	// the job needs more time, it continues in the slow lane.
 	firstTurn = 5 * time.Second
 
-	// retryAfter is the time between a failed run of a job and its next run.
+	// retryAfter is the time after which a job whose run failed is queued again.
 	retryAfter = 5 * time.Second
 )
 
 // Runner is a Store that also runs its jobs in this process. It runs each job that waits
-// in a lane and repeats a run that failed. On AWS, the stream of the jobs table and
-// Lambda functions run the jobs instead. In each lane, the workspaces take turns. A
-// Runner is safe for concurrent use.
+// in a lane and repeats a run that failed. In each lane of a Runner, the workspaces take
+// turns. A Runner is safe for concurrent use.
+//
+// A local server uses a Runner. On AWS, Lambda functions run the jobs when they receive
+// changes from the stream of the jobs table.
 type Runner struct {
 	exportjob.Store
 	logger *slog.Logger
@@ -60,8 +62,8 @@ func NewRunner(store exportjob.Store, maxSlow int, logger *slog.Logger) (*Runner
 }
 
 // Start begins to run jobs with worker, first the unfinished jobs in backlog. The store
-// of worker must be r. No run starts after ctx is done. After that, call Wait to wait for
-// the end of the current runs.
+// of worker must be r. No run starts after ctx is done. To wait for the runs that have
+// already started, call Wait when ctx is done.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {
@@ -141,8 +143,9 @@ func (r *Runner) run(l *lane, key exportjob.Key) {
 	}
 }
 
-// next removes and returns a job from the queue. It takes the first waiting
-// job of the workspace whose latest run started the longest ago.
+// next removes and returns a job from the queue. Of the workspaces with waiting jobs, next
+// selects the one whose latest run in this lane is the oldest, and takes its first waiting
+// job.
 func (l *lane) next() exportjob.Key {
 	key := slices.MinFunc(l.waiting, func(a, b exportjob.Key) int { return cmp.Compare(l.latest[a.Workspace], l.latest[b.Workspace]) })
 	i := slices.Index(l.waiting, key)

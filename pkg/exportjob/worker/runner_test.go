@@ -113,8 +113,9 @@ type local struct {
 	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal starts a runner of the jobs in store, with two runs at a time. The function
-// fail may return an error for a page of events. Call startLocal in a synctest bubble.
+// startLocal starts a runner of the jobs in store, with at most two runs at a time in the
+// slow lane. If the function fail returns an error, the read of a page of events fails with
+// this error. Call startLocal in a synctest bubble.
 func startLocal(t *testing.T, store *jobs, fail func() error) *local {
 	t.Helper()
 	runner, err := worker.NewRunner(store, 2, slog.New(slog.DiscardHandler))

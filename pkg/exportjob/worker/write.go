@@ -83,7 +83,8 @@ func (r *run) file(ctx context.Context) error {
 	next := r.job.Finish(exportjob.Succeeded, r.Now())
 	expires := record.TimeOf(next.FinishedAt.Time().AddDate(0, 0, r.FileDays))
 	written := next.RecordsWritten
-	next.FileExpiresAt, next.RecordsExpected = &expires, &written // entities may have been created or deleted since the count
+	// Replace the count, which may be wrong if records were deleted during the export.
+	next.FileExpiresAt, next.RecordsExpected = &expires, &written
 	return r.save(next)
 }
 
@@ -183,9 +184,9 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 	return w, w.WriteHeader()
 }
 
-// put uploads a part and saves it in the job, together with the cursor of the last record
-// that was read. It uploads a part without records only if the whole file has no records.
-// Only the last part may be smaller than PartBytes.
+// put uploads a part. It then saves the job with the ETag of the part and the cursor of the
+// last record that was read. It uploads a part without records only if the whole file has
+// no records. Only the last part may be smaller than PartBytes.
 func (r *run) put(part *member, cursor string, last bool) error {
 	next := r.job
 	n := len(next.Progress.Parts) + 1
