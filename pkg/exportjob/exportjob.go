@@ -93,8 +93,8 @@ func (j Job) Lane() Lane {
 	return ""
 }
 
-// HistoryDays is the age, in days, from which a store may remove a job. A store never
-// removes a job that has not ended.
+// HistoryDays is the number of days, counted from the creation of a job, after which a
+// store may remove the job. A store never removes a job that has not ended.
 const HistoryDays = 180
 
 // DefaultQuota is the default maximum number of unfinished jobs per workspace.
@@ -143,7 +143,7 @@ type Progress struct {
 	Records int64    `json:"records,omitzero"` // number of records in the parts
 	Cursor  string   `json:"cursor,omitzero"`  // cursor of a record; the parts contain all records of the job up to this cursor
 	Written bool     `json:"written,omitzero"` // true if the parts contain all records of the job
-	Survey  Survey   `json:"survey,omitzero"`  // state of the search for the attributes in a CSV file
+	Survey  Survey   `json:"survey,omitzero"`  // state of the search for the attribute names that become columns of a CSV file
 }
 
 // Survey is the state of the search for the attributes of a job's records. The zero

@@ -57,8 +57,8 @@ type Backlog interface {
 // file, and j.Progress.Upload identifies an upload of it. Implementations are safe
 // for concurrent use.
 //
-// Put and Complete return ErrUpload if the upload no longer exists or has other parts
-// than j.Progress.Parts. Then the file must be uploaded again from the beginning.
+// Put and Complete return ErrUpload if the upload no longer exists or its parts differ
+// from j.Progress.Parts. The file must then be uploaded again from the beginning.
 type Files interface {
 	// Start starts an upload of the job's file and returns the id of the upload.
 	Start(ctx context.Context, j Job) (upload string, err error)
@@ -80,7 +80,7 @@ type Files interface {
 }
 
 // ErrUpload means that an upload no longer exists or differs from the job's Progress.
-var ErrUpload = errors.New("the upload does not exist or has other parts")
+var ErrUpload = errors.New("the upload does not exist or its parts differ from those of the job")
 
 // Links creates download links.
 type Links interface {

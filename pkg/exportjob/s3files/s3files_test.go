@@ -141,7 +141,8 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// The signature of a link must be valid for the keys of any workspace and id.
+// The signature of a link must be valid whatever characters the names of the workspace and
+// the job contain.
 func TestLinksToOddNames(t *testing.T) {
 	t.Parallel()
 	server := s3local.Start(t)
