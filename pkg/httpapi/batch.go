@@ -170,9 +170,10 @@ func (b *batch) response() (response, error) {
 	}
 }
 
-// trim removes entities from the results as soon as the total size of their attributes
-// exceeds the maximum size of a page. The total can be large even if the request is
-// small, because an entity may be much larger than the change to it.
+// trim limits the total size of the attributes in the results to the maximum size of a
+// page. It keeps the first entities that fit and removes the rest from their results. The
+// total can be large even if the request is small, because an entity may be much larger than
+// the change to it.
 func (b *batch) trim() {
 	size := 0
 	for i, r := range b.results {

@@ -147,8 +147,8 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store. It cannot create an event if fail(id) returns an error for the
-// id of the event.
+// flaky is an event.Store whose Create fails if fail returns an error for the id of the
+// event.
 type flaky struct {
 	event.Store
 	fail func(id string) error

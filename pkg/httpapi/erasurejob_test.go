@@ -19,7 +19,7 @@ func (a api) erase(t *testing.T, body string, status int, want string) {
 	}
 }
 
-// erasureJob requests the erasure job of the sample event.
+// erasureJob invokes get-erasure-job with the sample request for that route.
 func (a api) erasureJob(t *testing.T, status int, want string) {
 	t.Helper()
 	resp := a.invoke(t, "get-erasure-job", sample(t, "get-erasure-job"))
@@ -44,7 +44,8 @@ func TestErasureJobs(t *testing.T) {
 	}
 	a.erasureJob(t, http.StatusNotFound, "not_found")
 
-	// The entity does not exist, but its tombstone and its erasure job exist.
+	// A request to erase an entity that does not exist also stores a tombstone and an
+	// erasure job.
 	a.erase(t, `{"id":"ada","events":true}`, http.StatusAccepted, `{"id":"ada","status":"queued"}`)
 	const queued = `{"id":"ada","status":"queued","events_erased":0,"created_at":"2026-01-02T15:04:05.678Z","started_at":null,"finished_at":null,"error":null}`
 	a.erasureJob(t, http.StatusOK, queued)

@@ -46,8 +46,8 @@ func decompressed(t testing.TB, body string) string {
 }
 
 // bomb returns a JSON body, compressed with gzip, that has more than n bytes after
-// decompression. It consists of several gzip members, most of them equal, so that only one
-// megabyte is compressed.
+// decompression, where n is a multiple of 1 MiB. To save time, bomb compresses one mebibyte
+// of text and repeats the resulting gzip member.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
 	member := func(text string) string {
@@ -148,7 +148,8 @@ func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
 		"/cancel_export_job": {`{"id":"j"}`, 200},
 		"/dashboard/session": {`{"key":"k"}`, 204},
 	}
-	for _, route := range httpapi.Routes() { // creates an entity or a job before it is changed
+	// The route that creates an entity or a job precedes the routes that change it.
+	for _, route := range httpapi.Routes() {
 		if route.Method != http.MethodPost {
 			continue
 		}

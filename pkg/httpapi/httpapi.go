@@ -1,7 +1,7 @@
 // Package httpapi implements the service's HTTP API as plain net/http handlers: a
 // route table and one handler per route. Each handler applies the rate limit,
 // authenticates the caller, decodes the request, calls the domain and encodes the
-// response. Every response carries the rate limit headers, including error responses.
+// response. Every response, including an error response, carries the rate limit headers.
 //
 // A request goes through these steps: [API] (httpapi.go) finds the handler,
 // [ratelimit.Middleware] applies the rate limit, and an endpoint (endpoint.go)
@@ -53,7 +53,7 @@ type Options struct {
 	EventRetentionDays int                        // number of days for which new events are kept; 0 to keep them forever
 	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
 	Logger             *slog.Logger               // receives one line per request; slog.Default by default
-	Service            string                     // Service dimension of the metrics in that line; "" for no metrics
+	Service            string                     // value of the dimension Service of the metrics in the log; "" for no metrics
 	Now                func() time.Time           // clock for record times and usage; time.Now by default
 }
 
@@ -135,9 +135,10 @@ func (a *API) handler(r Route, act action) http.Handler {
 	return limit.Before(e)
 }
 
-// Malformed returns a handler for events that cannot be converted to HTTP requests. The
-// parameter name is the name of the function that receives the events. The handler
-// charges and authenticates every request, as other handlers do, and responds with 400.
+// Malformed returns a handler for Lambda events that cannot be converted to HTTP requests.
+// The parameter name is the name of the function that receives the Lambda events. The
+// handler charges and authenticates every request, as other handlers do, and responds with
+// 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {
