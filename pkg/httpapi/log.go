@@ -56,7 +56,8 @@ func (a *API) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recovered responds to a request whose handler panicked outside its action.
+// recovered responds with 500 to a request whose handler panicked outside
+// endpoint.respond, which recovers its own panics.
 func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
 	l.limit.Decision = s.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: l.route, Class: ratelimit.General}})
 	l.limit.Decision.SetHeaders(w.Header())
@@ -78,7 +79,7 @@ const metricsNamespace = "Sluice"
 //	LocalRefusals                     refusals without a call to the counters
 //	ChargeLatency                     milliseconds that the call to the counters took; absent if there was no call
 //	ChargeFailures                    charges that failed
-//	FailedOpen                        failed charges that the fallback or the action decided instead
+//	FailedOpen                        failed charges after which the fallback or the action decided the request
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,

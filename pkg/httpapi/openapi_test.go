@@ -110,7 +110,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
 			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
-			// The stores of untouchable panic. The excluded routes call no store.
+			// Every store in untouchable panics when it is used. The excluded routes use no store.
 			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) {
 				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}

@@ -39,7 +39,8 @@ func TestDefaultLimitsFitThePartitions(t *testing.T) {
 	}
 }
 
-// Check reports limits that exceed the throughput of a partition.
+// Limits.Check warns if the exports of one address may need more than SafePerPartition
+// charges per second.
 func TestCheckKnowsThePartitionOfExports(t *testing.T) {
 	exports := 0
 	for _, r := range httpapi.Routes() {

@@ -17,7 +17,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// upsert upserts entities and returns the results, including the results in a problem.
+// upsert upserts entities. It returns the response and the results in it, even if the
+// response is a problem.
 func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []wire.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)
