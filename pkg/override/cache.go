@@ -17,7 +17,7 @@ import (
 const MaxAge = time.Minute
 
 const (
-	readTimeout = time.Second     // maximum duration of a read, and of the wait in Refresh
+	readTimeout = time.Second     // maximum duration of a read; Refresh waits for up to two reads
 	retryAfter  = 5 * time.Second // time from a failed read to the next read
 )
 
@@ -35,8 +35,8 @@ type CacheConfig struct {
 // Refresh reads the rows in the background once they have reached three quarters
 // of the maximum age. A request waits for the rows only if they have reached the
 // maximum age, for example because Lambda had frozen the process. If the store
-// cannot be read, the last rows still apply. Before the first successful read, no
-// rows apply.
+// cannot be read, the rows of the last successful read still apply. Before the first
+// successful read, no rows apply.
 type Cache struct {
 	store  Store
 	maxAge time.Duration

@@ -113,8 +113,9 @@ func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
 	})
 }
 
-// An instance that Lambda froze reads the rows before its next decision. The test
-// cannot stop the monotonic clock, but the Cache does not use it.
+// An instance that Lambda froze reads the rows before its next decision. Such a
+// freeze also stops the monotonic clock. The test cannot stop that clock, but the Cache
+// does not use it.
 func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 20 * time.Millisecond, rows: []override.Row{rowOf(1)}}

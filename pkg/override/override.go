@@ -2,9 +2,10 @@
 // Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
 // keeps the rows of a store in the memory of a process.
 //
-// There are at most MaxRows rows. By default, every process reads all of them at the first
-// request after they are 45 seconds old, so a change takes effect everywhere within a
-// minute. Most requests therefore do not wait for the store.
+// There are at most MaxRows rows. By default, a process whose copy of the rows is 45
+// seconds old reads all rows again at the next request, so a change takes effect
+// everywhere within a minute. The process reads in the background, so most requests do
+// not wait for the store.
 package override
 
 import (
@@ -29,13 +30,13 @@ const (
 	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
 )
 
-// ErrNotFound is the error for a block without a row.
+// ErrNotFound is the error for a CIDR block without a row.
 var ErrNotFound = errors.New("there is no such row")
 
 // ErrFull is the error for adding a row to a store that has MaxRows rows.
 var ErrFull = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row overrides the limits of the addresses in a block. The requests of each
+// Row overrides the limits of the addresses in a CIDR block. The requests of each
 // address in the block are still counted separately. If several blocks contain an
 // address, only the row with the longest prefix applies. Times are in UTC, in
 // whole seconds.
@@ -145,7 +146,7 @@ type Manager interface {
 
 	// Put adds a row, which must be valid, or replaces the row of the same block. If the
 	// store already contains MaxRows rows of other blocks, Put returns ErrFull and
-	// changes nothing. Rows that have expired at r.UpdatedAt do not count. Concurrent
+	// changes nothing. Rows that have expired by r.UpdatedAt do not count. Concurrent
 	// calls may exceed MaxRows by a few rows.
 	Put(ctx context.Context, r Row) error
 

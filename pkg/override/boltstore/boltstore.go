@@ -3,9 +3,10 @@
 //
 // bbolt locks a file while it is open, so each operation opens and closes the
 // file. Other processes can therefore change the rows while a server runs. By default,
-// the server reads the rows again at the first request after they are 45 seconds old.
+// a server whose copy of the rows is 45 seconds old reads the rows again at the next
+// request.
 //
-// The bucket "limits" maps each block to its row in JSON.
+// The bucket "limits" maps each CIDR block to its row in JSON.
 package boltstore
 
 import (

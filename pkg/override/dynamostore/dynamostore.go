@@ -81,7 +81,7 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 }
 
 // countOthers returns the number of rows whose block is not r.CIDR and that have not
-// expired at r.UpdatedAt.
+// expired by r.UpdatedAt.
 func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,
