@@ -24,14 +24,18 @@ type Decision struct {
 	Local    bool    // decided without calling the store
 	Window   Window  // window of the charge, or the current window if the clock jumped after the charge
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // error of the store if the fallback or the action decided instead; otherwise nil
+	Degraded error   // error of the store, if the fallback or the action made the decision; otherwise nil
 }
 
 // Count shows the counter of one rule, and the cost of a request under that rule.
 type Count struct {
 	Rule Rule
 	Cost int64 // cost of the request
-	Used int64 // value of the counter, including Cost if the request was allowed; the last known value if the Decision is Local
+
+	// Used is the value of the counter. It includes Cost, unless the request was refused
+	// or Decision.Observed is true. If Decision.Local is true, Used is the last known
+	// value.
+	Used int64
 
 	// Unknown means that the value of the counter is not known. Used is then 0.
 	Unknown bool

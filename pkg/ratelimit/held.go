@@ -29,8 +29,8 @@ type heldResponse struct {
 	records int64
 }
 
-// heldResponses is a pool of responses, because the buffer of a list response
-// takes up to 150 KB.
+// heldResponses keeps responses for reuse, because each list response would otherwise
+// allocate a buffer of up to 150 KB.
 var heldResponses = sync.Pool{New: func() any { return &heldResponse{header: make(http.Header)} }}
 
 // maxPooledBody is the size, in bytes, of the largest buffer that is reused.

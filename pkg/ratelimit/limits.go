@@ -14,8 +14,8 @@ const DefaultLimit = 200
 // are writes too.
 const MaxPerPartition = 900
 
-// SafePerPartition is the number of charges that one partition key can admit in a second
-// in which it also refuses one charge from each of 200 instances.
+// SafePerPartition is the number of charges per second that one partition key can admit
+// while it also refuses one charge per second from each of 200 instances.
 const SafePerPartition = 800
 
 // Action says what happens to the requests of an address.
@@ -33,7 +33,7 @@ const (
 // means the default, which is DefaultLimit or ActionLimit.
 type Limits struct {
 	Records  int64 // records per address, over all export routes
-	Imports  int64 // calls per address, over all import routes, at most MaxPerPartition
+	Imports  int64 // requests per address, over all import routes, at most MaxPerPartition
 	Requests int64 // requests per address and route, at most MaxPerPartition
 	Action   Action
 }

@@ -37,9 +37,9 @@ type Class string
 
 // The classes.
 const (
-	General Class = "general" // all other routes; rule: PolicyRequests
-	Export  Class = "export"  // routes that return records; rules: PolicyRecords and PolicyRequests
-	Import  Class = "import"  // routes that accept records; rules: PolicyImports and PolicyRequests
+	General Class = "general" // routes that are neither Export nor Import; rule: PolicyRequests
+	Export  Class = "export"  // routes that read records; rules: PolicyRecords and PolicyRequests
+	Import  Class = "import"  // routes that write records; rules: PolicyImports and PolicyRequests
 )
 
 // The names of the rules, as they appear in the RateLimit headers.

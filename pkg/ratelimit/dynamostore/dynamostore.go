@@ -11,8 +11,8 @@
 //
 // The minute is part of the partition key. The counters of an address therefore get a
 // new partition key every minute, and one Query reads all counters of a scope for one
-// minute. Correctness does not depend on the deletion of items, because a key is not
-// used after its window.
+// minute. Correctness does not depend on the deletion of items, because each window
+// has its own items.
 //
 // A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
 // DynamoDB serializes the updates of an item and applies each one completely or not at
