@@ -127,7 +127,7 @@ func TestAClockThatJumpsDuringACharge(t *testing.T) {
 }
 
 // An admitted request is not charged again when the clock jumps. Its decision shows
-// the current window, because the window of the charge is far in the past or future.
+// the current window instead of the window of the charge.
 func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	for _, jump := range jumps {
 		l, s := newJumping(t)
@@ -146,9 +146,9 @@ func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 	}
 }
 
-// After a client has exceeded its limit, it may ask for fewer and fewer records. In each
-// window, only one of these exports is read and then refused, no matter how many records
-// the limit still allows.
+// A client that has exceeded its limit sends exports that ask for fewer and fewer records.
+// In each window, only one of these exports is read and then refused, no matter how many
+// records the limit still allows.
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {

@@ -227,8 +227,8 @@ func TestAFloodCausesFewCalls(t *testing.T) {
 	}
 }
 
-// flood sends many more requests than the limit at the same time. It checks that
-// exactly as many pass as the limit allows.
+// flood sends far more concurrent requests than the limit allows. It checks that the
+// number of requests that pass equals the limit.
 func flood(t *testing.T, store ratelimit.Store, workers int) {
 	t.Helper()
 	const each = 500
@@ -335,8 +335,8 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 }
 
 // A Limiter remembers at most 32,768 counters of a window (maxKnown). In this test,
-// these are the counters of 16,384 addresses. For any further address, it calls the
-// store. When the next window begins, it forgets all counters.
+// these are the counters of 16,384 addresses. For any further address, the Limiter calls
+// the store. When the next window begins, the Limiter forgets all counters.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
 	store := &counting{Store: memstore.New()}

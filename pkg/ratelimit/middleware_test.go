@@ -350,8 +350,9 @@ func TestHeldResponsesDoNotMix(t *testing.T) {
 	}
 }
 
-// A panic of next reaches the caller, and no response is written. Before has charged and
-// observed the request when next panics, but After has not.
+// A panic of next reaches the caller, and no response is written. The handler of
+// Middleware.Before has already charged and observed the request when next panics. The
+// handler of Middleware.After has done neither.
 func TestAPanicReachesTheCaller(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		store := &counting{Store: memstore.New()}

@@ -7,7 +7,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// FuzzItemKey checks that different keys have different items.
+// FuzzItemKey checks that different values of ratelimit.Key have different items.
 func FuzzItemKey(f *testing.F) {
 	f.Add("192.0.2.1", byte(0), int64(1_800_000_000), "192.0.2.1", byte(1), int64(1_800_000_000))
 	f.Add("192.0.2.1", byte(0), int64(1), "192.0.2.11", byte(0), int64(1))

@@ -41,11 +41,11 @@ func reply(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body) //nolint:errcheck // if the write fails, the client fails the test
 }
 
-// drops is a response that reads the call and closes its connection.
+// drops is a response that closes the connection after script has read the request.
 func drops(_ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 
-// resets is a response that reads the call and resets its connection. The client sees
-// this as a network failure.
+// resets is a response that resets the connection after script has read the request. The
+// client sees a network failure.
 func resets(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
