@@ -79,7 +79,8 @@ const metricsNamespace = "Sluice"
 //	LocalRefusals                     refusals without a call to the counters
 //	ChargeLatency                     milliseconds that the call to the counters took; absent if there was no call
 //	ChargeFailures                    charges that failed
-//	FailedOpen                        failed charges after which the fallback or the action decided the request
+//	FailedOpen                        requests that the fallback or the action decided because
+//	                                  the charge failed
 //	LimitsUnread                      requests decided before the rows of limits were read
 //	LimitsStale                       requests decided by rows that are too old
 //	AccessRefusals                    requests rejected because of their API key, origin or host name,

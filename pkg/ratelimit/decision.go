@@ -24,7 +24,7 @@ type Decision struct {
 	Local    bool    // decided without calling the store
 	Window   Window  // window of the charge, or the current window if the clock jumped after the charge
 	Counts   []Count // one for each rule that applies to the request, at least one
-	Degraded error   // error of the store, if the fallback or the action made the decision; otherwise nil
+	Degraded error   // the store's error if the fallback or the action made the decision; otherwise nil
 }
 
 // Count shows the counter of one rule, and the cost of a request under that rule.

@@ -17,7 +17,7 @@ import (
 const (
 	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
 	retained   = 3                                        // age, in windows, up to which a window is always kept, for late charges
-	maxHistory = 512                                      // maximum number of keys that a shard keeps, in total, in the windows whose age exceeds retained
+	maxHistory = 512                                      // maximum number of keys per shard, in total, in windows older than retained
 )
 
 // errDropped is the error of a charge in a window whose counters were dropped.
