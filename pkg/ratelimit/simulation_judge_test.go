@@ -221,8 +221,8 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 }
 
 // learn remembers a result of the store if it belongs to the current window. If the
-// request was admitted and exhausted no counter, learn only updates counters that k
-// already contains. A Limiter need not remember any other counter.
+// request was admitted and exhausted no counter, learn updates only counters that k
+// already contains, because a Limiter need not remember such a result.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -245,7 +245,8 @@ func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	}
 }
 
-// excludes reports whether a cost does not fit a known counter.
+// excludes reports whether the counters in k show that the cost of at least one rule does
+// not fit.
 func (k *knowledge) excludes(key ratelimit.Key, rules []rule) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		used, told := k.used[counterID{key, r.name}]
@@ -304,8 +305,8 @@ func (w *world) audit() {
 	}
 }
 
-// checkStored reads counters of the store by a charge of 0, and compares them with the
-// ledger.
+// checkStored compares counters of the store with the ledger w.applied. It reads the
+// counters with a charge whose costs are all 0.
 func (w *world) checkStored(key ratelimit.Key, rules []rule) {
 	costs := make([]ratelimit.Cost, len(rules))
 	for i, r := range rules {

@@ -84,7 +84,8 @@ func TestSimulation(t *testing.T) {
 func simulate(t *testing.T, seed uint64, open bool) (happened tally) {
 	defer func() {
 		if v := recover(); v != nil {
-			panic(fmt.Sprintf("seed %d: %v", seed, v)) // v describes the panic, for example a request that never ends
+			// For example, synctest.Test panics if a request never ends.
+			panic(fmt.Sprintf("seed %d: %v", seed, v))
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
@@ -344,9 +345,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// If a charge took longer, the memstore could drop the window of the charge too
-	// early. The memstore is certain to keep only the newest window that any clock
-	// shows, and the three windows before it.
+	// The memstore always keeps the newest window and the three windows before it. If a
+	// charge took longer than faults.slowest to reach the memstore, its window could be
+	// older, and the memstore could already have dropped that window.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -508,7 +509,8 @@ func (c *call) chargedRules() []rule {
 // refused reports whether the store has refused the latest charge.
 func (c *call) refused() bool { return c.responded && !c.result.Admitted }
 
-// keyNow returns the key of a request that is charged now. The caller holds w.mu.
+// keyNow returns the ratelimit.Key that a Limiter must use if it charges c now. The caller
+// holds w.mu.
 func (w *world) keyNow(c *call) ratelimit.Key {
 	scope := ratelimit.Scope(c.class)
 	if c.class == ratelimit.General {
@@ -546,7 +548,7 @@ func (w *world) serve(c *call) {
 		if w.judgePrecheck(c, d, refused); refused {
 			return
 		}
-		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // the wait stands for the read
+		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // simulates the read
 			return
 		}
 		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
@@ -557,7 +559,7 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The wait stands for the work after the charge and for sending the response.
+	// The sleep simulates the work after the charge and sending the response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
@@ -612,7 +614,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, err
 	}
 	if !connected {
-		sleep(ctx, between(c.rng, 1, time.Millisecond)) //nolint:errcheck // the charge is lost either way
+		sleep(ctx, between(c.rng, 1, time.Millisecond)) //nolint:errcheck // Charge fails in any case
 		return lost(&w.tally.connectionsRefused, errConnection)
 	}
 	if c.rng.Float64() < w.faults.loseBefore {
@@ -620,7 +622,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done() // the network is silent
 			return lost(&w.tally.lostBefore, ctx.Err())
 		}
-		sleep(ctx, there) //nolint:errcheck // the charge is lost either way
+		sleep(ctx, there) //nolint:errcheck // Charge fails in any case
 		return lost(&w.tally.lostBefore, errBroken)
 	}
 	sent := time.Now()
@@ -635,7 +637,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 		return ratelimit.Result{}, ctx.Err()
 	}
 	if c.rng.Float64() < w.faults.fail {
-		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
+		sleep(ctx, back) //nolint:errcheck // Charge fails in any case
 		return lost(&w.tally.failed, errInternal)
 	}
 	w.mu.Lock()
@@ -649,7 +651,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 			<-ctx.Done()
 			return lost(&w.tally.lostAfter, ctx.Err())
 		}
-		sleep(ctx, back) //nolint:errcheck // the charge is lost either way
+		sleep(ctx, back) //nolint:errcheck // Charge fails in any case
 		return lost(&w.tally.lostAfter, errBroken)
 	}
 	if err := sleep(ctx, back); err != nil {

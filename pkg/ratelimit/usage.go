@@ -28,8 +28,8 @@ type UsageStore interface {
 // WindowUsage holds the counters of an address in one window.
 type WindowUsage struct {
 	Window   Window
-	Records  int64            // records returned, over all export routes
-	Imports  int64            // calls, over all import routes
+	Records  int64            // records returned by all export routes together
+	Imports  int64            // requests to all import routes together
 	Requests map[string]int64 // requests by route name, such as list-entity; never nil
 }
 
