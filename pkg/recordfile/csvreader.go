@@ -46,8 +46,8 @@ func (r *Reader) readHeader(columns []string) error {
 	return nil
 }
 
-// row is a row of a CSV file. The package does not use encoding/csv, which removes
-// carriage returns from cells and does not report whether a cell has quotes.
+// row is a row of a CSV file. The package does not use encoding/csv, which changes
+// CR LF in cells to LF and does not report whether a cell has quotes.
 type row struct {
 	text  []byte // the row as in the file, including the line break
 	line  int64  // number of the first line of the row

@@ -147,7 +147,7 @@ func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// encoding/csv removes carriage returns.
+			// encoding/csv changes CR LF to LF.
 			if got := row[0]; got != strings.ReplaceAll(want, "\r\n", "\n") {
 				t.Errorf("%q, keep %v: the cell is %q, want %q", text.A, keep, got, want)
 			}
@@ -262,7 +262,7 @@ func TestAHeaderContainsNoFormula(t *testing.T) {
 	noFormulas(t, file)
 }
 
-// encoding/csv reads the texts that a CSVWriter wrote, except for carriage returns.
+// encoding/csv reads the texts that a CSVWriter wrote, but changes CR LF to LF.
 func TestOtherReadersReadTheSameTexts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -273,7 +273,7 @@ func TestOtherReadersReadTheSameTexts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // encoding/csv removes carriage returns
+			records, want = append(records, `{"id":"x","name":"n","attributes":{"a":`+string(quoted)+`}}`), append(want, strings.ReplaceAll(text, "\r\n", "\n")) // encoding/csv changes CR LF to LF
 		}
 		lines, err := csv.NewReader(strings.NewReader(writeCSV(t, true, []string{"a"}, records...))).ReadAll()
 		if err != nil {
