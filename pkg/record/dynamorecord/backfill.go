@@ -30,7 +30,7 @@ type Backfill struct {
 	Table   string
 	Key     []string // names of the table's key attributes
 	SortKey string   // name of the index's sort key; Run skips items that have this attribute
-	Time    string   // name of an attribute that every write to the item updates, except a backfill
+	Time    string   // name of an attribute that every write changes, except a write by Run
 	Read    []string // names of further attributes that Keys needs
 
 	// Keys returns the keys of the index for an item. The item has only the attributes
@@ -41,9 +41,9 @@ type Backfill struct {
 // Run scans the table once and returns the number of items that it updated. The scan is
 // strongly consistent, because Run could not update an item if the scan returned an
 // outdated Time. Run may be called while the table is in use. It must be called again if
-// it was interrupted, or if an earlier build may have written items in the meantime. A
-// further call does not change finished items. Run calls progress, which may be nil,
-// after each page of the scan.
+// it was interrupted, or if an earlier build may have written items after the scan
+// started. A further call does not change items that already have the keys. Run calls
+// progress, which may be nil, after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,

@@ -99,10 +99,10 @@ func Scan[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamod
 	return all, nil
 }
 
-// Error wraps the error of an SDK call in the form that record stores return. The result
-// has kind Unavailable, because the call may succeed later. If DynamoDB rejects the call
-// itself, the service has a fault, and the result is not a *record.Error. Examples are a
-// missing table and denied access.
+// Error wraps the error of an SDK call in the form that record stores return. If DynamoDB
+// rejects the call itself, for example because a table is missing or access is denied, the
+// service has a fault, and the result is not a *record.Error. In all other cases, the call
+// may succeed later, and the result has kind Unavailable.
 func Error(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
@@ -122,7 +122,8 @@ func isRefusal(err error) bool {
 	}
 	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
 	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
-	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction") // the transaction conflicts with another request
+	// These codes usually mean that a transaction conflicts with another request.
+	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
 	status := response.HTTPStatusCode()
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
 }

@@ -17,12 +17,13 @@ import (
 
 const (
 	readUnitBytes  = 4096 // number of bytes per read unit, by which DynamoDB bills a query
-	fillFactor     = 0.9  // share of its billed read units that a query is expected to fill; less than 1 because sizes vary
+	fillFactor     = 0.9  // fraction of the billed read units to fill; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// When a merger continues queries concurrently, it does not know yet whether the page
-	// needs all the items that they read. aheadBytes is the approximate total size of
-	// these items. It is the size of one large item.
+	// aheadBytes limits how many queries a merger continues at the same time, because the
+	// page may not need the items that these queries return. If each query returned one
+	// item of the mean size, the items would take about aheadBytes together. aheadBytes
+	// is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
 	// If a page has manyParts queries or more, a query requests only one item as long as
@@ -73,10 +74,10 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
 // it continues the queries that may have further items of the page, until the page is
-// complete. The queries that it continues at the same time read about aheadBytes
-// together. The limit of each query depends on the mean size of the items that it has
-// returned. If a query has returned no items, its limit depends on the items of all
-// queries.
+// complete. It continues only as many queries at the same time as items of the mean size
+// fit into aheadBytes, but at least one. The limit of each query depends on the mean size
+// of the items that it has returned. If a query has returned no items, its limit depends
+// on the items of all queries.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
@@ -216,9 +217,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 }
 
 // share returns the number of items to request from p. It divides the number of items
-// that the page lacks by the number of unfinished parts. It adds as many items as
-// probably fit into the same read units, because these items cost nothing and may save a
-// call.
+// that the page lacks by the number of unfinished parts. DynamoDB rounds the size of the
+// result up to whole read units. share adds as many items as probably fit into these
+// units, because the added items cost nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

@@ -76,7 +76,7 @@ func (s Shards) Queries(table, index, sortKey, workspace, low, high string, asce
 // partition key. Their sort keys are between low and high, as in Queries. Between returns
 // nil if low is greater than high, because DynamoDB rejects such a query.
 func Between(table, index, partitionKey, key, sortKey, low, high string, ascending bool) *dynamodb.QueryInput {
-	// Times begin with a digit, so "0" and ":" are below and above all of them.
+	// Times begin with a digit, so all of them sort after "0" and before ":".
 	low, high = cmp.Or(low, "0"), cmp.Or(high, ":")
 	if low > high {
 		return nil
