@@ -15,7 +15,7 @@ const (
 	Invalid     Kind = iota + 1 // a field is invalid; Fields says which; nothing was written
 	NotFound                    // the workspace has no record with this id
 	Conflict                    // a record with this id exists with different content; nothing was written
-	TooMany                     // the workspace has the maximum number of such records; nothing was written
+	TooMany                     // the quota of unfinished export jobs is reached; nothing was written
 	Malformed                   // the text is not a JSON object; nothing was written
 	Unavailable                 // the store did not respond in time, or other requests changed the record; a write may have happened
 )

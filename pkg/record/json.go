@@ -7,8 +7,8 @@ import (
 )
 
 // ObjectWriter appends the JSON object of a record to a byte slice, one member at a
-// time. It does not escape the names of members. After an error, the other methods
-// have no effect, and End returns the error.
+// time. It does not escape the names of members. If a member is invalid, End returns
+// the error of the first invalid member.
 type ObjectWriter struct {
 	b   []byte
 	err error

@@ -25,9 +25,10 @@ const (
 )
 
 // SyncedUntil returns the time until which a synchronization is complete if it starts
-// now. No change before this time can appear later. The result is never before the
-// parameter since. A client can therefore use the result as the start of its next
-// synchronization, even on an instance whose clock is behind.
+// now. After now, no new change can appear whose time is at least since and before the
+// result. The result is never before the parameter since. A client can therefore use the
+// result as the start of its next synchronization, even on an instance whose clock is
+// behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -76,12 +77,13 @@ func (q SyncQuery) Bounds() (low, high string) {
 	return Bounds(&q.Since, q.Until, after, !q.Descending)
 }
 
-// Bounds returns the bounds of a part of a list, to compare with the texts of positions
-// (SyncPosition.String). The part contains only positions with from <= time < to. The
-// parameter after is the text of a position. The part contains only positions that follow
-// it in the direction of the list. In the arguments and in the results, nil and "" mean
-// no bound. No position equals a bound, so it does not matter whether the bounds are
-// inclusive. If low is greater than high, no position is between them.
+// Bounds returns the bounds of a part of a list. A position is in the part if its text
+// (SyncPosition.String) is between low and high. The part contains only positions with
+// from <= time < to. The parameter after is the text of a position. The part contains only
+// positions that follow it in the direction of the list. In the arguments and in the
+// results, nil and "" mean no bound. No position equals a bound, so it does not matter
+// whether the bounds are inclusive. If low is greater than high, no position is between
+// them.
 func Bounds(from, to *Time, after string, ascending bool) (low, high string) {
 	if from != nil {
 		low = from.String() // prefix of all positions at this time, so it sorts before them

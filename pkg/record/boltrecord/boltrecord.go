@@ -201,8 +201,8 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the entry at which a scan begins. It returns this entry, which may be
-// beyond the other bound of the scan. If no such entry exists, key is nil.
+// start moves c to the entry at which a scan begins, and returns this entry. The entry may
+// already be beyond the bound at which the scan ends. If no such entry exists, key is nil.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))

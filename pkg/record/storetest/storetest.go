@@ -34,8 +34,8 @@ type Kind[R any, S Store[R]] struct {
 	Variant    func(id string, n int) R                                   // returns a record that differs from Plain(id) and other variants in every field except the id
 	With       func(r R, label string, attributes record.Attributes) R    // returns r with another type or name and other attributes
 	Extra      []R                                                        // further records for the test that reads records back
-	Lists      func(ctx context.Context, s S, workspace string) []List[R] // returns lists of all records, one for each direction
-	Others     func(ctx context.Context, s S) map[string]error            // calls the other methods with the record Plain("a") and returns their errors by name
+	Lists      func(ctx context.Context, s S, workspace string) []List[R] // returns lists of all records, one for each direction of List
+	Others     func(ctx context.Context, s S) map[string]error            // calls all methods except Create, Get and List for Plain("a") and returns the errors by method name
 }
 
 // List is a list of records.
@@ -125,9 +125,9 @@ func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 	}
 }
 
-// Run checks that the stores returned by open fulfill the common contract of both kinds
-// of stores. Each call of open must return a store without records, whose lists contain a
-// record as soon as it is created.
+// Run checks that the stores returned by open fulfill the common contract of entity
+// stores and event stores. Each call of open must return a store without records, whose
+// lists contain a record as soon as it is created.
 func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
