@@ -22,8 +22,8 @@ func backfillCommand(getenv func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backfill --entities TABLE --events TABLE --shards N",
 		Short: "Add index keys to records that an earlier version wrote",
-		Long: `Add the keys of the indexes by_updated_at and by_created_at to the records that an
-earlier version wrote to a deployment's DynamoDB tables. Lists with updated_since
+		Long: `Add the key attributes of the indexes by_updated_at and by_created_at to the records
+that an earlier version wrote to a deployment's DynamoDB tables. Lists with updated_since
 and created_since omit records without these keys.
 
 Run this command after the deployment of this version is complete. The service can

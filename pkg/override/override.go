@@ -55,7 +55,7 @@ type Row struct {
 type Action = ratelimit.Action
 
 // New returns r in the form that stores expect, with UpdatedAt set to now. It returns
-// an error if a field of r is not valid, or if r has already expired at the time now.
+// an error if a field of r is not valid, or if r has expired by the time now.
 func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
@@ -99,7 +99,7 @@ func (r Row) Limits() ratelimit.Limits {
 	return ratelimit.Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
 
-// Expired reports whether r has expired at the time now.
+// Expired reports whether r has expired by the time now.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
 // ParseCIDR parses a CIDR block or an address. For an address, it returns the block that

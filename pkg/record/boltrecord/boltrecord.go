@@ -264,7 +264,7 @@ func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more
 }
 
 // Count returns the number of records that were created at or before the given time and
-// had not expired at that time. created_at and expires_at are members of a record in
+// had not expired by that time. created_at and expires_at are members of a record in
 // JSON. A record without expires_at does not expire.
 func Count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {

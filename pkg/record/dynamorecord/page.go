@@ -39,7 +39,7 @@ const (
 )
 
 // Count runs queries and returns the number of items in their results. It counts only
-// items that were created at or before the given time and had not expired at that time.
+// items that were created at or before the given time and had not expired by that time.
 // created_at (S) is the text of a record.Time, and expires_at (N, Unix time in seconds)
 // is absent from items that do not expire. DynamoDB bills Count like a read of all items
 // in the results, but does not send the items.
