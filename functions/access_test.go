@@ -196,7 +196,7 @@ func TestKeysAreReadOnceAndRevokedAtOnceInANewInstance(t *testing.T) {
 	}
 	invoke(t, instances[2], event(key), http.StatusUnauthorized)
 	if time.Since(start) < access.MaxAge {
-		invoke(t, instances[0], event(key), http.StatusOK) // the cached key is still valid
+		invoke(t, instances[0], event(key), http.StatusOK) // the cached copy of the key still applies
 	}
 }
 
