@@ -212,8 +212,8 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	return nil
 }
 
-// parseLifetime parses a number of days, such as 90d, or any duration that
-// time.ParseDuration accepts.
+// parseLifetime parses a number of days, such as 90d, or a duration in the format of
+// time.ParseDuration. The lifetime must be positive and at most 36,500 days.
 func parseLifetime(text string) (time.Duration, error) {
 	const day, most = 24 * time.Hour, 36500
 	var lifetime time.Duration

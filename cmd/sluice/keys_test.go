@@ -151,8 +151,8 @@ func awsEnv(t *testing.T) []string {
 	return []string{"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL_DYNAMODB=" + dynamolocal.Endpoint(t)}
 }
 
-// If a command gets only the name of a table, the configuration of the AWS SDK selects the
-// endpoint.
+// If a command gets the name of a table but no --dynamodb, it uses the DynamoDB endpoint of the
+// AWS configuration.
 func TestDeployedTables(t *testing.T) {
 	t.Parallel()
 	env := append(awsEnv(t), "KEYS_TABLE="+dynamolocal.Table(t, "KeysTable"))
@@ -178,9 +178,10 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// "sluice serve" prints who can use the service. Without API keys, a local server rejects
-// requests for host names that are not loopback names. Otherwise a web page could read from
-// the server by DNS rebinding, in which the host name of the page resolves to 127.0.0.1.
+// "sluice serve" prints who can use the service. If API keys are off, a server that listens on
+// a loopback address rejects requests for host names that are not loopback names. Otherwise a
+// web page could read from the server by DNS rebinding, in which the host name of the page
+// resolves to 127.0.0.1.
 func TestServeSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

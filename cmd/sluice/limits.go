@@ -163,7 +163,7 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Ro
 	return nil
 }
 
-// exportRoutes returns the number of routes of the export API.
+// exportRoutes returns the number of export routes.
 func exportRoutes() (n int) {
 	for _, r := range httpapi.Routes() {
 		if r.Class == ratelimit.Export {

@@ -1,7 +1,7 @@
 // Command sluice is the command-line program of the service. The command serve runs the
 // whole service on one machine. The commands keys and limits manage API keys and the limits
-// of single addresses. The command backfill updates records of an earlier version. The other
-// commands are clients of a service.
+// of single addresses. The command backfill adds index keys to records that an earlier version
+// wrote. The other commands are clients of a service.
 package main
 
 import (

@@ -54,7 +54,8 @@ The key needs the scope dashboard.
 	return cmd
 }
 
-// watchUsage shows the usage every second until ctx is done.
+// watchUsage shows the usage every second until ctx is done. If o.once is set, watchUsage shows
+// the usage only once.
 func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	client, err := o.client(api.Config{})
 	if err != nil {
