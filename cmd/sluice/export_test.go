@@ -96,7 +96,8 @@ func TestExport(t *testing.T) {
 	if n := strings.Count(lines, "\n"); n != 50 || !strings.Contains(lines, `"attributes":{"i":49}`) {
 		t.Errorf("%d lines: %.200s", n, lines)
 	}
-	// A second run is a new export. With --force it replaces the existing file.
+	// A second run fails, because the file exists. A run with --force exports the records again
+	// and replaces the file.
 	overwrite(t, events, "old")
 	if out, stderr, code := run(t, sluiceCommand(t, s.url, "export", "event", "-o", events)); code != exitUsage || out != "" || stderr != "sluice: "+events+" exists; name another file, or replace it with --force\n" {
 		t.Errorf("exit code %d, %s%s", code, out, stderr)
@@ -138,7 +139,7 @@ func TestExport(t *testing.T) {
 	}
 	wantFiles(t, dir, "entities.ndjson.gz", "events.ndjson.gz", "kept", "people.csv")
 
-	// The exported file can be imported into another service.
+	// The exported files can be imported into another service.
 	other := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	wantRun(t, sluiceCommand(t, other.url, "import", "events", events), 0, "50 events: 50 new", "")
 	wantRun(t, sluiceCommand(t, other.url, "import", "entity", people), 0, "1 entity: 1 new", "")

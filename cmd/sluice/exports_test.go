@@ -126,7 +126,8 @@ func TestLinksToExportFilesAndARestart(t *testing.T) {
 	}
 }
 
-// filledEvent returns event number i of fillEvents.
+// filledEvent returns the event that fillEvents stores as number i, with the given number of
+// attributes.
 func filledEvent(i, attributes int) event.Event {
 	var others strings.Builder
 	for j := range attributes - 1 {

@@ -23,7 +23,7 @@ import (
 	"sluice/internal/test/secrettest"
 )
 
-// unlimited sets the highest limits in the environment of a server.
+// unlimited contains the environment variables that give a server the highest possible limits.
 var unlimited = []string{"LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"}
 
 // sluiceCommand returns a command that runs the program with args against the server at
@@ -118,8 +118,8 @@ func wantEachOnce(t *testing.T, c *client, path string, n int) {
 	}
 }
 
-// gate is a proxy in front of a server. A test can replace the server. It can also set
-// functions that the gate calls when a given number of calls have succeeded.
+// gate is a proxy in front of a server. A test can replace the server. A test can also set
+// functions that the gate runs after a given number of successful requests.
 type gate struct {
 	url    string
 	target atomic.Pointer[url.URL]
@@ -169,7 +169,7 @@ func (g *gate) passed() {
 	}
 }
 
-// after sets a function that the gate calls when n more calls have succeeded.
+// after sets a function that the gate runs after n more successful requests.
 func (g *gate) after(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -213,7 +213,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- cmd.Wait() }()
-				// The last run imports what remains after the kills.
+				// Kill each run of the import except the last one. During the last run, kill and
+				// restart the server instead.
 				if attempt < kills {
 					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {

@@ -77,7 +77,8 @@ func start(t *testing.T, dataDir string, args ...string) *server {
 	return startIn(t, []string{"DATA_DIR=" + dataDir}, args...)
 }
 
-// startIn is like start, with additional environment variables ("NAME=value").
+// startIn is like start, but takes environment variables ("NAME=value") instead of the data
+// directory.
 func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
@@ -103,8 +104,8 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend calls test with two servers. One server has an embedded store, the other has
-// new tables in DynamoDB Local. env is added to the environment of both servers.
+// onEachBackend calls test once for each of two servers. One server has an embedded store, and
+// the other has new tables in DynamoDB Local. env is added to the environment of both servers.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {

@@ -25,10 +25,11 @@ import (
 // SYNC_DURATION overrides it, for example with 5m.
 const syncDuration = 8 * time.Second
 
-// TestCopiesFollowTheService runs writers and readers against several servers that share one
-// DynamoDB, and drops responses. Each reader walks through the changes repeatedly and applies
-// them to its copy. After each complete walk, the copy must include the changes before
-// synced_until, as follower.check describes. At the end, the copy must equal all records.
+// TestCopiesFollowTheService runs writers and readers against several servers that share the
+// same DynamoDB tables. The writers lose a third of the responses. Each reader walks through
+// the changes repeatedly and applies them to its copy. After each complete walk, the copy must
+// include the changes before synced_until, as follower.check describes. At the end, the copy
+// must equal all records.
 func TestCopiesFollowTheService(t *testing.T) {
 	t.Parallel()
 	const servers, writers, readers = 3, 8, 3
@@ -155,7 +156,8 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 	}
 }
 
-// follower keeps a copy. It reads each page from a random server.
+// follower keeps a copy of all entities and events. It reads each page of changes from a random
+// server.
 type follower struct {
 	clients                    []*api.Client
 	entitiesSince, eventsSince record.Time
@@ -237,9 +239,9 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 	f.eventsSince, f.walks = until, append(f.walks, walk)
 }
 
-// check checks the copy after each complete walk. The copy must include every change before the
-// time walk.until, except a change of an entity that changed again before the walk ended. The
-// copy may also include later changes, for example from an incomplete walk.
+// check checks the copies in f.walks, one for each complete walk. Each copy must include every
+// change before the time walk.until, except a change of an entity that changed again before the
+// walk ended. The copy may also include later changes, for example from an incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// nowhere is a URL without a service. Records that the client rejects are never sent, so
-// these tests need no service.
+// nowhere is a URL at which no service runs. An import in which the client rejects all records
+// sends no request, so it can use this URL.
 const nowhere = "http://127.0.0.1:1"
 
 // badEvent is a line that the client rejects without sending it.
@@ -111,7 +111,7 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 }
 
 // A file with the name of the reject file can already exist. An import replaces that file only
-// if the journal shows that an earlier import wrote the whole file.
+// if it is empty, or if the journal shows that an earlier import wrote the whole file.
 func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,7 +178,9 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusNotImplemented) // the client does not retry this status; the record may be stored
+		// The client does not retry this status. The import stops, because the record may be
+		// stored.
+		w.WriteHeader(http.StatusNotImplemented)
 		fmt.Fprint(w, `{"code":"not_implemented","detail":"not now"}`)
 	})
 	file := write(t, "x.ndjson", badEvent+`{"name":"n"}`+"\n"+badEvent)
