@@ -35,7 +35,9 @@ type connector struct {
 func TestConnectors(t *testing.T) {
 	t.Parallel()
 	entities, events := count(t, "CONNECTORS_ENTITIES", 500), count(t, "CONNECTORS_EVENTS", 2000)
-	s := startService(t, entities, events) // the service starts before the test can be skipped, because secrettest requires keys and logs
+	// Start the service before the test can be skipped, because secrettest.Run fails if the tests
+	// created no API key or collected no output.
+	s := startService(t, entities, events)
 	_, err := os.Stat(tool(t, "python"))
 	child.Require(t, err, "run: make connector-tools")
 	connectors := []*connector{
@@ -85,8 +87,8 @@ func count(t *testing.T, variable string, standard int) int {
 }
 
 // incrementalPages is the maximum number of pages of an incremental sync. A tool reads
-// one page of changes from each of the two streams. It may read a second page to find
-// that nothing follows.
+// one page of changes from each of the two streams. From each stream, the tool may read
+// a second page to find that nothing follows.
 const incrementalPages = 4
 
 // syncAll runs all connectors at the same time, each from its own address.

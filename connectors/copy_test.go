@@ -18,8 +18,8 @@ type table map[string]string
 type tables map[string]table
 
 // put stores the canonical JSON of a record. The canonical JSON of two records is equal if
-// their values are equal. Times in different time zones may be equal, and an absent member
-// equals null.
+// their values are equal. Two times are equal if they are the same instant, even in different
+// time zones. An absent member equals null.
 func (tb table) put(t *testing.T, text []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -32,7 +32,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// service is a running service. Requests to url have the default address of the test process.
+// service is a running service with two API keys. Requests to url come from the client address
+// 127.0.0.1, unless url is the URL of a caller's proxy.
 type service struct {
 	url      string
 	key      string // API key with all scopes
@@ -94,7 +95,7 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // on an error, the server fails too
+	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
 	db.MaxBatchSize = 1
 	entityStore, err := entitybolt.New(db)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// export exports all records with export jobs and returns them. It keeps the files in dir.
+// export runs export jobs, keeps their files in dir, and returns all records.
 func (s *service) export(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
@@ -198,7 +199,7 @@ func (s *service) export(t *testing.T, key, dir string) tables {
 	} {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))
-			j.ID = "" // each export is a separate job
+			j.ID = "" // with an id, the second call of export would get the first call's job
 			if err := download(t.Context(), c, j, path); err != nil {
 				t.Error(err)
 			} else if j.Format == exportjob.NDJSON {
@@ -252,8 +253,8 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller is the service behind a proxy. The proxy forwards requests from another address and
-// observes the responses.
+// caller is the service behind a proxy. The proxy connects to the service from another
+// address, forwards the requests, and observes the responses.
 type caller struct {
 	*service
 	mu          sync.Mutex
