@@ -21,11 +21,16 @@ import (
 // a function reads the rows of limits. A function with 0 calls does not read these rows.
 var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "usage": "4", "export-starter": "0", "export-worker": "0", "erasure-worker": "0", "export-monitor": "0"}
 
-// BenchmarkColdStart measures the start of each function. ns/start is the median time.
-// x-bare is (median time - time of the calls to DynamoDB) / median time of the bare function.
-// The time of the calls is how much longer the bare function takes to start when it makes the
-// same calls. zip-MB is the size of the zipped arm64 binary. In each iteration, Sluice's
-// function, the bare function, and the bare function with calls start one after another.
+// BenchmarkColdStart measures how long each function takes to start. Each iteration starts
+// Sluice's function, the bare function of package bare, and the bare function with the same
+// calls to DynamoDB as Sluice's function, one after another. The benchmark compares the
+// median times of the three starts:
+//
+//   - ns/start is the time of Sluice's function.
+//   - x-bare is the time of Sluice's function divided by the time of the bare function, both
+//     without calls. The time of the calls is how much longer the bare function takes with
+//     them.
+//   - zip-MB is the size of the zipped arm64 binary of Sluice's function.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")
 	bare := filepath.Join(b.TempDir(), "bare")

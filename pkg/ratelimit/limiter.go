@@ -97,8 +97,8 @@ func (l *Limiter) Charge(ctx context.Context, r Request) (Decision, error) {
 	return d.withAction(limits.Action), err
 }
 
-// maxLate is the largest number of windows by which a decision may follow its
-// charge. A larger number means that the clock jumped or the process was stopped.
+// maxLate is the maximum number of windows between a charge and its decision. A larger number
+// means that the clock jumped or the process was stopped.
 const maxLate = 3
 
 // decide refuses a request if the Limiter knows that the request does not fit. Otherwise

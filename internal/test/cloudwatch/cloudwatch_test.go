@@ -95,8 +95,8 @@ func TestParseAlarmRefuses(t *testing.T) {
 	}
 }
 
-// A value belongs to the period of its timestamp, and an alarm ignores the value until it
-// arrives. A value has no effect if it arrives when the alarm no longer evaluates that period.
+// A value belongs to the period of its timestamp, but an alarm sees the value only after it
+// has arrived. If the alarm no longer evaluates that period by then, the value has no effect.
 func TestRunSeesWhatHasArrived(t *testing.T) {
 	t.Parallel()
 	a, err := cloudwatch.ParseAlarm(map[string]any{

@@ -50,7 +50,8 @@ type Client interface {
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
 	// Shards is the number of partition keys over which the index by_updated_at spreads
-	// the changes of a workspace. It is 1 (the default) to dynamorecord.MaxShards.
+	// the changes of a workspace. It must be from 1 (the default) to
+	// dynamorecord.MaxShards.
 	Shards int
 }
 

@@ -46,8 +46,8 @@ type Client interface {
 // Config tunes a Store. Its zero value is ready to use.
 type Config struct {
 	// Shards is the number of partition keys over which each of the indexes by_position
-	// and by_created_at spreads the events of a workspace. It is 1 (the default) to
-	// dynamorecord.MaxShards. See dynamorecord.Shards.
+	// and by_created_at spreads the events of a workspace. It must be from 1 (the
+	// default) to dynamorecord.MaxShards. See dynamorecord.Shards.
 	Shards int
 }
 

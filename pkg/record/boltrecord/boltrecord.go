@@ -201,8 +201,8 @@ func Scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the entry at which a scan begins, and returns this entry. The entry may
-// already be beyond the bound at which the scan ends. If no such entry exists, key is nil.
+// start moves c to the entry at which a scan begins, and returns this entry. If the scan
+// begins after the last entry, key is nil. The entry may be beyond the end of the scan.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))
