@@ -24,7 +24,7 @@ type Changes struct {
 // o.Stdout, in the order of the changes. For entities, it includes tombstones if includeDeleted
 // is set. For events, a change is the arrival of an event. Of o.Order.Filters, only Type applies
 // to entities, and only EntityID applies to events. As with Run, the file appears only when it is
-// complete, and after an error the same call continues the export.
+// complete. After an error, another call with the same arguments continues the export.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {

@@ -62,8 +62,8 @@ func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged c
 	if err != nil {
 		return copyFile{}, err
 	}
-	// Set the mode explicitly. The umask restricts the mode of a new file, and a file that an
-	// earlier run left may have another mode.
+	// Set the mode explicitly. The umask restricts the mode of a new file, and a file of an
+	// earlier run may have another mode.
 	if err := file.Chmod(s.mode); err != nil {
 		return copyFile{}, errors.Join(err, file.Close())
 	}

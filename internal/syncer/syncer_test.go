@@ -217,8 +217,8 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	}
 }
 
-// A run replaces only files that a run wrote. A run that is refused before it reads changes
-// leaves no journal.
+// A run replaces only files that an earlier run wrote. If a run is refused before it has read
+// any changes, it leaves no journal.
 func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

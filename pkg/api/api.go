@@ -47,7 +47,7 @@ type BatchResult struct {
 	Status  int            `json:"status"`            // HTTP status
 	Entity  *entity.Entity `json:"entity,omitempty"`  // stored entity; absent if the attributes of the entities up to this one exceed record.MaxPageBytes in total
 	Event   *event.Event   `json:"event,omitempty"`   // stored event
-	Problem *Problem       `json:"problem,omitempty"` // why the element failed; its Instance is empty
+	Problem *Problem       `json:"problem,omitempty"` // why the element failed; Problem.Instance is empty
 }
 
 // Deleted is the body of the response to a deletion.

@@ -19,9 +19,9 @@ import (
 // fileOf is the content of the export file.
 const fileOf = "0123456789"
 
-// exporting is a service with one export job and its file. The elements of
-// its field serve are functions. Each function responds to one request for the file, in
-// order. The last function also responds to all further requests.
+// exporting is a service with one export job and its file. The field named serve contains
+// functions, each of which responds to one request for the file, in order. The last function
+// also responds to all further requests.
 type exporting struct {
 	t        *testing.T
 	job      string // the job in JSON; %d is the number of the link

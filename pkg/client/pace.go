@@ -22,9 +22,10 @@ const (
 //
 // The service counts requests in windows, which are the seconds of its own clock. Every
 // response shows the end of the window of its request (X-RateLimit-Reset) and the
-// remainder of each rule in that window (RateLimit). A request that is sent now may be
-// counted in the window that has certainly begun (see clock), or in a later window. The
-// same is true for each request in flight. The pacer therefore sends a request only if it
+// remainder of each rule in that window (RateLimit). The client
+// knows the service's clock only approximately (see clock). A request that is sent now may
+// be counted in the latest window that has certainly begun, or in a later window. The same
+// is true for each request in flight. The pacer therefore sends a request only if it
 // fits, together with all requests in flight, into each of these windows. When a window
 // is full, the pacer waits until the next one has certainly begun.
 //

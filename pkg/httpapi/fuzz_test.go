@@ -181,7 +181,7 @@ func FuzzQuery(f *testing.F) {
 			if page.NextCursor == nil {
 				continue
 			}
-			// The Link header leads to the next page of the same list, so that page
+			// The Link header leads to the next page of the same list. The next page
 			// must not contain the last record of this page.
 			next, _, _ := strings.Cut(strings.TrimPrefix(resp.Headers["Link"], "<"), ">")
 			if resp := a.get(t, "list-"+noun, next); resp.StatusCode != 200 || strings.Contains(resp.Body, `"id":"`+page.Data[len(page.Data)-1].ID+`"`) {

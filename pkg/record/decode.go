@@ -131,8 +131,8 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember adds an invalid field, like Check. If err is an error of Decoders.Decode,
-// checkMember instead adds each invalid member of the object, with its path.
+// checkMember adds the field name with err to f, as Check does. If err is an error of
+// Decoders.Decode, checkMember instead adds each invalid member of the object, with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {

@@ -92,7 +92,7 @@ const separators = ";\t\r\n"
 
 // eachFormula replaces each part of text that a spreadsheet would run as a formula. A
 // part ends at the next separator. Leading apostrophes do not affect whether a part is a
-// formula, so restore finds the same parts as neutralize.
+// formula, so the functions restore and neutralize find the same parts.
 func eachFormula(text string, replace func(formula string) string) string {
 	if isNumber(text) {
 		return text

@@ -117,7 +117,7 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ text, want, kept string }{ // text is the attribute in JSON, without quotes; want is the cell; kept is the cell with keepFormulas, "" if it equals the text
+	for _, tt := range []struct{ text, want, kept string }{ // text is the attribute in JSON, without quotes; want is the cell; kept is the cell with keepFormulas, or "" if that cell equals text
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
 		{`\t=1`, "'\t'=1", ``}, {`\r=1`, "'\r'=1", ``}, {`\n=1`, "'\n'=1", ``}, {`\u0000=1`, "'\x00=1", ``}, {`\u0000\u0000=1`, "'\x00\x00=1", ``},

@@ -14,8 +14,8 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// The template, the function folders, the sample events and the route table
-// name the same functions and routes.
+// The same functions and routes appear in the template, the function folders, the sample
+// events and the route table.
 func TestTemplateFoldersAndRoutesAgree(t *testing.T) {
 	functions := templatetest.Functions(t)
 	var routes, deployed []string

@@ -12,8 +12,8 @@
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in
 //     order of their latest change. shard consists of the workspace, '#' and the
 //     number of the shard, counted from 0. A hash of the id selects the shard
-//     (dynamorecord.Shards). change is the text of the record.SyncPosition. Entities that
-//     earlier builds wrote lack the attributes shard and change until Backfill adds them.
+//     (dynamorecord.Shards). change is the text of the record.SyncPosition. Entities of
+//     earlier builds have neither shard nor change until Backfill adds these attributes.
 //     The index does not project the keys of by_type, nor updated_at, which is part of
 //     change.
 //

@@ -114,8 +114,8 @@ type local struct {
 }
 
 // startLocal starts a runner of the jobs in store, with at most two runs at a time in the
-// slow lane. If the function fail returns an error, the read of a page of events fails with
-// this error. Call startLocal in a synctest bubble.
+// slow lane. Each read of a page of events first calls fail. If fail returns an error,
+// the read returns it. Call startLocal in a synctest bubble.
 func startLocal(t *testing.T, store *jobs, fail func() error) *local {
 	t.Helper()
 	runner, err := worker.NewRunner(store, 2, slog.New(slog.DiscardHandler))

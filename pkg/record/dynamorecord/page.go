@@ -74,10 +74,10 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 // Page reads few items that it does not return. First it runs one query for its share of
 // the page, to learn the size of items. Then it runs all other queries concurrently. Then
 // it continues the queries that may have further items of the page, until the page is
-// complete. It continues only as many queries at the same time as items of the mean size
-// fit into aheadBytes, but at least one. The limit of each query depends on the mean size
-// of the items that it has returned. If a query has returned no items, its limit depends
-// on the items of all queries.
+// complete. At any time, it continues at most n queries, where n is the number of items
+// of the mean size that fit into aheadBytes, and at least 1. The limit of each query
+// depends on the mean size of the items that it has returned. If a query has returned no
+// items, its limit depends on the items of all queries.
 func Page[R any](ctx context.Context, client Querier, sortKey string, limit int, decode func(Item) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
 	if len(ins) == 0 {
 		return nil, false, nil
