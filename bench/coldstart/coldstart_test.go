@@ -27,9 +27,10 @@ var calls = map[string]string{"create-events": "10", "upsert-entities": "10", "u
 // median times of the three starts:
 //
 //   - ns/start is the time of Sluice's function.
-//   - x-bare is the time of Sluice's function divided by the time of the bare function, both
-//     without calls. The time of the calls is how much longer the bare function takes with
-//     them.
+//   - x-bare compares Sluice's function with the bare function, both without the calls. The
+//     time of the calls is the difference between the two starts of the bare function. It is
+//     subtracted from the time of Sluice's function. The rest is divided by the time of the
+//     bare function without calls.
 //   - zip-MB is the size of the zipped arm64 binary of Sluice's function.
 func BenchmarkColdStart(b *testing.B) {
 	b.Chdir("../..")

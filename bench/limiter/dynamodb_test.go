@@ -258,7 +258,8 @@ func prepareBare(b *testing.B, client *dynamodb.Client, clients int) decider {
 	})
 }
 
-// rule is one of the two rules of an import, with its own counters.
+// rule is one of the two rules that apply to an import request. Each rule has its own
+// counters.
 type rule struct {
 	key  func(n int) ratelimit.Key
 	cost []ratelimit.Cost

@@ -66,7 +66,7 @@ func TestPricesAreThoseOfTheDocs(t *testing.T) {
 const attributes = `{"plan":"free","country":"NZ","note":"what a client keeps of a person or of a thing that happened, in a few words that are about as long as this, and perhaps a little longer","n":12345.50}`
 
 const (
-	seeded    = 60 // number of entities and of events, more than a list returns
+	seeded    = 60 // number of entities, and also of events; a measured list returns only 50
 	workspace = "mine"
 )
 

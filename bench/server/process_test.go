@@ -56,7 +56,8 @@ func start(b *testing.B, program string, args ...string) *process {
 	return &process{Process: p, address: address}
 }
 
-// cpu returns the processor time that the process has used, in units of 10 ms. It needs Linux.
+// cpu returns the processor time that the process has used. The resolution is 10 ms. The
+// method needs Linux.
 func (p *process) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))

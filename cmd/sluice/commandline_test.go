@@ -93,8 +93,9 @@ func TestInvalidCommandLines(t *testing.T) {
 	wantRun(t, sluiceCommand(t, "api.example.com", "usage", "--once"), exitUsage, "", `SLUICE_URL needs http:// or https://, not "api.example.com"`)
 }
 
-// wantUsageError fails the test unless the program rejects the command line args with an error
-// that contains the text want. The working directory has an empty file f.ndjson.
+// wantUsageError runs the program with args. It fails the test unless the program rejects the
+// command line and the error message contains the text want. The working directory has an
+// empty file f.ndjson.
 func wantUsageError(t *testing.T, args, want string) {
 	t.Helper()
 	cmd := inEnv(t, []string{"DATA_DIR=", "KEYS_TABLE="}, strings.Fields(args)...)

@@ -26,7 +26,7 @@ type connection struct {
 	url    string // values of the flags --url and --key
 	key    string
 	stderr io.Writer
-	outage *outage.Report // outages of the client
+	outage *outage.Report // reports outages of the service
 }
 
 // connectTimeout is the time limit of one connection attempt. It is short so that an
