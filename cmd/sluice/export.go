@@ -135,7 +135,8 @@ func (o *exportOptions) check() (err error) {
 	return nil
 }
 
-// checkSince is like check, but checks only --since and the flags that depend on it.
+// checkSince sets o.since from the flag --since. It returns a usage error if --since is invalid,
+// or if another flag does not fit it.
 func (o *exportOptions) checkSince() (err error) {
 	if o.since, err = parseTime("--since", o.sinceText); err != nil {
 		return err
@@ -167,7 +168,7 @@ func parseTime(flag, text string) (*record.Time, error) {
 	return &t, nil
 }
 
-// exportResult is what export prints as JSON.
+// exportResult is what "sluice export" without --since prints as JSON.
 type exportResult struct {
 	Job       string             `json:"job"`
 	Resource  exportjob.Resource `json:"resource"`
@@ -208,7 +209,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	return nil
 }
 
-// changesResult is what export --since prints as JSON.
+// changesResult is what "sluice export --since" prints as JSON.
 type changesResult struct {
 	Resource    exportjob.Resource `json:"resource"`
 	File        string             `json:"file"`
@@ -216,7 +217,7 @@ type changesResult struct {
 	SyncedUntil record.Time        `json:"synced_until"`
 }
 
-// exportSince runs the command with --since.
+// exportSince runs "sluice export --since".
 func exportSince(cmd *cobra.Command, o *exportOptions, c *api.Client) error {
 	done, err := exporter.RunSince(cmd.Context(), o.Options, *o.since, o.deleted, c, cmd.ErrOrStderr())
 	if err != nil {

@@ -149,8 +149,8 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 	})
 }
 
-// fill opens a store in the data file of a server that is not running, and calls create for
-// each number from 0 to n-1.
+// fill opens a store in the data file of a server that is not running. It calls the function
+// create once with each number from 0 to n-1.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})

@@ -111,7 +111,8 @@ func importCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// completeNounAndFile completes the arguments of import and sync, which are a noun and a file.
+// completeNounAndFile completes the arguments of "sluice import" and "sluice sync". The
+// arguments are a noun and a file.
 func completeNounAndFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return resourceNames, cobra.ShellCompDirectiveNoFileComp

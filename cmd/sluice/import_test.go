@@ -169,7 +169,7 @@ func (g *gate) passed() {
 	}
 }
 
-// after sets a function that the gate runs after n more successful requests.
+// The method after sets a function that the gate runs after n more successful requests.
 func (g *gate) after(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -260,7 +260,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// An import at the default limits is rarely refused, and sends 100 entities per call.
+// At the default limits, the service refuses at most 5 calls of an import. An import of entities
+// sends 100 entities per call.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 	accessdynamo "sluice/pkg/access/dynamostore"
 )
 
-// keysOptions are the flags of all keys commands.
+// keysOptions are the flags that all commands of "sluice keys" have.
 type keysOptions struct {
 	storage[access.Manager]
 	json bool
@@ -233,7 +233,7 @@ func parseLifetime(text string) (time.Duration, error) {
 // keyJSON is the JSON form in which the commands print an API key.
 type keyJSON struct {
 	ID        string         `json:"id"`
-	Key       string         `json:"key,omitzero"` // complete API key; set only by create
+	Key       string         `json:"key,omitzero"` // complete API key; set only by "keys create"
 	Name      string         `json:"name"`
 	Workspace string         `json:"workspace"`
 	Scopes    []access.Scope `json:"scopes"`

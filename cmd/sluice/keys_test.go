@@ -111,7 +111,7 @@ func TestKeysAsJSON(t *testing.T) {
 	if !ok || token.ID != made.ID || made.Workspace != "w" || made.Status != "active" || strings.Join(made.Scopes, " ") != "dashboard export" || made.ExpiresAt == nil || made.ExpiresAt.Sub(made.CreatedAt).Round(time.Second) != time.Hour || made.RevokedAt != nil {
 		t.Errorf("created %v", made.ID)
 	}
-	// revoke also accepts the complete API key.
+	// The command "keys revoke" also accepts the complete API key.
 	if keys(&revoked, "revoke", made.Key); revoked.ID != made.ID || revoked.Status != "revoked" || revoked.RevokedAt == nil || revoked.Key != "" {
 		t.Errorf("revoked %v", revoked.ID)
 	}

@@ -18,7 +18,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// limitsOptions are the flags of all limits commands.
+// limitsOptions are the flags that all commands of "sluice limits" have.
 type limitsOptions struct {
 	storage[override.Manager]
 	json bool

@@ -13,7 +13,8 @@ import (
 	"sluice/pkg/override"
 )
 
-// limits runs `sluice limits`. env has additional environment variables ("NAME=value").
+// The function limits runs `sluice limits`. env has additional environment variables
+// ("NAME=value").
 func limits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")

@@ -5,8 +5,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// resourceNames are the completions of the first argument of import, export and sync. These
-// commands also accept the singular.
+// resourceNames are the completions of the first argument of the commands import, export and
+// sync. As an argument, these commands also accept the singular.
 var resourceNames = []string{"entities", "events"}
 
 // nouns has the words for the records of each resource.

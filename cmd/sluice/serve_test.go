@@ -104,8 +104,9 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	return s
 }
 
-// onEachBackend calls test once for each of two servers. One server has an embedded store, and
-// the other has new tables in DynamoDB Local. env is added to the environment of both servers.
+// onEachBackend calls the given function once for each of two servers. One server has an
+// embedded store, and the other has new tables in DynamoDB Local. env is added to the
+// environment of both servers.
 func onEachBackend(t *testing.T, env []string, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -175,8 +176,8 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// do sends a request. A nonempty body is sent as JSON. header contains alternating names and
-// values.
+// The method do sends a request. A nonempty body is sent as JSON. header contains alternating
+// names and values.
 func (c *client) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
@@ -202,7 +203,8 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check is like do, and fails the test unless the response matches openapi.yaml.
+// check sends a request with the method do. It fails the test unless the response matches
+// openapi.yaml.
 func (c *client) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
@@ -218,7 +220,8 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want is like check, and fails the test unless the response has the given status.
+// want sends a request with the method check. It also fails the test unless the response has
+// the given status.
 func (c *client) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
@@ -251,8 +254,8 @@ func seed(t *testing.T, s *server, n int) {
 	}
 }
 
-// oneWindow calls play with a new client at the beginning of a second. It repeats this until
-// all responses fall into one window.
+// oneWindow calls the given function with a new client at the beginning of a second. It repeats
+// this until all responses fall into one window.
 func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
 	t.Helper()
 	for range 20 {

@@ -75,8 +75,9 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 	return cmd
 }
 
-// pagesFor returns a number of pages per second and a page size. A sync with these values
-// reads at most rate records per second. If rate is 0, there is no limit, and pages is 0.
+// pagesFor returns a number of pages per second and a page size. With these values, a sync
+// reads at most the given number of records per second. If rate is 0, there is no limit, and
+// pages is 0.
 func pagesFor(rate int) (pages, size int) {
 	if rate == 0 {
 		return 0, changes.PageSize
