@@ -187,7 +187,8 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// export runs export jobs, keeps their files in dir, and returns all records.
+// The method export runs three export jobs, keeps their files in dir, and returns all
+// records.
 func (s *service) export(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
@@ -252,8 +253,8 @@ func (tb table) readFile(t *testing.T, path string) {
 	}
 }
 
-// caller is the service behind a proxy. The proxy connects to the service from another
-// address, forwards the requests, and observes the responses.
+// caller gives access to the service through a proxy. The proxy connects to the service from
+// another address, forwards the requests, and observes the responses.
 type caller struct {
 	*service
 	mu          sync.Mutex
@@ -261,7 +262,8 @@ type caller struct {
 	statuses    map[int]int // number of responses by status
 }
 
-// from returns a caller with the given loopback address, so that clients do not share limits.
+// The method from returns a caller whose proxy connects from the given loopback address.
+// Clients with different addresses do not share limits.
 func (s *service) from(t *testing.T, address string) *caller {
 	t.Helper()
 	target, err := url.Parse(s.url)

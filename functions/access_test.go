@@ -62,9 +62,10 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 // reads records for a request.
 var publicReads = map[string]int{"health": 2}
 
-// refused sends ev to an instance of a function, once with each kind of invalid API key. A
-// function that requires an API key must use only the table of keys and the table of counters.
-// The function of a public route must neither check the API key nor use the table of keys.
+// The method refused sends ev to an instance of a function, once with each kind of invalid API
+// key. A function that requires an API key must use only the table of keys and the table of
+// counters. The function of a public route must neither check the API key nor use the table of
+// keys.
 func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
@@ -144,7 +145,7 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 	}
 }
 
-// apart checks that an API key of another workspace cannot read any of the records.
+// The method apart checks that an API key of another workspace cannot read any of the records.
 func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)

@@ -124,8 +124,8 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	wantErased(t, d, table, id)
 }
 
-// killWorker invokes a worker with ev. It kills the worker as soon as when() returns
-// true.
+// killWorker invokes a worker with ev. It kills the worker as soon as the given function
+// returns true.
 func killWorker(t *testing.T, worker *lambdatest.Instance, ev any, when func() bool) {
 	t.Helper()
 	ended := make(chan error, 1)

@@ -57,9 +57,9 @@ func exportRecords(t testing.TB) int {
 var imported = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // eventsOf returns a function that returns the i-th event in the order of an export. The
-// attributes contain the given number of random bytes in base64, which barely compress, so a
-// file of many events has several parts. Events 0 to 2 have the same time, as do events 3 to 5,
-// and so on.
+// attributes contain the given number of random bytes in base64. This text barely compresses,
+// so a file of many events has several parts. Events 0 to 2 occurred at the same time, events
+// 3 to 5 one millisecond later, and so on.
 func eventsOf(random int) func(i int) event.Event {
 	return func(i int) event.Event {
 		text := make([]byte, random)
@@ -223,8 +223,8 @@ func (x *exports) run(t *testing.T, binary string, ev any, timeout time.Duration
 	return instance
 }
 
-// runUntil runs the worker. It kills the worker as soon as killed(j) returns true for the
-// stored job j.
+// runUntil runs the worker. It kills the worker as soon as the given function returns true for
+// the stored job.
 func (x *exports) runUntil(t *testing.T, ev any, id string, killed func(exportjob.Job) bool) {
 	t.Helper()
 	killWorker(t, lambdatest.Start(t, x.worker, x.env...), ev, func() bool { return killed(x.job(t, id)) })

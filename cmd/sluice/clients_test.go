@@ -16,8 +16,8 @@ import (
 	"sluice/internal/test/child"
 )
 
-// The function need skips the test if the program is not installed. If the environment variable
-// CI is set, it fails the test instead.
+// The function need skips the test if the program is not installed. If the environment
+// variable CI is set, it fails the test instead.
 func need(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)

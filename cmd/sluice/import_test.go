@@ -260,8 +260,8 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// At the default limits, the service refuses at most 5 calls of an import. An import of entities
-// sends 100 entities per call.
+// At the default limits, the service refuses at most 5 calls of an import. An import of
+// entities sends 100 entities per call.
 func TestAnImportKeepsToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -127,7 +127,8 @@ For a limit that is not given, the default of the service applies.`,
 	return cmd
 }
 
-// setLimits stores r as the row of the CIDR block or address in the parameter block.
+// setLimits stores r as a row. The parameter block contains the CIDR block or the address to
+// which the row applies.
 func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Row, now time.Time) error {
 	ipv6Prefix, err := o.ipv6Prefix()
 	if err != nil {
