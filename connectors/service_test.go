@@ -155,7 +155,7 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 // these events is years in the past.
 const lateEvents = 20
 
-// change makes 100 changes and returns the time of the last one.
+// change runs 100 steps of one or two changes each, and returns the time after the last step.
 func (s *service) change(t *testing.T) time.Time {
 	t.Helper()
 	c, ctx := s.client(t, s.key), t.Context()

@@ -240,9 +240,9 @@ func (f *follower) walkEvents(t *testing.T, mayStop bool) {
 }
 
 // check checks the copies in f.walks, one for each complete walk. Each copy must include every
-// change before the time walk.until. It may lack a change of an entity only if the entity changed
-// again before the walk ended. It may also include later changes, for example from an incomplete
-// walk.
+// change before the time walk.until. It may lack a change of an entity only if the entity
+// changed again before the walk ended. It may also include later changes, for example from an
+// incomplete walk.
 func (f *follower) check(t *testing.T, w *written) {
 	for _, walk := range f.walks {
 		if walk.events != nil {
