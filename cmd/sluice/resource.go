@@ -6,7 +6,7 @@ import (
 )
 
 // resourceNames are the completions of the first argument of the commands import, export and
-// sync. As an argument, these commands also accept the singular.
+// sync. These commands also accept the singular.
 var resourceNames = []string{"entities", "events"}
 
 // nouns has the words for the records of each resource.
