@@ -4,8 +4,8 @@
 // A run reads the changes since the last run, and merges them with the copy into a new file.
 // Then it renames that file to the path of the copy. A state file beside the copy records the
 // time up to which the copy is complete, and the digests of the files that a run may replace.
-// If a run fails or is killed, either the old copy or the new copy exists. The next run
-// continues the walk or repeats the merge, with the same result.
+// If a run fails or is killed, either the old copy or the new copy exists. The next run reads
+// the remaining changes or repeats the merge, with the same result.
 package syncer
 
 import (

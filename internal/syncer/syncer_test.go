@@ -286,7 +286,7 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 	t.Parallel()
 	const (
 		says = "The last sync was more than 29 days ago"
-		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // maximum time since the last run for a run to update the copy
+		most = entity.TombstoneAge - 24*time.Hour - record.SyncLag // if more time has passed since the last run, a run starts a new copy
 	)
 	for _, interrupted := range []bool{false, true} {
 		for _, age := range []time.Duration{most, most + time.Millisecond} {

@@ -50,9 +50,10 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// tied is a shell script that runs the program given as its arguments until standard input is
-// closed. Standard input is a pipe, and only the test process has its other end. So the
-// program ends with the test process, even if the test process is killed.
+// tied is a shell script. Its arguments are a program and the arguments of that program. The
+// script runs the program until the standard input of the script is closed. Standard input is a
+// pipe, and only the test process has its other end. So the program ends with the test process,
+// even if the test process is killed.
 const tied = `
 exec 3<&0
 "$@" </dev/null 3<&- &

@@ -12,8 +12,8 @@ import (
 )
 
 // Require fails or skips the test if err is not nil, which means that a required program is
-// missing. The test fails if the environment variable CI is set, and is skipped otherwise. help
-// says how to install the program.
+// missing. The test fails if the environment variable CI is set, and is skipped otherwise. The
+// parameter help is a text that says how to install the program.
 func Require(t testing.TB, err error, help string) {
 	t.Helper()
 	if err == nil {
@@ -51,9 +51,10 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// OnFreePort calls start with a free port. If start returns ErrExited, another program
-// may have taken the port, so OnFreePort tries again with another port, up to five times.
-// While the reservation is open, other test processes do not choose the port.
+// OnFreePort calls the function start with a free port. If the function returns ErrExited,
+// another program may have taken the port. OnFreePort then calls the function with another
+// port. It calls the function up to five times. While the reservation is open, other test
+// processes do not choose the port.
 func OnFreePort(start func(port int) error) (reservation io.Closer, err error) {
 	var errs []error
 	for range 5 {

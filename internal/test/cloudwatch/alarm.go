@@ -158,7 +158,7 @@ func (a *Alarm) breaches(n float64) (bool, error) {
 }
 
 // point returns the result of one period. The parameter end is the end of the period, and the
-// parameter now is the current time. point ignores data that arrives later.
+// parameter now is the current time. Data that arrives after the current time is ignored.
 func (a *Alarm) point(d Data, end, now time.Duration) (Point, error) {
 	points := make(map[string]value)
 	for _, in := range a.metrics {

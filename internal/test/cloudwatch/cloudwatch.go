@@ -26,7 +26,7 @@ import (
 // Metric identifies a metric.
 type Metric struct {
 	Namespace, Name string
-	Dimensions      string // "Name=Value", sorted and separated by commas
+	Dimensions      string // pairs of the form Name=Value, sorted and separated by commas
 }
 
 // Datum is one value of a metric, or several equal values.
@@ -54,8 +54,8 @@ func (d Data) End() (end time.Duration) {
 }
 
 // statistic returns a statistic of the values whose timestamps are in [start, end). The
-// parameter now is the current time. statistic ignores values that arrive later. It returns
-// false if no value is left.
+// parameter now is the current time. Values that arrive after the current time are ignored. If
+// no value is left, statistic returns false.
 func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (float64, bool) {
 	var data []Datum
 	count, sum := 0, 0.0
