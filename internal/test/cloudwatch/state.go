@@ -28,9 +28,10 @@ const (
 	treatNotBreaching = "notBreaching"
 )
 
-// Next returns the next state of an alarm. current is the previous state. points
-// are the points of the evaluation range, newest first. evaluated, toAlarm and missing are the
-// properties EvaluationPeriods, DatapointsToAlarm and TreatMissingData of the alarm.
+// Next returns the next state of an alarm. The parameter current is the previous state. The
+// parameter points contains the points of the evaluation range, newest first. The parameters
+// evaluated, toAlarm and missing are the properties EvaluationPeriods, DatapointsToAlarm and
+// TreatMissingData of the alarm.
 //
 // Next uses the newest points that have a value, up to EvaluationPeriods points.
 // TreatMissingData applies only if fewer than EvaluationPeriods points have a value.

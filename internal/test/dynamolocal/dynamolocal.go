@@ -74,7 +74,7 @@ func Table(t testing.TB, logicalID string) string {
 	return Shared(t).Table(t, logicalID)
 }
 
-// Start starts an engine for one test. It is stopped at the end of the test.
+// Start starts an engine for one test. The engine is stopped at the end of the test.
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	return startIn(t, "")

@@ -14,8 +14,8 @@ type Access struct {
 	Index  string // "" for the table itself
 }
 
-// transactActions maps the name of the JSON member that holds an operation in a transaction to
-// the IAM action that the operation needs.
+// The keys of transactActions are the JSON members that hold the operations of a transaction.
+// Each value is the IAM action that the operation needs.
 var transactActions = map[string]string{
 	"ConditionCheck": "dynamodb:ConditionCheckItem", "Delete": "dynamodb:DeleteItem",
 	"Put": "dynamodb:PutItem", "Update": "dynamodb:UpdateItem", "Get": "dynamodb:GetItem",
@@ -50,7 +50,7 @@ func accesses(operation string, body map[string]any) []Access {
 	return []Access{{Action: "dynamodb:" + operation, Table: text(body, "TableName"), Index: text(body, "IndexName")}}
 }
 
-// Accesses returns the permissions that the calls so far needed, sorted.
+// Accesses returns a sorted list of the permissions that all previous calls needed.
 func (p *Proxy) Accesses() []Access {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine reported
-	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports none
+	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports no units for them
 }
 
 // Proxy is a counting proxy. It is safe for concurrent use.
@@ -57,7 +57,7 @@ type Proxy struct {
 	server     *http.Server // nil while the proxy refuses connections
 }
 
-// Start starts a proxy in front of endpoint. It stops at the end of the test.
+// Start starts a proxy in front of endpoint. The proxy stops at the end of the test.
 func Start(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	p := start(t, endpoint, nil)
@@ -65,7 +65,7 @@ func Start(t testing.TB, endpoint string) *Proxy {
 	return p
 }
 
-// StartTLS starts a proxy that uses TLS. certificate is the path of a PEM file with the
+// StartTLS starts a proxy that uses TLS. The second result is the path of a PEM file with the
 // certificate of the proxy.
 func StartTLS(t testing.TB, endpoint string) (p *Proxy, certificate string) {
 	t.Helper()
@@ -241,9 +241,9 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe sets the function that the proxy calls for each call to DynamoDB. key contains
-// the attributes of the primary key if the call has a primary key. The proxy may call the
-// function concurrently.
+// Observe sets the function that the proxy calls for each call to DynamoDB. If the call has a
+// primary key, the parameter key of the function contains the attributes of the primary key.
+// The proxy may call the function concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

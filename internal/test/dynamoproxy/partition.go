@@ -2,17 +2,18 @@ package dynamoproxy
 
 import "time"
 
-// partitions limits the writes to each partition key, as DynamoDB limits them for a partition.
+// The type partitions counts and limits the writes to each partition key. DynamoDB limits the
+// writes to a partition in the same way.
 type partitions struct {
 	perSecond int               // maximum writes per second; 0 for no limit
-	second    int64             // the second whose writes are counted, as Unix time
+	second    int64             // Unix time of the second for which writes are counted
 	writes    map[[2]string]int // number of writes in that second, by table and partition key
 	most      int               // highest number of writes to one partition key in a second
 }
 
-// ThrottlePartitions limits the writes to each partition key (the attribute pk) to perSecond
-// writes per second. The proxy rejects further writes. Each write counts as one unit, even if
-// its condition fails.
+// ThrottlePartitions sets the maximum number of writes per second to each partition key (the
+// attribute pk). The proxy rejects further writes. Each write counts as one unit, even if its
+// condition fails.
 func (p *Proxy) ThrottlePartitions(perSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

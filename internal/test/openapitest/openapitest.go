@@ -109,7 +109,8 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
-// parameter matches a path parameter, such as {id}, whose braces regexp.QuoteMeta has escaped.
+// The variable parameter is a regular expression that matches a path parameter in the output of
+// regexp.QuoteMeta. For example, it matches \{id\}.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 
 // operation returns the description of a path and method, or nil if openapi.yaml does not
@@ -128,7 +129,7 @@ func (s *Spec) operation(method, path string) map[string]any {
 	return nil
 }
 
-// note records the status and the members of a response. The caller holds s.mu.
+// note adds the status and the members of a response to s.seen. The caller holds s.mu.
 func (s *Spec) note(operation map[string]any, r Response) error {
 	s.seen[statusKey(operation, fmt.Sprint(r.Status))] = true
 	response := s.resolve(object(object(operation["responses"])[fmt.Sprint(r.Status)]))
@@ -221,8 +222,8 @@ func (s *Spec) Unseen() []string {
 	return slices.Sorted(maps.Keys(promised))
 }
 
-// promise adds the members of a schema and their enumerated values to promised. It does the same
-// for the nested schemas.
+// promise adds the members of a schema and their enumerated values to the map promised. It does
+// the same for the nested schemas.
 func (s *Spec) promise(schema map[string]any, promised map[string]bool) {
 	name := refName(schema)
 	schema = s.resolve(schema)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// logged contains the variables that the access log may contain. Text from a client or an
-// error message cannot occur in their values. This is required because the API Gateway
+// The map logged contains the variables that the access log may contain. Their values cannot
+// contain error messages or text from a client. This is required because the API Gateway
 // documentation does not say that values are escaped.
 //
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".
@@ -46,7 +46,7 @@ func checkAccessLog(t *testing.T, format string) {
 		if n == 0 && len(line) > maxAccessLine {
 			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
 		}
-		var got map[string]string // all values must be in quotes, because a variable without a value becomes -
+		var got map[string]string // all values must be in quotes, because the log has a hyphen for a variable without a value
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}

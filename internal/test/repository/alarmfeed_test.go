@@ -40,7 +40,7 @@ const afterwards = 4 * time.Hour
 // span is a range of minutes from begin (inclusive) to end (exclusive).
 type span struct{ begin, end int }
 
-// log reports a log event n times in each minute.
+// log reports a log event n times in each minute of the span.
 func (w *world) log(group string, s span, n int, line string) {
 	w.t.Helper()
 	embedded, err := cloudwatch.Embedded(line)
@@ -59,14 +59,14 @@ func (w *world) log(group string, s span, n int, line string) {
 	}
 }
 
-// functions reports a log event of the functions n times in each minute.
+// The method functions does the same as log, for the log group of the functions.
 func (w *world) functions(s span, n int, line string) {
 	w.t.Helper()
 	w.log("FunctionLogs", s, n, line)
 }
 
-// metric reports a metric of an AWS service once in each minute. dimensions is
-// "Name=Value", sorted and separated by commas.
+// metric reports a metric of an AWS service once in each minute of the span. The parameter
+// dimensions contains pairs of the form Name=Value, sorted and separated by commas.
 func (w *world) metric(s span, namespace, name, dimensions string, value float64) {
 	for minute := s.begin; minute < s.end; minute++ {
 		w.add(cloudwatch.Metric{Namespace: namespace, Name: name, Dimensions: dimensions}, minute, value, 1, reportDelay)
@@ -124,7 +124,8 @@ func jsonLine(msg string, attrs ...any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// embedded returns a line of the functions' log with metrics for each set of dimensions.
+// embedded returns a line of the functions' log that defines metrics. Each metric has two sets
+// of dimensions: the given set, and the set of Service and Route.
 func embedded(msg string, metrics map[string]float64, dimensions []string, more ...any) string {
 	attrs := append([]any{"Service", "sluice-prod", "Route", "list-entity"}, more...)
 	var defined []any
