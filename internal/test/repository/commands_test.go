@@ -20,8 +20,8 @@ import (
 // operatorPages are the pages with commands for operators.
 var operatorPages = []string{"deploy", "operate", "recover", "keys", "pipeline", "cost"}
 
-// commands returns the commands in the indented blocks of the operator pages, by their
-// first word.
+// commands returns the commands in the indented blocks of the operator pages. The keys of the
+// map are the first words of the commands.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)

@@ -12,7 +12,8 @@ import (
 	"unicode"
 )
 
-// everything contains the arguments for a rendering with all resources of the template.
+// The constant everything is an argument for render. With it, the rendered template has all
+// resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
 
@@ -71,8 +72,8 @@ func matches(patterns []string, action string) bool {
 	})
 }
 
-// unused contains permissions that this stack does not need. The handlers of the resource
-// types need them for properties that this template does not have.
+// The list unused contains permissions that this stack does not need. The handlers of the
+// resource types need them for properties that this template does not have.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",

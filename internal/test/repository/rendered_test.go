@@ -71,7 +71,8 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// renderings caches the results of render by its arguments.
+// The variable renderings is a cache of the results of render. Its keys are the arguments,
+// separated by spaces.
 var renderings struct {
 	sync.Mutex
 	of map[string]map[string]rendered
@@ -104,8 +105,8 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 	return all
 }
 
-// at returns the value at a path of member names and element indexes, or nil if the
-// path does not exist.
+// The function at returns the value at the end of a path, or nil if the path does not exist. A
+// path consists of member names and element indexes.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {

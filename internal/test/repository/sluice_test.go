@@ -188,8 +188,9 @@ func TestTheAPILinksNoAWSPackage(t *testing.T) {
 	}
 }
 
-// Only the functions that need S3 link it, because a larger binary starts more slowly.
-// Functions that only request or show jobs do not link the packages that run the jobs.
+// The S3 package is linked only into the functions that need it, because a larger binary starts
+// more slowly. The packages that run jobs are not linked into functions that only request or
+// show jobs.
 func TestS3AndTheWorkersAreLinkedOnlyWhereNeeded(t *testing.T) {
 	for linked, users := range map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/service/s3": {"functions/export-starter", "functions/export-worker", "functions/get-export-job", "functions/internal/exportworker"},
@@ -216,8 +217,8 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// domain maps each domain package to the packages that it may import in addition to the
-// standard library.
+// The keys of the map domain are the domain packages. The value of a key lists the packages that
+// this domain package may import in addition to the standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":            {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/ratelimit":         {},

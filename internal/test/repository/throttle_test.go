@@ -23,9 +23,10 @@ type resourceUnits map[string]float64
 // records of 450 bytes and is read with eventual consistency (docs/cost.md).
 const pageUnits = 10.5
 
-// unitsOf maps a function to the maximum units that a request to the function takes. The charge
-// and the read of the API key that a route requires are not included. Assumptions: a record is
-// at most 1 KB, and EventShards is 1. A write in a transaction takes two units.
+// unitsOf maps a function to the maximum units that a request to the function takes. The units
+// do not include the write that charges the rate limits. If the route requires an API key, they
+// do not include the read of that key either. Assumptions: a record is at most 1 KB, and
+// EventShards is 1. A write in a transaction takes two units.
 var unitsOf = map[string]resourceUnits{
 	"list-entity":       {"EntitiesTable read": pageUnits, "EntitiesTable/by_type read": pageUnits, "EntitiesTable/by_updated_at read": pageUnits},
 	"get-entity":        {"EntitiesTable read": 1},
@@ -49,8 +50,9 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// connects maps a function to the number of write units of CountersTable that the start
-// of an instance takes. For functions that are not in the map, the number is 1.
+// The keys of the map connects are functions. The value is the number of write units of
+// CountersTable that an instance of the function takes when it starts. For functions that are
+// not in the map, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
@@ -94,8 +96,9 @@ type gateway struct {
 	starts  int                  // number of instances that can still start
 }
 
-// step simulates one step. demand returns the number of requests that arrive at a route. step
-// counts the units of the requests that the throttles of the route and the account admit.
+// step simulates step n. The function demand returns the number of requests that arrive at a
+// route in this step. If the throttles of the route and of the account admit a request, its
+// units are added to g.used.
 func (g *gateway) step(n int, demand func(route int) float64) {
 	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
 	use := func(resource string, units float64) {
@@ -143,7 +146,7 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 		}
 		return n
 	}
-	guarded := make(map[string]bool) // functions whose routes read an API key
+	guarded := make(map[string]bool) // function → whether its route requires an API key
 	for _, route := range httpapi.Routes() {
 		guarded[route.Name] = route.Scope != access.Public
 	}
@@ -169,8 +172,8 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
 		}
 	}
-	// The first requests start all instances. Sort the routes so that instances of the functions
-	// in connects start first, because their start takes the most units.
+	// The first requests start all instances. The start of an instance takes the most units for
+	// the functions in the map connects. Sort the routes so that these instances start first.
 	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
 	return g
 }

@@ -40,7 +40,7 @@ type Server struct {
 	Endpoint string // URL, http://127.0.0.1:PORT
 }
 
-// Start starts a server without buckets. It stops at the end of the test.
+// Start starts a server without buckets. The server stops at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	program := locate(t)

@@ -61,8 +61,8 @@ func (c *collection) found() (sources []string) {
 	return sources
 }
 
-// New creates an API key with access.New. The output must not contain the secret of this
-// key.
+// New creates an API key with access.New. The collected output must not contain the secret of
+// this key.
 func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	t.Helper()
 	k, token, err := access.New(k, now)
@@ -73,8 +73,8 @@ func New(t testing.TB, k access.Key, now time.Time) (access.Key, access.Token) {
 	return k, token
 }
 
-// Keep adds a token that another program has created. The output must not contain its
-// secret.
+// Keep saves the secret of a token that another program has created. The collected output must
+// not contain this secret.
 func Keep(token string) { all.keep(token) }
 
 // Collect adds text to the collected output of a source, such as "the server".

@@ -12,7 +12,8 @@ import (
 	"sluice/pkg/access"
 )
 
-// TestMain runs the process that TestASecretThatIsWrittenFailsTheTests starts.
+// TestASecretThatIsWrittenFailsTheTests starts this test binary again with the environment
+// variable SECRETTEST. In that process, TestMain calls Run.
 func TestMain(m *testing.M) {
 	if os.Getenv("SECRETTEST") == "" {
 		os.Exit(m.Run())

@@ -160,16 +160,16 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 type reader struct {
 	rng      *rand.Rand
 	until    func(since record.Time, now time.Time) record.Time
-	since    [2]record.Time // since[0] is the start of the next walk of entities, since[1] of the next walk of events
+	since    [2]record.Time // start times of the next walks: since[0] for entities, since[1] for events
 	entities map[string]entity.Change
 	events   map[string]event.Event
 	walks    []walk
 }
 
-// walk is a completed or incomplete walk. For an incomplete walk, only latest is set.
+// walk is a completed or incomplete walk. For an incomplete walk, only the field latest is set.
 type walk struct {
 	until    record.Time // the walk reads the changes before this time
-	latest   record.Time // maximum of until over this walk and all earlier walks
+	latest   record.Time // the latest of these times for this walk and all earlier walks, including incomplete walks
 	ended    time.Time
 	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events   map[string]event.Event
@@ -235,7 +235,7 @@ func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQu
 	r.walks = append(r.walks, note(walk{until: until, latest: latest, ended: time.Now()}))
 }
 
-// between returns a random duration from 0 to d.
+// between returns a random duration that is at least 0 and less than d.
 func between(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(d)))
 }
