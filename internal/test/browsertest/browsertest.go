@@ -254,7 +254,7 @@ type Answer struct {
 	Header map[string]string
 }
 
-// Answer sets responses to the page's requests. The keys of the map are paths. A key also
+// Answer defines responses to requests of the page. The keys of the map are paths. A key also
 // applies to all paths below it, and the longest matching key takes precedence. Requests to
 // other paths go to the server. Each call replaces all earlier responses.
 func (tab *Tab) Answer(answers map[string]Answer) {

@@ -54,7 +54,7 @@ func TestEngineDiesWithAKilledTestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the connection is only read
+	defer conn.Close() //nolint:errcheck // the test only reads from the connection
 
 	process.Kill()
 	// The engine sends nothing before a request, so the read ends only when the engine ends.

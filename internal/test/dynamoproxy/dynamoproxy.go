@@ -33,7 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine reported
-	Empty int     // queries without results; DynamoDB charges half a unit for each, but DynamoDB Local reports no units for them
+	Empty int     // queries without results; DynamoDB charges half a unit each, DynamoDB Local reports no units
 }
 
 // Proxy is a counting proxy. It is safe for concurrent use.

@@ -46,7 +46,7 @@ func checkAccessLog(t *testing.T, format string) {
 		if n == 0 && len(line) > maxAccessLine {
 			t.Errorf("a line of the access log has %d bytes, want at most %d: %s", len(line), maxAccessLine, line)
 		}
-		var got map[string]string // all values must be in quotes, because the log has a hyphen for a variable without a value
+		var got map[string]string // all values must be in quotes, because a missing value becomes a hyphen
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Errorf("the access log is not JSON: %v\n%s", err, line)
 		}

@@ -143,7 +143,7 @@ var notInBudget = map[string][]string{
 func TestAlarmsWatchEveryTable(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
-	budget := make(map[string][]string) // "Read" or "Write" → metrics, each as its name and dimensions
+	budget := make(map[string][]string) // "Read" or "Write" → name and dimensions of each metric
 	for _, table := range parse(t) {
 		dimensions := []string{"TableName=" + table.LogicalID}
 		for _, index := range table.Indexes {
