@@ -27,8 +27,9 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen switches the terminal w to its alternate screen. Each call of show replaces the bars
-// on this screen. The caller must call leave, which restores the terminal.
+// Screen switches the terminal w to its alternate screen. Each call of the function show
+// replaces the bars on this screen. The function leave restores the terminal, and the caller
+// must call it at the end.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {
@@ -64,8 +65,8 @@ type meter struct {
 	used  func(client.UsageSecond) int64
 }
 
-// meters returns a meter for the rule records, a meter for the rule imports, and a meter for
-// each route that was called.
+// meters returns one meter for the rule "records", one for the rule "imports", and one for each
+// route that was called.
 func meters(limits client.UsageLimits, seconds ...client.UsageSecond) []meter {
 	list := []meter{
 		{"records", limits.Records, func(s client.UsageSecond) int64 { return s.Records }},
@@ -141,8 +142,8 @@ func bars(u client.Usage, width int) []string {
 	return lines
 }
 
-// bar returns a block character with a height proportional to used/limit. It has the full
-// height only if used reaches limit, and is blank only if used is 0.
+// bar returns a block character with a height proportional to used/limit. The character has
+// the full height only if used >= limit, and is blank only if used <= 0.
 func bar(used, limit int64) rune {
 	switch levels := []rune(" ▁▂▃▄▅▆▇█"); {
 	case used <= 0:

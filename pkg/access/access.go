@@ -130,7 +130,7 @@ func (k Key) Validate() error {
 // Has reports whether k has the scope.
 func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scopes, scope) }
 
-// Status returns the status of k at the time now.
+// Status returns the status of k. The parameter now is the current time.
 func (k Key) Status(now time.Time) Status {
 	switch {
 	case !k.RevokedAt.IsZero():

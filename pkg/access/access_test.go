@@ -52,8 +52,8 @@ func TestTokensUseTheWholeAlphabet(t *testing.T) {
 			used[c]++
 		}
 	}
-	// In 8,800 random characters, 275 of each kind are expected. A count below 100
-	// would be more than 10 standard deviations too low.
+	// Each of the 32 characters is expected 275 times in 8,800 random characters. A count
+	// below 100 would be more than 10 standard deviations too low.
 	for c, n := range used {
 		if n < 100 {
 			t.Errorf("%c occurs %d times", c, n)

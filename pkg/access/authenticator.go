@@ -157,8 +157,8 @@ func (a *Authenticator) lookup(ctx context.Context, id string) (entry, error) {
 	}
 }
 
-// cached returns the cached entry of id. It reports false if no entry exists or the
-// entry is too old.
+// cached returns the cached entry of id. It reports false if no entry exists, if the entry
+// is too old, or if its time is in the future because the clock was set back.
 func (a *Authenticator) cached(id string) (entry, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,8 +170,8 @@ func (a *Authenticator) cached(id string) (entry, bool) {
 	return e, ok && age >= 0 && age < MaxAge
 }
 
-// put adds e to entries. If entries is full, put empties it first. This is simpler
-// than evicting single entries, which expire after a minute anyway.
+// put adds e to the map entries. If the map is full, put first replaces it with an empty
+// map. This is simpler than evicting single entries, which expire after a minute anyway.
 func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

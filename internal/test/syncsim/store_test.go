@@ -15,7 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// entry is a record in an index. Reads at a time in [from, until) return the record.
+// entry is a record in an index. A read returns the record if the time of the read is in
+// [from, until).
 type entry[R any] struct {
 	position    string
 	record      R
@@ -106,8 +107,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 
-// write calls commit after a random delay, which ends no later than the deadline of ctx. It may
-// return an error after the commit, as if the response were lost.
+// write waits for a random duration, but no longer than until the deadline of ctx. Then it calls
+// the function commit. It may return an error after the commit, as if the response were lost.
 func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	deadline, _ := ctx.Deadline()
 	time.Sleep(s.random(time.Until(deadline)))

@@ -22,7 +22,7 @@ import (
 
 // Function is a function of a template.
 type Function struct {
-	LogicalID string            // ends in "Function": ListEntityFunction
+	LogicalID string            // ends in "Function", for example ListEntityFunction
 	Name      string            // name of its folder: the logical id in kebab case without "Function", such as list-entity
 	Routes    []Route           // sorted by Key; empty for a function without HttpApi events
 	Tables    map[string]string // environment variables that contain a table name, with the logical id of the table

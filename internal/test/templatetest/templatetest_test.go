@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		old, new string // text in the template small, and its replacement
+		old, new string // text in the constant small, and its replacement
 		want     string // part of the error
 	}{
 		"condition on table":         {"    DeletionPolicy: Retain", "    Condition: Sometimes", "JobsTable: a AWS::DynamoDB::Table must not depend on a condition"},
