@@ -1,6 +1,6 @@
-// Package api declares the JSON types of the HTTP API other than records and jobs: problem
-// details, lists, results of batches and deletions, and usage. The server encodes these
-// types, and the Go client decodes them.
+// Package api declares the JSON types of the HTTP API, except the types of records and jobs:
+// problem details, lists, usage, and the results of batches and deletions. The server encodes
+// these types, and the Go client decodes them.
 package api
 
 import (

@@ -247,9 +247,9 @@ func TestHonorsRetryAfter(t *testing.T) {
 	}
 }
 
-// After a 429, no goroutine sends a request before the window ends, and the refused call
-// is not retried before the duration in Retry-After has elapsed. If this duration is
-// longer than a second, no goroutine sends a request before it has elapsed. Calls that
+// After a 429, no goroutine sends another request in the same window, and the refused call
+// is not retried before the duration in Retry-After has elapsed. If this duration is longer
+// than a second, the other goroutines send no request during this time either. Calls that
 // would have to wait beyond their bounds fail at once.
 func TestARefusalStopsAllGoroutines(t *testing.T) {
 	t.Parallel()

@@ -59,8 +59,8 @@ const (
 	DefaultMaxBackoff = 5 * time.Second
 )
 
-// Config tunes a Client. The zero value is ready to use. A field that is zero has
-// the default that its comment names. Numbers and durations must not be negative.
+// Config tunes a Client. The zero value is ready to use. If a field is zero, the default in
+// its comment applies. Numbers and durations must not be negative.
 type Config struct {
 	Key        string            // API key, slc_<id>_<secret>; by default no key is sent
 	MaxTries   int               // maximum number of requests per call; DefaultMaxTries by default

@@ -32,12 +32,13 @@ type clock struct {
 // unknown is a clock before the first response.
 var unknown = clock{ahead: math.MinInt64 / 2}
 
-// observe uses a response to improve the lower bound in c.ahead. The client sent the
-// request at the time sent and received the response at the time received, both on its
-// own clock. The parameter reset is the Unix time at which the response's window ends.
+// observe uses a response to improve the lower bound in c.ahead. The first two parameters
+// are times on the client's clock: sent is when the client sent the request, and received
+// is when it received the response. The parameter reset is the Unix time at which the
+// response's window ends.
 //
-// observe reports whether the service's clock was set back since the last response. The
-// known counters are then no longer valid.
+// observe reports whether the service's clock was set back since the last response. If so,
+// the known counters are no longer valid.
 func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool) {
 	end := time.Duration(reset) * time.Second
 	low, high := end-time.Second-received, end-sent

@@ -121,7 +121,8 @@ func errorOf(got response) *Error {
 	return newError(got.status, p.Problem)
 }
 
-// newError returns the error for a status of 300 or above and its problem details.
+// newError returns the error for a response with the given status, which is 300 or above, and
+// the problem details p.
 func newError(status int, p api.Problem) *Error {
 	retryable := status == http.StatusRequestTimeout || status == http.StatusTooManyRequests ||
 		status >= http.StatusInternalServerError && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported

@@ -46,8 +46,8 @@ type Store struct {
 	table  string
 }
 
-// New returns a Store that keeps its keys in table. It returns an error if client
-// is nil or table is empty.
+// New returns a Store that keeps its keys in the table with the given name. It returns an
+// error if client is nil or the name is empty.
 func New(client Client, table string) (*Store, error) {
 	if client == nil || table == "" {
 		return nil, errors.New("access dynamostore: a client and a table name are required")
