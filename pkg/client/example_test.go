@@ -25,7 +25,7 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	// Creating an entity again with the same id and content changes nothing.
+	// Nothing changes if an entity is created again with the same id and content.
 	ada := client.NewEntity{ID: "ada", Type: "person", Attributes: json.RawMessage(`{"born":1815}`)}
 	for _, e := range []client.NewEntity{ada, ada, {ID: "charles", Type: "person"}, {ID: "grace", Type: "person"}} {
 		stored, created, err := c.CreateEntity(ctx, e)

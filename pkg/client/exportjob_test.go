@@ -44,7 +44,8 @@ func (e *exporting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.serve[min(len(e.requests), len(e.serve))-1](r)
 }
 
-// ranged responds with at most n bytes of the file, from the start of the range.
+// ranged returns a function that responds with at most n bytes of the file. The first byte is
+// the first byte of the requested range.
 func ranged(n int) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		from := 0

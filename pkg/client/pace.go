@@ -65,8 +65,8 @@ type rule struct {
 	until    time.Duration   // time before which no request may be sent
 }
 
-// newPacer returns a pacer that admits at most rate requests per second. If rate is
-// 0, only the limits of the service apply.
+// newPacer returns a pacer. The parameter rate is the maximum number of requests that the
+// pacer admits per second. If rate is 0, only the limits of the service apply.
 func newPacer(rate int) *pacer {
 	p := &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
 	if rate > 0 {
@@ -89,8 +89,8 @@ func (p *pacer) rule(c charge) *rule {
 
 // enter waits until a request may be sent, and returns the time at the end of the wait.
 // enter fails if ctx is done. If an earlier response requires a wait of more than maxWait,
-// enter fails at once. After a successful enter, the caller must call leave. The request
-// waits in the queue (rule.line) of the last element of charges.
+// enter fails at once. After a successful call of enter, the caller must call the method
+// leave. The request waits in the queue (rule.line) of the last charge's rule.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line

@@ -135,9 +135,9 @@ var paced = map[string]struct {
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// A client uses at least 95 percent of the limit with at most 0.5 percent of refusals, for
-// any difference of the clocks, any latency and any number of goroutines. The bounds for
-// several clients at one address are in paced.
+// A client uses at least 95 percent of the limit, and at most 0.5 percent of its requests are
+// refused. This holds for any difference of the clocks, any latency and any number of
+// goroutines. The variable paced contains other bounds for several clients at one address.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
@@ -211,8 +211,8 @@ func TestListsArePacedByRecords(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// 22 lists of 7 records each leave 46 of 200 records. The next list could
-			// return 50.
+			// After 22 lists of 7 records each, 46 of 200 records are left. The next list
+			// could return 50.
 			full := 200
 			if found > 0 {
 				full = int(200-50)/int(found) + 1

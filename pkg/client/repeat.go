@@ -120,8 +120,9 @@ type retries struct {
 	deadline time.Time // end of MaxElapsed
 }
 
-// next returns the wait until the next try. It returns false for again in these cases:
-// failure is nil or not retryable, a bound is reached, or ctx is done.
+// next returns the wait until the next try. The result again is true if the call is to be
+// tried again. It is false if failure is nil or not retryable, if a bound is reached, or if
+// ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
@@ -142,7 +143,8 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits until wait has elapsed or ctx is done. It returns false if ctx is done.
+// sleep waits until the duration in wait has elapsed or ctx is done. It returns false if ctx
+// is done.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):

@@ -127,7 +127,7 @@ window.addEventListener('popstate', () => {
   records.follow();
 });
 
-// Remove unknown parameters from the URL. One of them is retry, the number of automatic
-// reloads. The service adds retry when it refuses the page.
+// Remove unknown parameters from the URL. One of them is named retry and contains the number of
+// automatic reloads. The service adds this parameter when it refuses the page.
 amendPlace({});
 open();
