@@ -52,9 +52,9 @@ func CheckWorkspace(name string) error {
 	return nil
 }
 
-// Key is an API key as stores hold it. The owner of its secret may use the routes
-// of its scopes on the records of its workspace. Times are in UTC, in whole
-// milliseconds. The JSON form is for files, not for clients.
+// Key is an API key in the form in which stores hold it. Whoever has the secret of a key may
+// use the routes of the key's scopes on the records of the key's workspace. Times are in
+// UTC, in whole milliseconds. The JSON form is for files, not for clients.
 type Key struct {
 	ID         string    `json:"id"`            // 12 characters; not secret
 	Name       string    `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty

@@ -116,7 +116,7 @@ const downloadRoute = "download"
 // The file is compressed with gzip. DownloadExport returns the number of bytes written,
 // even if it fails. If the error is nil, w has received the rest of the file, up to the
 // SizeBytes of the job. The caller must verify the content. If the job has no file, or
-// offset is outside the file, the error is an *Error with a Detail.
+// the offset is outside the file, the error is an *Error with a Detail.
 //
 // If a download is interrupted, or no data arrives for Config.TryTimeout,
 // DownloadExport continues at the same byte with a new link. It gives up and returns

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// After cleanWindows windows without a refusal, the reserve of a rule shrinks by
-	// one.
+	// cleanWindows is the number of windows without a refusal after which the reserve of a
+	// rule shrinks by one.
 	cleanWindows = 10
 
 	// maxReset bounds X-RateLimit-Reset. Larger values are not Unix time in seconds.

@@ -25,7 +25,7 @@ type Function struct {
 	LogicalID string            // ends in "Function", for example ListEntityFunction
 	Name      string            // name of its folder: the logical id in kebab case without "Function", such as list-entity
 	Routes    []Route           // sorted by Key; empty for a function without HttpApi events
-	Tables    map[string]string // environment variables that contain a table name, with the logical id of the table
+	Tables    map[string]string // logical ids of tables, by the environment variable that contains the table's name
 	Streams   []Stream          // sorted by Table
 	Grants    []Grant
 }

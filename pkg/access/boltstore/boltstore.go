@@ -29,8 +29,8 @@ type Store struct {
 	file boltrecord.File
 }
 
-// New returns a Store in the file at path. The directory must exist. The first
-// Create creates the file. Before that the Store is empty.
+// New returns a Store in the file at path. The directory must exist. The first call of
+// Create creates the file. Before this call, the Store is empty.
 func New(path string) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("access boltstore: a path is required")
