@@ -47,10 +47,10 @@ func Columns() []string { return []string{"id", "type", "created_at", "updated_a
 
 // Parse decodes the JSON of a new entity, which is the body of a request or a line of an
 // import file. Every member may be absent or null. The defaults are an empty ID, the Type
-// DefaultType and the Attributes {}. Parse skips the members named in ignored. For
-// example, imports skip the times in an exported file, because the service sets them. The
-// error is a *record.Error of kind Malformed or Invalid. An error of kind Invalid names
-// every invalid member.
+// DefaultType and the Attributes {}. Parse skips the members whose names are in the
+// parameter ignored. For example, imports skip the times in an exported file, because the
+// service sets them. The error is a *record.Error of kind Malformed or Invalid. If its kind
+// is Invalid, the error contains the names of all invalid members.
 func Parse(text []byte, ignored ...string) (Entity, error) {
 	e, err := ParseChange(text, ignored...)
 	e.Type = cmp.Or(e.Type, DefaultType)
@@ -115,8 +115,8 @@ type Store interface {
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
 	// Replace stores e in place of the entity old, but only if the stored entity still
-	// equals old. It reports whether it stored e. e must have the ID and the CreatedAt of
-	// old.
+	// equals old. It reports whether it stored e. The two entities must have the same ID
+	// and the same CreatedAt.
 	Replace(ctx context.Context, workspace string, old, e Entity) (replaced bool, err error)
 
 	// Delete removes the entity old, but only if the stored entity still equals old. It
@@ -150,7 +150,8 @@ func Create(ctx context.Context, s Store, workspace string, e Entity, now time.T
 	return stored, created, nil
 }
 
-// validate returns an error of kind Invalid that names the invalid fields, or nil.
+// validate returns nil if e is valid. Otherwise it returns an error of kind Invalid with the
+// names of the invalid fields.
 func (e Entity) validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(e.ID))
@@ -159,7 +160,7 @@ func (e Entity) validate() error {
 }
 
 // backOff holds the maximum waits between the attempts of the function retry. The waits
-// are random. If the first or the second attempt fails because of another write, retry
+// are random. If another request makes the first or the second attempt fail, the function
 // waits and tries again. The third attempt is the last. The waits are long, because
 // concurrent updates of one entity make each other fail. If a call of the store takes 5
 // ms, 200 concurrent updates make about 2.5 replacements each, and 9 of 10 updates are
@@ -173,9 +174,10 @@ var backOff = [...]time.Duration{time.Second, 3 * time.Second}
 //
 // The error has kind Invalid if id or patch is not valid or the result exceeds
 // record.MaxAttributesBytes. It has kind NotFound if the entity does not exist. It has
-// kind Unavailable if, in every attempt, another request changes the entity between the
-// read and the write of Update. After an error of kind Invalid or NotFound, the entity is
-// unchanged. After an error of kind Unavailable, the update may have been stored.
+// kind Unavailable if every attempt fails because another request changes the entity
+// between the read and the write of Update. After an error of kind Invalid or NotFound,
+// the entity is unchanged. After an error of kind Unavailable, the update may have been
+// stored.
 func Update(ctx context.Context, s Store, workspace, id string, patch record.Attributes, now time.Time) (Entity, error) {
 	var wrong record.Fields
 	wrong.Check("id", checkGivenID(id))
@@ -203,9 +205,9 @@ func Update(ctx context.Context, s Store, workspace, id string, patch record.Att
 	return updated, nil
 }
 
-// retry calls write at most three times, until done is true or write returns an error. If
-// another request changed the entity first, write must return false and no error. op names
-// the operation in errors.
+// retry calls the function write at most three times. It stops when the function returns
+// true or an error. If another request changed the entity first, the function must return
+// false and no error. The parameter op is the name of the operation in errors.
 func retry(ctx context.Context, op, id string, write func() (done bool, err error)) error {
 	for try := 0; ; try++ {
 		done, err := write()
@@ -223,8 +225,8 @@ func retry(ctx context.Context, op, id string, write func() (done bool, err erro
 	}
 }
 
-// merge returns e with the attributes of change merged into the attributes of e. If
-// change.Type is not empty, the result has that type. If nothing changes, merge returns
+// merge merges change.Attributes into the attributes of e and returns the resulting entity.
+// If change.Type is not empty, the result has that type. If nothing changes, merge returns
 // e, and changed is false.
 func (e Entity) merge(change Entity, now time.Time) (merged Entity, changed bool, err error) {
 	attributes, err := record.MergeAttributes(e.Attributes, change.Attributes)

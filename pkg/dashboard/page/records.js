@@ -98,8 +98,8 @@ class Records {
     $('records-card').addEventListener('click', (event) => this.#followLink(event));
   }
 
-  // Navigation. Each move changes the URL of the page and then calls show, which reads
-  // the URL.
+  // Navigation. Each move changes the URL of the page and then calls the method show, which
+  // reads the URL.
 
   /** Shows the records that the URL describes. */
   show({ focus = false } = {}) {

@@ -1,12 +1,12 @@
 // Package boltstore keeps entities in a bbolt file, so that a local server needs no
 // database.
 //
-// The file has these buckets. Each of them contains one bucket per workspace:
+// The file has the following buckets. Each of them contains one bucket per workspace.
 //
-//   - entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and lists
-//     have the same order.
+//   - The bucket entities maps each id to the entity in JSON. bbolt sorts keys by bytes, and
+//     lists have the same order.
 //   - entities_by_type contains, per workspace, a bucket for each type. Both the keys and
-//     the values of this bucket are the ids of the entities of the type.
+//     the values in the bucket of a type are the ids of the entities of this type.
 //   - entities_by_updated_at has an entry for every entity and every tombstone. It maps
 //     the text of Change.SyncPosition to the id.
 //   - entity_tombstones maps the text of a tombstone's SyncPosition to the tombstone in
@@ -104,8 +104,8 @@ func remove(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
 	return entities.Delete([]byte(e.ID))
 }
 
-// change removes the entity old from the index of changes and calls write, but only if
-// the stored entity still equals old. It reports whether it called write.
+// change removes the entity old from the index of changes and calls the function write, but
+// only if the stored entity still equals old. It reports whether it called the function.
 func (s *Store) change(ctx context.Context, op, workspace string, old entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
 	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
 		changed = false
@@ -152,8 +152,8 @@ func (s *Store) Count(ctx context.Context, workspace string, q entity.Query, unt
 	return n, err
 }
 
-// scan returns an iterator over the entities that q selects. entities is the bucket of the
-// workspace.
+// scan returns an iterator over the entities that q selects. The parameter entities is the
+// bucket of the workspace.
 func scan(entities *bbolt.Bucket, workspace string, q entity.Query) iter.Seq2[[]byte, []byte] {
 	low := ""
 	if q.AfterID != "" {

@@ -62,8 +62,8 @@ func TestDeletionsSweepExpiredTombstones(t *testing.T) {
 	for i := range 30 {
 		remove(fmt.Sprintf("%02d", i), begin.Add(time.Duration(i)*time.Hour))
 	}
-	// 21 of the tombstones expire before the time in later. Each deletion removes up to 10
-	// expired tombstones and adds a new one.
+	// 21 of the tombstones expire before the later deletions. Each of these deletions removes
+	// up to 10 expired tombstones and adds a new one.
 	later := begin.Add(entity.TombstoneAge + 20*time.Hour + time.Minute)
 	for i, want := range []int{21, 12, 12} {
 		remove(fmt.Sprintf("later-%d", i), later)

@@ -3,8 +3,9 @@
 // The table's partition key is workspace (S) and its sort key is id (S). DynamoDB sorts
 // strings by bytes, and lists have the same order. The other attributes are type,
 // attributes (JSON text), created_at and updated_at (the text of record.Time), and the
-// keys of two global secondary indexes. All have the type S. attributes is text and not a
-// map, because a DynamoDB number has at most 38 digits and no trailing zeros.
+// keys of two global secondary indexes. All of them are strings (S). The attributes of an
+// entity are stored as text and not as a map, because a DynamoDB number has at most 38
+// digits and no trailing zeros.
 //
 //   - by_type has the keys type_key and id. It lists the entities of one type. type_key
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
