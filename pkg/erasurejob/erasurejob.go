@@ -2,9 +2,9 @@
 // erasure job erases all events of an entity at the request of a client. Package worker
 // runs the jobs.
 //
-// A job has the id of its entity, so an entity has at most one job. A request for an entity
-// with an unfinished job extends that job. If the job has ended, a request replaces it with
-// a new job.
+// A job has the id of its entity, so an entity has at most one job. If this job has not
+// ended, a further request extends it. If the job has ended, a further request replaces it
+// with a new job.
 package erasurejob
 
 import (
@@ -72,8 +72,8 @@ func (j Job) ExpiresAt() (at time.Time, ok bool) {
 	return j.FinishedAt.Time().Add(HistoryAge), true
 }
 
-// Finish returns j as a job that ended at the time now with the given final status. The
-// result has no Progress.
+// Finish returns a copy of j with the given final status. The FinishedAt of the copy is the
+// given time, and the copy has no Progress.
 func (j Job) Finish(status Status, now time.Time) Job {
 	at := record.TimeOf(now)
 	j.Status, j.FinishedAt, j.Progress = status, &at, Progress{}
@@ -120,11 +120,12 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 	return j, nil
 }
 
-// Request queues a job that erases the events of an entity that were created at or before
-// until. If the entity has an unfinished job, Request queues that job again, and the job
-// starts over. Request then sets the Until of the job to until, unless the job already
-// has a later Until. A request also restarts a job whose worker was killed. If the job of the
-// entity has ended, a new job replaces it.
+// Request queues a job that erases events of an entity. The parameter until is the Until of
+// the job, so the job erases the events that were created at or before this time. If the
+// entity has an unfinished job, Request queues that job again, and the job starts over. If
+// the unfinished job has a later Until than the new request, it keeps this Until. A request
+// also restarts a job whose worker was killed. If the job of the entity has ended, a new
+// job replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

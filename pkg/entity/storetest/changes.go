@@ -21,7 +21,7 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	})
 }
 
-// at returns the time that is n milliseconds after the variable updated.
+// at returns the time that is n milliseconds after the time in the variable updated.
 func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
@@ -183,7 +183,7 @@ func testErase(t *testing.T, s entity.Store) {
 	kind.Want(t, s, "other", plain("lives-0"))
 }
 
-// changesWith returns the changes of the entity with an id.
+// changesWith returns the changes of the entity with the given id.
 func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 	t.Helper()
 	all := slices.Concat(changesOf(t.Context(), s, workspace, record.SyncQuery{Since: storetest.At("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)

@@ -23,9 +23,9 @@ type run struct {
 // errTaken means that this run no longer holds the job.
 var errTaken = errors.New("the erasure job has ended, was taken by another run or was requested again")
 
-// erase erases the events of the job page by page and then ends the job as succeeded. If a
-// page fails because the event store is unavailable, erase waits and tries again. If ctx
-// is done or another error occurs, erase returns an error.
+// erase erases the events of the job page by page and then ends the job with the status
+// Succeeded. If a page fails because the event store is unavailable, erase waits and tries
+// again. If ctx is done or another error occurs, erase returns an error.
 func (r *run) erase(ctx context.Context) error {
 	if err := r.wait(ctx, r.Settle-r.Now().Sub(r.job.Until.Time()), r.Settle); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (r *run) conclude(ctx context.Context, err error) error {
 	return nil
 }
 
-// fail ends the job with the status failed. cause is written to the log.
+// fail ends the job with the status Failed and logs the given cause.
 func (r *run) fail(cause error) error {
 	reason := fmt.Sprintf("The erasure failed %d times in a row at the same place, and events may remain. The service's log says why. Request the erasure again.", r.MaxTries)
 	next := r.job.Finish(erasurejob.Failed, r.Now())
@@ -160,8 +160,8 @@ func (r *run) save(next erasurejob.Job) error {
 		case stored.Progress.Run != r.job.Progress.Run:
 			return errTaken
 		}
-		// An earlier save of this run succeeded, but its response was lost. Try again
-		// with the revision after that of the stored job.
+		// An earlier save of this run succeeded, but its response was lost. Try again with
+		// a revision that is one higher than the revision of the stored job.
 		r.job = stored
 		next.EventsErased = max(next.EventsErased, stored.EventsErased)
 	}

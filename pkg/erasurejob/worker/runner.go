@@ -38,9 +38,9 @@ func NewRunner(store erasurejob.Store, logger *slog.Logger) *Runner {
 	return &Runner{Store: store, logger: logger, room: make(chan struct{}, runsAtOnce), queued: make(map[erasurejob.Key]bool)}
 }
 
-// Start begins to run jobs with worker, first the jobs in backlog. The store of worker
-// must be r. No run starts after ctx is done. After that, call Wait to wait for the end
-// of the current runs.
+// Start begins to run jobs. It first queues the unfinished jobs of the given Backlog. The
+// given Worker executes the runs, and its store must be r. No run starts after ctx is done.
+// After that, call Wait to wait for the end of the current runs.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog erasurejob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestAJobWaitsForASlotOnlyOnce(t *testing.T) {
 		}
 		for range slots + 10 {
 			request(t, r)
-			synctest.Wait() // waits until the run has a slot or waits for a slot
+			synctest.Wait() // returns as soon as the run has a slot or is blocked because no slot is free
 		}
 		if n := g.runs.Load(); n != slots {
 			t.Errorf("%d runs at once, want %d", n, slots)

@@ -22,7 +22,7 @@ type jobs struct {
 	job erasurejob.Job
 	log []string // status and number of erased events of each stored version, in order
 
-	respond func(erasurejob.Job) error // if not nil, Replace calls respond after it stores a job, and returns the error of respond
+	respond func(erasurejob.Job) error // if not nil, Replace calls this function after it stores a job, and returns its error
 }
 
 func (s *jobs) Get(_ context.Context, _, id string) (erasurejob.Job, error) {

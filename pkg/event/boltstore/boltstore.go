@@ -1,11 +1,11 @@
 // Package boltstore keeps events in a bbolt file, so that a local server needs no
 // database.
 //
-// The file has these buckets. Each of them contains one bucket per workspace:
+// The file has the following buckets. Each of them contains one bucket per workspace.
 //
-//   - events contains, per workspace, the buckets by_id and by_position. by_id maps each
-//     id to the event in JSON. by_position maps event.Position.String to the id. bbolt
-//     sorts keys by bytes, and lists have the same order.
+//   - The bucket events contains, per workspace, the buckets by_id and by_position. by_id
+//     maps each id to the event in JSON. by_position maps event.Position.String to the id.
+//     bbolt sorts keys by bytes, and lists have the same order.
 //   - events_by_entity contains, per workspace, a bucket for each entity id. This bucket
 //     has the same keys and values as by_position, but only for the events of the entity.
 //   - events_by_created_at maps the text of record.SyncPosition to the id.
@@ -150,8 +150,8 @@ func (s *Store) Count(ctx context.Context, workspace string, q event.Query, unti
 	return n, err
 }
 
-// scan returns an iterator over the events that q selects. events is the bucket byID of
-// the workspace.
+// scan returns an iterator over the events that q selects. The parameter events is the
+// bucket byID of the workspace.
 func scan(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	path := []string{top, workspace, byPosition}
