@@ -40,9 +40,8 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Retention returns the ExpiresAt of an event. created is the time of its creation, and
-// days is the number of days for which it is kept. If days is 0, Retention returns the
-// zero Time.
+// Retention returns the ExpiresAt of an event that was created at the given time and is
+// kept for the given number of days. If days is 0, Retention returns the zero Time.
 func Retention(created time.Time, days int) record.Time {
 	if days == 0 {
 		return record.Time{}
@@ -73,10 +72,11 @@ func Columns() []string { return []string{"id", "name", "entity_id", "occurred_a
 
 // Parse decodes the JSON of a new event, which is the body of a request or a line of an
 // import file. Every member except name may be absent or null. By default, ID and
-// EntityID are empty, OccurredAtSet is false and Attributes is {}. Parse skips the
-// members named in ignored. For example, imports skip created_at in an exported file,
-// because the service sets it. The error is a *record.Error of kind Malformed or Invalid.
-// An error of kind Invalid names every invalid member.
+// EntityID are empty, OccurredAtSet is false and Attributes is {}. Parse skips the members
+// whose names are in the parameter ignored. For example, imports skip created_at in an
+// exported file, because the service sets it. The error is a *record.Error of kind
+// Malformed or Invalid. If its kind is Invalid, the error contains the names of all invalid
+// members.
 func Parse(text []byte, ignored ...string) (New, error) {
 	e := New{Event: Event{Attributes: record.Attributes("{}")}}
 	d := record.Decoders{

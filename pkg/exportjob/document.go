@@ -18,7 +18,7 @@ type document struct {
 }
 
 // Marshal encodes a job and its progress as JSON. It returns the same bytes for equal
-// jobs. progress is nil if j.Progress is zero.
+// jobs. The result progress is nil if j.Progress is zero.
 func Marshal(j Job) (job, progress []byte, err error) {
 	job, err = json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision})
 	if err == nil {

@@ -4,9 +4,9 @@
 // This makes an id unique in its workspace and spreads writes over all partitions. The
 // other attributes are id, name, entity_id (absent if the event has no entity),
 // occurred_at, attributes (JSON text, to preserve its bytes), created_at, and the keys of
-// three global secondary indexes for lists. All have the type S. position is the text of
-// event.Position. An event that expires also has expires_at (N, Unix time in seconds),
-// after which DynamoDB removes it.
+// three global secondary indexes for lists. All of them are strings (S). The attribute
+// position is the text of event.Position. An event that expires also has expires_at (N,
+// Unix time in seconds), after which DynamoDB removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
 //     shard consists of the workspace, '#' and the number of the shard, counted from 0. A
@@ -16,9 +16,9 @@
 //     has no entity_id.
 //   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
 //     order of creation. arrival is the text of the event's record.SyncPosition. Events
-//     that earlier builds wrote lack the attribute arrival until Backfill adds it. This
-//     index does not project the keys of other indexes, nor id and created_at, which are
-//     parts of arrival. The other indexes project all attributes.
+//     of earlier builds have no arrival until Backfill adds it. This index does not project
+//     the keys of other indexes. It does not project id and created_at either, because
+//     arrival contains them. The other indexes project all attributes.
 package dynamostore
 
 import (

@@ -17,8 +17,8 @@ const WalkCount = 2_000
 
 // Walk creates WalkCount events in an empty store. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must be in order and contain each event
-// that belongs to the list exactly once. If few is set, Walk skips lists with many pages.
-// Set few for a store that makes many calls per page.
+// that belongs to the list exactly once. If the parameter few is true, Walk skips the lists
+// that have many pages. This is for stores that make many calls per page.
 func Walk(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
 	kind.Fill(t, s, workspace, events...)

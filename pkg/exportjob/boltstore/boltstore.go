@@ -2,13 +2,15 @@
 // survive a restart of the process.
 //
 // The bucket export_jobs contains a bucket for each workspace. The bucket of a workspace
-// contains these buckets. exportjob.Marshal returns the values of by_id and progress.
+// contains the following buckets.
 //
 //   - by_id maps the id of each job to the job.
-//   - progress maps the id to the progress of the job, if the progress is not zero.
+//   - The bucket progress maps the id of each job whose Progress is not zero to the Progress.
 //   - unfinished has the ids of the unfinished jobs as its keys.
 //   - by_position maps exportjob.Position.String to the id. Lists have the order of these
 //     strings.
+//
+// The values in by_id and progress are the results of exportjob.Marshal.
 package boltstore
 
 import (
@@ -102,8 +104,8 @@ func put(b *bbolt.Bucket, j exportjob.Job) error {
 	return errors.Join(set(b, byID, j.ID, job), set(b, progressOf, j.ID, progress), set(b, unfinished, j.ID, mark))
 }
 
-// set stores value under key in the given bucket of b. If value is nil, set deletes
-// the key.
+// set stores a key with its value in the bucket of the given name inside b. If value is nil,
+// set deletes the key.
 func set(b *bbolt.Bucket, bucket, key string, value []byte) error {
 	in, err := b.CreateBucketIfNotExists([]byte(bucket))
 	if err != nil {

@@ -119,10 +119,10 @@ const (
 	firstWait = 5 * time.Millisecond
 )
 
-// write stores j and executes the writes in counts, in one transaction. The parameter put
-// holds the condition for storing j. write returns the job that is stored after the call,
-// and reports whether that job is j. If a condition fails and no job is stored, write
-// returns errAbsent.
+// write stores j and executes the operations in the parameter counts, all in one
+// transaction. It returns the job that is stored after the call, and reports whether that
+// job is j. If a condition fails and no job is stored, the error is errAbsent. The parameter
+// put holds the condition for storing j.
 //
 // The SDK repeats a transaction with the same token if the response was lost. DynamoDB
 // then reports success without writing again.
@@ -165,8 +165,8 @@ func hasCode(reasons []types.CancellationReason, codes ...string) bool {
 	return slices.ContainsFunc(reasons, func(r types.CancellationReason) bool { return slices.Contains(codes, aws.ToString(r.Code)) })
 }
 
-// count returns a write that updates the ids of the unfinished jobs of a workspace. It
-// adds j, or removes j if j has ended.
+// count returns a write that updates the ids of the unfinished jobs of a workspace. The
+// write adds the id of j or, if j has ended, removes it.
 func (s *Store) count(j exportjob.Job) types.TransactWriteItem {
 	action := "ADD"
 	if j.Status.Final() {
