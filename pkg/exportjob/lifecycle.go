@@ -9,7 +9,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// noun is the name of a job in error messages.
+// noun is what error messages call a job.
 const noun = "export job"
 
 // NotFoundError returns the error of kind NotFound for a job that does not exist.
@@ -84,9 +84,9 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	}, func(j Job) bool { return j.Status.Final() })
 }
 
-// change replaces a job with the result of the function edit. If another request changes
-// the job first, change calls edit again with the changed job. If the function settled
-// returns true for the job, change returns the job unchanged.
+// change replaces a job with the result of the function edit. If another request modifies
+// the job first, change calls edit again with the modified job. If the function settled
+// returns true for the job, change returns the job as it is.
 func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)
 	for err == nil && !settled(j) {

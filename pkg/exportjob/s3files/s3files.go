@@ -137,7 +137,7 @@ func (s *Store) Link(ctx context.Context, j exportjob.Job) (string, error) {
 }
 
 // errorOf wraps err. If err means that the upload does not exist or differs from the
-// job's Progress, errorOf adds ErrUpload.
+// job's Progress, the result also wraps ErrUpload.
 func errorOf(op string, err error) error {
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
 		switch apiError.ErrorCode() {

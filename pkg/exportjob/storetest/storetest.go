@@ -32,9 +32,9 @@ var created = record.TimeOf(time.Now())
 // later returns the time that is d after the variable created.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
-// Run tests the implementation of exportjob.Store and exportjob.Backlog that open
-// returns. Each call of open must return an empty store whose lists show every change
-// at once.
+// Run tests the implementation of exportjob.Store and exportjob.Backlog that the function
+// open returns. Each call of this function must return an empty store. Every change must
+// be visible in the lists of the store immediately.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	tests := []struct {
 		name string

@@ -58,7 +58,7 @@ type world struct {
 	now      time.Time
 	started  int // number of uploads started
 
-	unreadable string // key of a record; a call of list that reads this record fails; "" for no record
+	unreadable string // if not "", the method list fails when it reads the record with this key
 
 	pending int      // number of unfinished deliveries of the job
 	trace   []string // the calls so far, for error messages
@@ -135,9 +135,9 @@ const (
 type life struct {
 	*world
 	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
-	lists atomic.Int64           // number of calls of list until one fails, including the failing call; 0 if no call fails
+	lists atomic.Int64           // 1 if the next call of the method list fails, 2 if the call after that fails, and so on; 0 if no call fails
 
-	pageTime time.Duration // duration of each call of list
+	pageTime time.Duration // duration of each call of the method list
 	dead     atomic.Bool
 }
 
@@ -460,7 +460,7 @@ func unzip(file []byte) ([]byte, error) {
 }
 
 // idsOf returns the ids of the records in a file. It returns an error if the attribute
-// columns of a CSV file are not those in names.
+// columns of a CSV file differ from the given names.
 func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, err error) {
 	text, err := unzip(file)
 	if err != nil {
@@ -497,7 +497,8 @@ func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, 
 	return ids, nil
 }
 
-// each runs a test for each resource and format.
+// each runs the function test as a subtest for every combination of a resource and a
+// format.
 func each(t *testing.T, test func(t *testing.T, resource exportjob.Resource, format exportjob.Format)) {
 	for _, resource := range []exportjob.Resource{exportjob.Entity, exportjob.Event} {
 		for _, format := range []exportjob.Format{exportjob.NDJSON, exportjob.CSV} {

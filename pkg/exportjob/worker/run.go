@@ -36,8 +36,8 @@ type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// conclude ends the run. err is the result of export and determines the status of the
-// job.
+// conclude ends the run. The parameter err is the result of the method export. It
+// determines the status of the job.
 func (r *run) conclude(ctx context.Context, err error) error {
 	var reason failure
 	switch {
@@ -71,7 +71,7 @@ func (r *run) tidy() error {
 	return nil
 }
 
-// fail ends the job with the status failed. cause is written to the log.
+// fail ends the job with the status failed. The log shows the reason and the cause.
 func (r *run) fail(reason failure, cause error) error {
 	text := string(reason)
 	next := r.job.Finish(exportjob.Failed, r.Now())
@@ -94,8 +94,8 @@ func (r *run) handOver(ctx context.Context) error {
 	return r.save(next)
 }
 
-// save replaces the stored job with next. It returns errTaken if another run holds the
-// job, and errEnded if the job has ended.
+// save replaces the stored job with the given job. It returns errTaken if another run
+// holds the job, and errEnded if the job has ended.
 func (r *run) save(next exportjob.Job) error {
 	next.RecordsExpected = cmp.Or(next.RecordsExpected, r.counted.Load())
 	for {
