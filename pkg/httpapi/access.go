@@ -9,7 +9,7 @@ import (
 )
 
 // sessionCookie is the name of the cookie that carries the API key of the dashboard's
-// page, which sends no Authorization header.
+// page. This page sends no Authorization header.
 const sessionCookie = "sluice_session"
 
 // secureSessionCookie is the name of the session cookie over HTTPS. Browsers accept a

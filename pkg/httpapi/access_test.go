@@ -86,7 +86,7 @@ func (g *guarded) keyLike(t *testing.T, k access.Key, change func(*access.Key)) 
 	return "Bearer " + token.Reveal()
 }
 
-// wrong returns key with a different last character.
+// wrong returns the given key with a different last character.
 func wrong(key string) string {
 	last := "2"
 	if strings.HasSuffix(key, last) {
@@ -210,7 +210,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 			g, off := newGuarded(t), newAPI(t)
 			key := g.keyLike(t, access.Key{Workspace: "default", Scopes: right, ExpiresAt: now().Add(time.Millisecond)}, func(*access.Key) {})
 			got, want := g.invoke(t, route.Name, key, sample(t, route.Name)), off.invoke(t, route.Name, sample(t, route.Name))
-			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // remove the description of the caller's key from the response of usage
+			for _, resp := range []*events.APIGatewayV2HTTPResponse{&got, &want} { // remove the description of the caller's key from the response of the route "usage"
 				if body, _, ok := strings.Cut(resp.Body, `,"caller":`); ok {
 					resp.Body = body
 					delete(resp.Headers, "Content-Length")

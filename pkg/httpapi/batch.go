@@ -65,9 +65,9 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	return out, err
 }
 
-// read decodes the elements and returns the valid ones, grouped by record id. The elements
-// of a group are in the order of the batch. read stores the errors of the invalid elements
-// in b.
+// read decodes the elements and stores the errors of the invalid ones in b. It returns
+// the valid elements, grouped by record id. The elements of a group are in the order of
+// the batch.
 func (b *batch) read(elements [][]byte, read func(element []byte) (batchWrite, error)) map[string][]batchWrite {
 	byID := make(map[string][]batchWrite)
 	for i, element := range elements {

@@ -147,8 +147,9 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store whose Create fails if fail returns an error for the id of the
-// event.
+// flaky is an event.Store. Its method Create calls the function in the field fail with
+// the id of the event. If the function returns an error, Create returns the error and
+// stores nothing.
 type flaky struct {
 	event.Store
 	fail func(id string) error

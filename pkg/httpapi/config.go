@@ -15,7 +15,7 @@ import (
 // Config is the configuration that all routes share. Each field comes from the
 // environment variable that its comment names.
 type Config struct {
-	Limits             ratelimit.Limits // LIMIT_RECORDS: 1 to 1,000,000; LIMIT_IMPORTS, LIMIT_REQUESTS: 1 to 900; 200 by default
+	Limits             ratelimit.Limits // LIMIT_RECORDS (1 to 1,000,000), LIMIT_IMPORTS and LIMIT_REQUESTS (1 to 900); 200 by default for each
 	IPv6Prefix         int              // CLIENT_IPV6_PREFIX: 1 to 128, 64 by default
 	ClientIPHeader     string           // CLIENT_IP_HEADER: the header that the operator's proxy sets; none by default
 	OriginSecrets      []string         // ORIGIN_SECRET: one secret, or several separated by commas while they are rotated; none by default
@@ -24,7 +24,7 @@ type Config struct {
 	AccessOff          bool             // AUTH_MODE: true if the value is "none"; the default is "api-key"
 	ExportJobs         int              // EXPORT_JOBS_PER_WORKSPACE: maximum number of unfinished export jobs of a workspace, 1 to 100, exportjob.DefaultQuota by default
 	EventRetentionDays int              // EVENT_RETENTION_DAYS: number of days for which new events are kept, up to 36,500; 0, the default, keeps them forever
-	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the rows of limits; 1s to 60s, 60s by default
+	LimitsMaxAge       time.Duration    // LIMITS_MAX_AGE: maximum age of the cached rows of the limits table; 1s to 60s, 60s by default
 }
 
 // LoadConfig reads a Config from environment variables. If a variable is empty, its
@@ -119,9 +119,10 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 	return secrets, nil
 }
 
-// Limiter returns a rate limiter that counts in store. If a row in rows matches an address,
-// the row's limits apply to the address. If FailOpen is set, the limiter counts in fallback
-// while store fails. fallback must count only the requests of this process.
+// Limiter returns a rate limiter that counts requests in the given store. If a row of the
+// given cache matches an address, the row's limits apply to the address. If FailOpen is
+// set, the limiter uses the fallback store while the first store fails. The fallback store
+// must count only the requests of this process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {

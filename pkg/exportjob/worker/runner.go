@@ -18,12 +18,12 @@ const (
 	// the job needs more time, it continues in the slow lane.
 	firstTurn = 5 * time.Second
 
-	// retryAfter is the time after which a job whose run failed is queued again.
+	// retryAfter is the delay before a job is queued again if its run failed.
 	retryAfter = 5 * time.Second
 )
 
-// Runner is a Store that also runs its jobs in this process. It runs each job that waits
-// in a lane and repeats a run that failed. In each lane of a Runner, the workspaces take
+// Runner is a Store that also runs its jobs in this process. It runs the jobs that wait
+// in its lanes. If a run fails, the Runner repeats it. In each lane, the workspaces take
 // turns. A Runner is safe for concurrent use.
 //
 // A local server uses a Runner. On AWS, Lambda functions run the jobs when they receive
@@ -46,11 +46,11 @@ type lane struct {
 	running int
 	waiting []exportjob.Key
 	started int            // number of runs started so far
-	latest  map[string]int // number of the latest run of each workspace
+	latest  map[string]int // for each workspace, the sequence number of its latest run among all runs of the lane
 }
 
-// NewRunner returns a Runner of the jobs in store. It runs one job at a time in the fast
-// lane and up to maxSlow jobs in the slow lane.
+// NewRunner returns a Runner for the jobs of the given store. The Runner runs one job at
+// a time in the fast lane and up to maxSlow jobs in the slow lane.
 func NewRunner(store exportjob.Store, maxSlow int, logger *slog.Logger) (*Runner, error) {
 	if store == nil || maxSlow < 1 {
 		return nil, errors.New("worker: a store and a maximum of at least one run are required")
@@ -61,9 +61,9 @@ func NewRunner(store exportjob.Store, maxSlow int, logger *slog.Logger) (*Runner
 	}}, nil
 }
 
-// Start begins to run jobs with worker, first the unfinished jobs in backlog. The store
-// of worker must be r. No run starts after ctx is done. To wait for the runs that have
-// already started, call Wait when ctx is done.
+// Start makes r run its jobs with the given worker, whose store must be r. It also queues
+// the unfinished jobs of the given backlog. No run starts after ctx is done. To wait for
+// the runs that have already started, call Wait when ctx is done.
 func (r *Runner) Start(ctx context.Context, worker *Worker, backlog exportjob.Backlog) error {
 	keys, err := backlog.Unfinished(ctx)
 	if err != nil {

@@ -113,9 +113,10 @@ type local struct {
 	stop func() // stops the runner and waits for its runs
 }
 
-// startLocal starts a runner of the jobs in store, with at most two runs at a time in the
-// slow lane. Each read of a page of events first calls fail. If fail returns an error,
-// the read returns it. Call startLocal in a synctest bubble.
+// startLocal starts a Runner for the given jobs, with at most two runs at a time in the
+// slow lane. Each read of a page of events first calls the function fail. If this
+// function returns an error, the read returns the same error. Call startLocal in a
+// synctest bubble.
 func startLocal(t *testing.T, store *jobs, fail func() error) *local {
 	t.Helper()
 	runner, err := worker.NewRunner(store, 2, slog.New(slog.DiscardHandler))

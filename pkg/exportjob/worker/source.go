@@ -121,8 +121,8 @@ func parsePosition(text string) (*event.Position, error) {
 	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
-// eachPage calls the function do with each page after a cursor. It stops at the first
-// error or when ctx is done. It reads the next page while do runs.
+// eachPage calls the function do with each page after a cursor. During each call,
+// eachPage reads the next page. It stops at the first error or when ctx is done.
 func (s source) eachPage(ctx context.Context, after string, do func(page) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pages := make(chan page)

@@ -18,8 +18,8 @@ const (
 	maxColumnBytes = 64000 // maximum length of all names together, in bytes of JSON without the quotes
 )
 
-// survey finds the attribute names of all records, which become the columns of a CSV
-// file.
+// survey finds the attribute names of all records. These names become the columns of a
+// CSV file.
 func (r *run) survey(ctx context.Context) error {
 	s := r.job.Progress.Survey
 	found := newSurveyor(s)
@@ -44,7 +44,7 @@ func (r *run) survey(ctx context.Context) error {
 	return errors.Join(r.saveSurvey(s, found), err)
 }
 
-// saveSurvey saves s in the job, with the names in found.
+// saveSurvey saves s in the job, with the names from the given surveyor.
 func (r *run) saveSurvey(s exportjob.Survey, found *surveyor) error {
 	next := r.job
 	if s.Done || s.Cursor != next.Progress.Survey.Cursor {
@@ -80,8 +80,8 @@ func (v *surveyor) note(name string) {
 	}
 }
 
-// look adds the attribute names of one record. It returns a failure if the names
-// exceed the bounds of a header.
+// look adds the attribute names of one record to v. It returns a failure if the names in
+// v exceed the bounds of a header.
 func (v *surveyor) look(attributes record.Attributes) error {
 	members, err := record.Members(attributes)
 	if err != nil {

@@ -67,7 +67,7 @@ type Worker struct {
 	entities Entities
 	events   Events
 	files    exportjob.Files
-	flush    bool // flush the compressor after each record; only for tests
+	flush    bool // whether to flush the compressor after each record; only for tests
 	Config
 }
 
@@ -93,7 +93,7 @@ func New(store exportjob.Store, entities Entities, events Events, files exportjo
 
 // Run takes a job and works on it until the job ends, another run takes it, or ctx is
 // done. If ctx is done, Run saves what it has read and queues the job for the next run.
-// Run takes at most Config.Grace for this. If the job was cancelled or has failed, Run
+// These steps last at most Config.Grace. If the job was cancelled or has failed, Run
 // removes its upload and file.
 //
 // Run returns nil in all these cases. It also returns nil if the job does not exist. An

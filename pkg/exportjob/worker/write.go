@@ -139,8 +139,8 @@ func (r *run) count(ctx context.Context, from source) (stop func()) {
 	return func() { cancel(); counting.Wait() }
 }
 
-// report saves the number of written records if a save is due. If all records up to
-// cursor are in saved parts, report also saves cursor.
+// report saves the number of written records if a save is due. If the saved parts contain
+// all records up to the given cursor, report also saves this cursor.
 func (r *run) report(part *member, cursor string) error {
 	if !r.due() {
 		return nil
