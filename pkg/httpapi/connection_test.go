@@ -17,7 +17,8 @@ import (
 	"sluice/pkg/httpapi"
 )
 
-// listen serves all routes of a over TCP, with a short read timeout.
+// listen starts a server that serves all routes of the given API over TCP, with a short
+// read timeout.
 func listen(t *testing.T, a api) *httptest.Server {
 	t.Helper()
 	h, err := httpapi.New(a.limiter, a.stores, options)

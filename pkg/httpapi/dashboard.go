@@ -96,9 +96,9 @@ func (e *endpoint) isPage(r *http.Request) bool {
 	return (e.route.Path == "/dashboard" || e.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// retryPage replaces the body of refusal with an HTML page. The browser reloads the page
-// automatically after 1 second, then 2, 4, and so on. The query string contains the
-// number of the attempt. The dashboard removes this number.
+// retryPage replaces the body of the given refusal with an HTML page. The browser reloads
+// the page automatically after 1 second, then 2, 4, and so on. The query string contains
+// the number of the attempt. The dashboard removes this number.
 func retryPage(r *http.Request, refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {

@@ -15,7 +15,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// file requests a file of the dashboard. An empty name requests the page.
+// file sends a request for a file of the dashboard, or for the page if name is "". It
+// returns the response.
 func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")

@@ -36,7 +36,7 @@ func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPRespo
 	return a.invoke(t, route, ev)
 }
 
-// get requests a target from a route and returns the response.
+// get sends a GET request for a target to a route and returns the response.
 func (a api) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return a.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
@@ -194,7 +194,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.100s: the response has %d bytes", tt.route, tt.body, len(resp.Body))
 		}
 	}
-	// API Gateway encodes a body that is not UTF-8 as base64.
+	// If a body is not UTF-8, API Gateway encodes it as base64.
 	ev := lambdatest.Event("POST", "/create_entity", "192.0.2.1", base64.StdEncoding.EncodeToString([]byte("{\"id\":\"\xff\"}")))
 	ev.IsBase64Encoded = true
 	if resp := a.invoke(t, "create-entity", ev); resp.StatusCode != 400 || !strings.Contains(resp.Body, "UTF-8") {

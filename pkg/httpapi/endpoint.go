@@ -22,8 +22,8 @@ import (
 // ends at most storeTimeout after its timestamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. For a fault of
-// the client, its error is an *apiError or a *record.Error. Any other error is a fault
+// action is what a route does, without rate limits and authentication. If the client is
+// at fault, an action returns an *apiError or a *record.Error. Any other error is a fault
 // of the service (500).
 type action func(s *service, r *request) (response, error)
 
@@ -63,8 +63,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	r.log.write(w, out)
 }
 
-// respond returns the response to r. The body of the response may be in buffer. If the
-// action panics, respond returns the panic as an error.
+// respond returns the response to r. It may store the body of the response in the given
+// buffer. If the action panics, respond returns the panic as an error.
 func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -91,8 +91,9 @@ func checkResponse(t *testing.T, resp events.APIGatewayV2HTTPResponse) {
 	}
 }
 
-// If a create accepts a body, a read returns the same content, and a repeated create
-// returns the same record.
+// If a route that creates a record accepts a body, the response contains the attributes
+// of the body. If a request that creates or updates a record with a given id succeeds, a
+// repeated request returns the same record.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"a","name":"n"}`, `{"name":"n","entity_id":"ada","occurred_at":"2026-01-02T15:04:05Z","attributes":{"plan":"free"}}`,

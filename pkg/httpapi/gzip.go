@@ -64,8 +64,8 @@ func malformedGzip(err error) error {
 // 2.3.1). JSON never begins with these bytes.
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
-// compress compresses the body of out with gzip, if the client accepts gzip and the
-// body has at least minCompressed bytes. The compressed body is in buffer.
+// compress compresses the body of out with gzip, if the client accepts gzip and the body
+// has at least minCompressed bytes. It stores the compressed body in the given buffer.
 func (out *response) compress(r *request, buffer *bytes.Buffer) error {
 	if out.header == nil {
 		out.header = make(http.Header)

@@ -75,7 +75,8 @@ func (a api) postCoded(t testing.TB, route, path, coding, body string) events.AP
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns a new entity in JSON. The text has size bytes.
+// entityOf returns a new entity in JSON. The parameter size is the length of the text in
+// bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))

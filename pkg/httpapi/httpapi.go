@@ -152,9 +152,9 @@ func (a *API) Malformed(name string) http.Handler {
 
 // ServeHTTP implements [http.Handler].
 //
-// Paths that [http.ServeMux] would redirect go to the default route, as they do in
-// API Gateway. A HEAD request runs the handler of GET and is charged like GET; the
-// server omits the body.
+// If [http.ServeMux] would redirect a path, the request goes to the default route, as in
+// API Gateway. A HEAD request runs the handler of GET and is charged like GET; the server
+// omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next := http.Handler(a.mux)
 	if !isClean(r.URL.EscapedPath()) {

@@ -52,7 +52,7 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 		status, reads int
 	}{
 		{"limit=3", 200, 1},
-		{"limit=2", 429, 2}, // the export is read and then refused
+		{"limit=2", 429, 2}, // the records are read, and then the export is refused
 		{"limit=2", 429, 2},
 		{"limit=3", 429, 2},
 		{"limit=1", 200, 3}, // the request fits

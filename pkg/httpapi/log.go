@@ -34,14 +34,15 @@ type logEntry struct {
 
 type logEntryKey struct{}
 
-// logEntryOf returns the log entry of a request. The request must have passed through
-// the handler that logged returns.
+// logEntryOf returns the log entry of a request. The request must have passed through the
+// handler that the method logged returns.
 func logEntryOf(r *http.Request) *logEntry {
 	return r.Context().Value(logEntryKey{}).(*logEntry)
 }
 
-// logged returns a handler that calls next and writes a log line. It is the outermost
-// handler, so it responds with 500 if next panics.
+// logged returns a handler that calls the given handler and writes a log line. The
+// returned handler is the outermost one. It therefore responds with 500 if the given
+// handler panics.
 func (a *API) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -56,8 +57,8 @@ func (a *API) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recovered responds with 500 to a request whose handler panicked outside
-// endpoint.respond, which recovers its own panics.
+// recovered responds with 500 to a request whose handler panicked outside the method
+// endpoint.respond. Panics inside this method are recovered there.
 func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
 	l.limit.Decision = s.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: l.route, Class: ratelimit.General}})
 	l.limit.Decision.SetHeaders(w.Header())
