@@ -132,9 +132,9 @@ func code(t *testing.T, resp events.APIGatewayV2HTTPResponse) string {
 	return p.Code
 }
 
-// Every route that is not public accepts only a key with its scope. A rejected request
-// is charged, but it reads and writes nothing. The response to an invalid key does not
-// say why the key is invalid.
+// Every route that is not public accepts only a key with the scope of this route. A
+// rejected request is charged, but it reads and writes nothing. The response to an
+// invalid key does not say why the key is invalid.
 func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	const invalid = `Bearer realm="sluice", error="invalid_token"`
 	for _, route := range httpapi.Routes() {

@@ -145,8 +145,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Either a query is rejected, or the response has at most as many records as the query
-// asks for.
+// Every query is either rejected as a fault of the client, or returns a page in JSON. A page
+// has at most the three stored records, and its link leads to the next page.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=1", "limit=200", "limit=0", "limit=+1", "limit=１", "limit=1&limit=2", "type=person", "type=%00", "type=%ff", "type=",
@@ -192,8 +192,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// Only cursors that a list has returned are accepted. No cursor causes a server
-// error.
+// A list accepts only cursors that it can return itself. No cursor causes a server error.
 func FuzzCursor(f *testing.F) {
 	a := newFuzzed(f)
 	given := make(map[string]bool)

@@ -13,13 +13,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// Entities is the part of an entity.Store that exports use.
+// Entities contains the methods of entity.Store that a Worker needs.
 type Entities interface {
 	List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error)
 	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
 }
 
-// Events is the part of an event.Store that exports use.
+// Events contains the methods of event.Store that a Worker needs.
 type Events interface {
 	List(ctx context.Context, workspace string, q event.Query) (event.Page, error)
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)

@@ -44,8 +44,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 	})
 }
 
-// Whatever happens to one call of a run, the next delivery completes the job
-// correctly.
+// Whatever happens to one call of a run, later deliveries complete the job correctly.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
@@ -292,8 +291,8 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	})
 }
 
-// Many records that were created after the job are between the job's records. Each
-// run ends before it reaches the next record of the job.
+// Many records that were created after the job are between the job's records. Most
+// runs end before they reach the next record of the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
