@@ -36,7 +36,8 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API that counts in counters and applies the rows of store.
+// withRows returns an API. Its counters are in the parameter counters, and its limits come
+// from the rows in the parameter store.
 func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
 	t.Helper()
 	a := newAPI(t)

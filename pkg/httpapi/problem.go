@@ -15,8 +15,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// quotaExceeded is the problem type of a 429 in the IANA registry of HTTP problem
-// types.
+// quotaExceeded is the problem type of a 429. It is registered in the IANA registry of
+// HTTP problem types.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 // apiError is an error with its HTTP response.

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Bounds of the parameter limit, in records.
+// Default value and maximum value of the query parameter "limit", in records.
 const (
 	defaultPageLength = 50
 	maxPageLength     = 200
@@ -24,7 +24,7 @@ const (
 // parameters reads the query of a request and collects all errors in the query.
 type parameters struct {
 	values  url.Values
-	filters url.Values // filter and order parameters that have been read so far, in canonical form
+	filters url.Values // the filters and the order that have been read so far, in canonical form
 	wrong   record.Fields
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
@@ -64,7 +64,7 @@ func (s *service) maxPage(address string) int {
 	return int(min(maxPageLength, limits.Records))
 }
 
-// limit returns the value of the parameter limit, which must be from 1 to
+// limit returns the value of the query parameter "limit", which must be from 1 to
 // maxPageLength. It returns maxPage if the value is larger than maxPage.
 func (p *parameters) limit(maxPage int) int {
 	if !p.values.Has("limit") {
@@ -78,8 +78,9 @@ func (p *parameters) limit(maxPage int) int {
 	return min(int(n), maxPage)
 }
 
-// filter returns a parameter that selects records, or "" if it is absent. The function
-// check returns an error if the value is invalid.
+// filter returns the value of a query parameter that selects records, or "" if the
+// parameter is absent. It passes the value to the function check. If this function
+// returns an error, the value is invalid.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""

@@ -49,7 +49,7 @@ func TestExpiredEventsAreHidden(t *testing.T) {
 		body := fmt.Sprintf(`{"events":[{"id":"%s","name":"n","entity_id":"ada","occurred_at":"2026-01-01T00:00:00Z"}]}`, id)
 		call("create-events", "POST", "/create_events", body, http.StatusCreated)
 	}
-	for i := range 12 { // more expired events than a single create deletes
+	for i := range 12 { // more expired events than one call of Create deletes
 		create(fmt.Sprint("b", 10+i))
 	}
 	at = at.AddDate(0, 0, 6)

@@ -26,7 +26,7 @@ func TestGetOfTheRoot(t *testing.T) {
 	}
 }
 
-// A HEAD request is charged like GET, and its response has the same headers.
+// A HEAD request is charged like a GET request, and the two responses have the same headers.
 func TestHEADCostsWhatGETCosts(t *testing.T) {
 	a := newAPI(t)
 	a.post(t, "create-entity", `{"id":"ada"}`)

@@ -17,7 +17,7 @@ type Route struct {
 	Name   string          // name of the function's folder and of the counter; routes with the same name share the function and the counter
 	Method string          // HTTP method; "" for the default route
 	Path   string          // in the syntax of API Gateway: /entity/{id}, or $default
-	Class  ratelimit.Class // selects the rules that apply
+	Class  ratelimit.Class // selects the rate limit rules that apply
 	Scope  access.Scope    // scope that an API key must have
 
 	action action
@@ -25,7 +25,7 @@ type Route struct {
 }
 
 // Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
-// route also serves HEAD, for which API Gateway needs a route key of its own.
+// route also serves HEAD. API Gateway needs a separate route key for HEAD.
 func (r Route) Keys() []string {
 	switch r.Method {
 	case "":

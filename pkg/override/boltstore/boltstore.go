@@ -1,5 +1,5 @@
-// Package boltstore keeps the rows of limits in a separate bbolt file, so that a
-// local server needs no database.
+// Package boltstore keeps the rows of package override in a separate bbolt file, so
+// that a local server needs no database.
 //
 // bbolt locks a file while it is open, so each operation opens and closes the
 // file. Other processes can therefore change the rows while a server runs. By default,
