@@ -54,8 +54,9 @@ type Row struct {
 // Action says what happens to the requests of an address.
 type Action = ratelimit.Action
 
-// New returns r in the form that stores expect, with UpdatedAt set to now. It returns
-// an error if a field of r is not valid, or if r has expired by the time now.
+// New returns r in the form that stores expect. It sets UpdatedAt to the given time, in
+// whole seconds. It returns an error if a field of r is not valid, or if r has expired by
+// this time.
 func New(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ratelimit.ActionLimit
@@ -99,13 +100,14 @@ func (r Row) Limits() ratelimit.Limits {
 	return ratelimit.Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
 }
 
-// Expired reports whether r has expired by the time now.
+// Expired reports whether r has expired by the given time.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
 // ParseCIDR parses a CIDR block or an address. For an address, it returns the block that
 // contains only this address. The parameter ipv6Prefix is the number of leading bits that
 // identify an IPv6 client. An IPv6 block with a longer prefix would never apply, so
-// ParseCIDR returns an error for it. If possible, an error names a valid block.
+// ParseCIDR returns an error for it. If possible, the error message suggests a valid
+// block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {

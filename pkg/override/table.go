@@ -26,7 +26,7 @@ func NewTable(rows []Row) (*Table, error) {
 	return t, nil
 }
 
-// Find returns the row that applies to an address at the time now. This is the row with
+// Find returns the row that applies to an address at the given time. This is the row with
 // the longest prefix among the rows that contain the address and have not expired. The
 // address has the form that ratelimit.ParseAddress returns. ok is false if no row
 // applies.

@@ -54,8 +54,8 @@ func (t table) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.
 	return t[key].Charge(ctx, key, costs)
 }
 
-// flood charges requests until a request is refused. It returns the number of requests
-// that passed.
+// flood calls Limiter.Charge until a request is refused. It returns the number of
+// requests that passed.
 func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 	t.Helper()
 	for range 100 {

@@ -136,8 +136,8 @@ var (
 
 // SetHeaders sets the rate limit headers. X-RateLimit-Limit, X-RateLimit-Remaining
 // and X-RateLimit-Reset (Unix time in seconds) describe the rule with the smallest
-// remainder. RateLimit-Policy lists every rule, and RateLimit every rule whose
-// counter is known (draft-ietf-httpapi-ratelimit-headers-10).
+// remainder. RateLimit-Policy lists every rule. RateLimit lists every rule whose
+// counter is known. Source: draft-ietf-httpapi-ratelimit-headers-10.
 //
 // The header names have the case shown here. The names with X- are not in the canonical
 // form of net/http, so http.Header.Get does not find them.

@@ -1,4 +1,4 @@
-// Package dynamostore keeps the rows of limits in a DynamoDB table.
+// Package dynamostore keeps the rows of package override in a DynamoDB table.
 //
 // The attributes of an item are:
 //
@@ -80,8 +80,8 @@ func (s *Store) Put(ctx context.Context, r override.Row) error {
 	return nil
 }
 
-// countOthers returns the number of rows whose block is not r.CIDR and that have not
-// expired by r.UpdatedAt.
+// countOthers returns the number of rows of blocks other than r.CIDR. Rows that have
+// expired by r.UpdatedAt do not count.
 func (s *Store) countOthers(ctx context.Context, r override.Row) (n int, err error) {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:        &s.table,

@@ -10,9 +10,9 @@
 //	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
 // The minute is part of the partition key. The counters of an address therefore get a
-// new partition key every minute, and one Query reads all counters of a scope for one
-// minute. Correctness does not depend on the deletion of items, because each window
-// has its own items.
+// new partition key every minute. One Query can read all counters of an address that have
+// the same scope and belong to windows of the same minute. Correctness does not depend on
+// the deletion of items, because each window has its own items.
 //
 // A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
 // DynamoDB serializes the updates of an item and applies each one completely or not at
@@ -155,8 +155,9 @@ func (s *Store) Connect(ctx context.Context) error {
 	return fmt.Errorf("connect to the counters: %w", err)
 }
 
-// update returns the UpdateItem that charges costs. It leaves out costs of 0, which
-// always fit and add nothing. The response contains the counters of these costs anyway.
+// update returns the UpdateItem that adds the costs to their counters. It leaves out costs
+// of 0, which always fit and add nothing. The response contains the counters of these costs
+// anyway.
 func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
 	values := map[string]types.AttributeValue{":expires_at": number(key.Window.Reset() + int64(retention/time.Second))}
@@ -193,7 +194,7 @@ func (s *Store) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.Upda
 	return in
 }
 
-// readCounters returns the counters in item by name.
+// readCounters returns the counters of an item, by name.
 func readCounters(item map[string]types.AttributeValue) (map[string]int64, error) {
 	counters := make(map[string]int64, len(item))
 	for name := range item {

@@ -24,7 +24,8 @@ func open(t *testing.T) ratelimit.Store {
 	return s
 }
 
-// one returns a cost of 1 for a rule on the given counter.
+// The function one returns a slice with a single cost. The amount is 1, and the rule has the
+// given counter and limit.
 func one(counter string, limit int64) []ratelimit.Cost {
 	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
 }

@@ -42,8 +42,8 @@ func NewUsage(client QueryClient, table string) (*UsageStore, error) {
 }
 
 // Used implements ratelimit.UsageStore with one Query for each scope and minute.
-// The windows span one or two minutes. A Query takes half a read unit for each
-// 4 KB that it finds, and at least half a read unit.
+// The windows of the result lie in one minute or in two. A Query takes half a read unit
+// for each 4 KB that it finds, and at least half a read unit.
 func (s *UsageStore) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
 	used := make([]map[string]int64, ratelimit.UsageWindows)
 	for i := range used {
