@@ -38,7 +38,8 @@ type Limits struct {
 	Action   Action
 }
 
-// Or returns l with the fields of defaults in place of zero fields.
+// Or returns a copy of l in which each zero field has the value of the same field of the
+// parameter defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	if l.Records == 0 {
 		l.Records = defaults.Records
@@ -57,8 +58,8 @@ func (l Limits) Or(defaults Limits) Limits {
 
 // Check returns an error if a field is out of range. The parameter exportRoutes is the
 // number of export routes, which share one partition key for each address. An address
-// that calls all export routes can stay within l and still cause too many charges on this
-// key. If more than SafePerPartition charges per second are possible, Check returns a
+// that calls all export routes can stay within its limits and still cause too many charges
+// on this key. If more than SafePerPartition charges per second are possible, Check returns a
 // warning.
 func (l Limits) Check(exportRoutes int) (warning string, err error) {
 	for _, limit := range []struct {

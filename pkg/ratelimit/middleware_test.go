@@ -18,8 +18,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// records is a handler that returns as many records as the query parameter limit
-// says, and counts its runs.
+// records is a handler that reports n records, where n is the value of the query parameter
+// "limit". It counts its runs.
 type records struct{ runs int }
 
 func (h *records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -235,8 +235,8 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 	return server
 }
 
-// exchange sends raw to server, closes the client's half of the connection and
-// returns the response.
+// exchange sends the text of a request to server, closes the client's half of the
+// connection and returns the response.
 func exchange(t *testing.T, server *httptest.Server, raw string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -342,17 +342,17 @@ func TestHeldResponsesDoNotMix(t *testing.T) {
 			}()
 		}
 	}
-	// 20 responses cost 7 records and 1 request each, and 20 responses cost only 1
-	// request each. The panics cost nothing.
+	// The 20 loud responses cost 7 records and 1 request each. The 20 quiet responses cost
+	// only 1 request each. The panics cost nothing.
 	w := get(h, "/quiet")
 	if got := values(w, "RateLimit")[0]; got != `"records";r=60;t=1, "requests";r=159;t=1` {
 		t.Errorf("RateLimit %s", got)
 	}
 }
 
-// A panic of next reaches the caller, and no response is written. The handler of
-// Middleware.Before has already charged and observed the request when next panics. The
-// handler of Middleware.After has done neither.
+// If the inner handler panics, the panic reaches the caller, and no response is written.
+// Middleware.Before has already charged and observed the request by then.
+// Middleware.After has done neither.
 func TestAPanicReachesTheCaller(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
 		store := &counting{Store: memstore.New()}

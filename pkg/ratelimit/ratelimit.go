@@ -74,8 +74,8 @@ const counterPrefix = "r_"
 // route list-entity.
 func (r Route) counter() string { return counterPrefix + strings.ReplaceAll(r.Name, "-", "_") }
 
-// counterRoute returns the name of the route that counter belongs to. It
-// reports false if counter is not a route's own counter.
+// counterRoute returns the name of the route to which the given counter belongs. It
+// reports false if the counter is not a route's own counter.
 func counterRoute(counter string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(counter, counterPrefix)
 	return strings.ReplaceAll(name, "_", "-"), ok
@@ -111,11 +111,13 @@ type Rule struct {
 // NoLimit is the Limit of a Rule that counts requests but refuses none.
 const NoLimit = math.MaxInt64
 
-// Fits reports whether cost can be added to used without exceeding the limit.
-// A cost of 0 always fits, even if used is above a limit that was lowered.
+// Fits reports whether a cost can be added to a counter without exceeding the limit of r.
+// The parameter used is the value of the counter. A cost of 0 always fits, even if the
+// counter is above a limit that was lowered.
 func (r Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
 
-// Remaining returns the limit minus used, or 0 if used exceeds the limit.
+// Remaining returns the limit of r minus the value of a counter, or 0 if the counter
+// exceeds the limit. The parameter used is the value of the counter.
 func (r Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
 
 // Cost is the amount that a request adds to the counter of a rule.

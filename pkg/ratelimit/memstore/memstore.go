@@ -17,7 +17,7 @@ import (
 const (
 	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
 	retained   = 3                                        // age, in windows, up to which a window is always kept, for late charges
-	maxHistory = 512                                      // maximum number of keys per shard, in total, in windows older than retained
+	maxHistory = 512                                      // maximum total number of keys per shard in windows with an age above retained
 )
 
 // errDropped is the error of a charge in a window whose counters were dropped.
@@ -32,7 +32,7 @@ type Store struct {
 	shards [64]shard
 
 	newest  atomic.Int64 // newest window
-	advance sync.Mutex   // held while newest changes
+	advance sync.Mutex   // held by the goroutine that changes the field newest
 }
 
 // shard holds the counters of the addresses that hash to it.
@@ -110,7 +110,8 @@ func (s *Store) begin(w ratelimit.Window) {
 	}
 }
 
-// drop deletes the windows that are no longer needed when the window newest begins.
+// drop deletes the windows that are no longer needed when a new window begins. The
+// parameter newest is the new window.
 func (sh *shard) drop(newest ratelimit.Window) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
