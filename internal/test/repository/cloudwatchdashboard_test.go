@@ -10,7 +10,8 @@ import (
 )
 
 // checkDashboard checks that the CloudWatch dashboard is valid JSON, its widgets do not
-// overlap, it shows every alarm, and its custom metrics exist.
+// overlap, it shows every alarm, and its custom metrics exist. The widgets for consumed units
+// show every table and index that the budget alarms count.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -19,6 +20,7 @@ func checkDashboard(t *testing.T, r rendered) {
 			Type                string
 			X, Y, Width, Height int
 			Properties          struct {
+				Title   string
 				Alarms  []string
 				Metrics [][]any
 				Query   string
@@ -29,6 +31,7 @@ func checkDashboard(t *testing.T, r rendered) {
 		t.Fatalf("the dashboard is not JSON: %v\n%s", err, body)
 	}
 	var shown, alarms []string
+	plotted := make(map[string][]string) // title → metrics
 	for id := range r.ofType("AWS::CloudWatch::Alarm") {
 		alarms = append(alarms, "${"+id+".Arn}")
 	}
@@ -36,6 +39,7 @@ func checkDashboard(t *testing.T, r rendered) {
 	cells := make(map[[2]int]bool)
 	for _, w := range dashboard.Widgets {
 		shown = append(shown, w.Properties.Alarms...)
+		plotted[w.Properties.Title] = expand(w.Properties.Metrics)
 		for x := range w.Width {
 			for y := range w.Height {
 				cell := [2]int{w.X + x, w.Y + y}
@@ -56,6 +60,18 @@ func checkDashboard(t *testing.T, r rendered) {
 		}
 	}
 	same(t, "the stack", alarms, "the dashboard", shown)
+	for _, kind := range []string{"Read", "Write"} {
+		counted := watched(r.Resolved.Resources[kind+"UnitsAlarm"])
+		if len(counted) == 0 {
+			t.Errorf("%sUnitsAlarm counts no metric, so this test reads the wrong thing", kind)
+		}
+		title := kind + " units a minute"
+		for _, metric := range counted {
+			if !slices.Contains(plotted[title], metric) {
+				t.Errorf("the widget %q does not show %s, which %sUnitsAlarm counts", title, metric, kind)
+			}
+		}
+	}
 	for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
 		text, err := json.Marshal(alarm.Properties)
 		if err != nil {
@@ -65,6 +81,43 @@ func checkDashboard(t *testing.T, r rendered) {
 			t.Errorf("%s watches a metric that nothing measures: %s", id, text)
 		}
 	}
+}
+
+// expand returns the metrics of a widget in the form that watched returns. In the array of a
+// metric, "." repeats an element of the array before, and "..." repeats as many elements as
+// make both arrays equally long.
+func expand(metrics [][]any) (all []string) {
+	var row []string
+	for _, m := range metrics {
+		var texts []string // m without options, such as a statistic
+		for _, element := range m {
+			if text, ok := element.(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		before := row
+		row = nil
+		for _, text := range texts {
+			switch {
+			case text == "...":
+				row = append(row, before[:max(0, len(before)-len(texts)+1)]...)
+			case text == "." && len(row) < len(before):
+				row = append(row, before[len(row)])
+			default:
+				row = append(row, text)
+			}
+		}
+		if len(row) < 2 || len(row)%2 != 0 {
+			continue // not a namespace, a name and pairs
+		}
+		var pairs []string
+		for pair := range slices.Chunk(row[2:], 2) {
+			pairs = append(pairs, pair[0]+"="+strings.Trim(pair[1], "${}"))
+		}
+		slices.Sort(pairs)
+		all = append(all, row[1]+" "+strings.Join(pairs, ","))
+	}
+	return all
 }
 
 // ownMetrics returns the names of the custom metrics. It finds the metrics of the functions'
