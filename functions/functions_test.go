@@ -224,14 +224,16 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// calls counts the calls to DynamoDB that the functions of a deployment make.
+// The type calls holds the number of charges in each window and the number of queries of
+// records.
 type calls struct {
 	mu      sync.Mutex
 	charges map[ratelimit.Window]int
 	reads   int // queries of records
 }
 
-// countCalls counts the calls of functions that are started after it returns.
+// countCalls returns a value that a proxy updates for each charge and each query. Only
+// functions that are started after countCalls has returned use the proxy.
 func (d *deployment) countCalls(t *testing.T) *calls {
 	t.Helper()
 	c := &calls{charges: make(map[ratelimit.Window]int)}
@@ -254,10 +256,10 @@ func (d *deployment) countCalls(t *testing.T) *calls {
 	return c
 }
 
-// In each window in which a request was refused, exactly as many requests were admitted as
-// the limit allows. This does not depend on the speed of the machine: the refusal shows that
-// the limit was reached, and counters never decrease. In each window, the functions make one
-// call for each admitted request, and at most one further call per instance.
+// In each window with a refusal, the number of admitted requests is exactly the limit. This
+// does not depend on the speed of the machine: the refusal shows that the limit was reached,
+// and counters never decrease. In each window, the functions make one call for each admitted
+// request, and at most one further call per instance.
 func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	const address, processes, windowsWanted = "198.51.100.7", 8, 5
 	d := deploy(t, dynamolocal.Endpoint(t))

@@ -60,7 +60,8 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// until waits until the load has completed a request that started after the given time.
+// The method until returns when the load has completed a request that started after the given
+// time.
 func (l *load) until(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
@@ -147,9 +148,8 @@ type change struct {
 }
 
 // Rows are added, changed and removed while eight processes send requests from one address. In
-// each window in which a request is refused, exactly as many requests are admitted as the
-// current limit allows. In a window during a change, no more requests are admitted than the
-// larger of the two limits allows.
+// each window with a refusal, the number of admitted requests is exactly the current limit. In
+// a window during a change, this number is at most the larger of the two limits.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const address, processes, maxAge, settled = "198.51.100.7", 8, time.Second, 3 * time.Second

@@ -93,8 +93,9 @@ func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 	return err != nil || len(text) > maxResponse
 }
 
-// fromGateway returns a handler that passes each request to next in the form that net/http's
-// server would give it. r.RequestURI still contains the stage, because links need it.
+// fromGateway returns a handler that changes each request to the form that net/http's server
+// would give it, and then calls the handler next. r.RequestURI still contains the stage,
+// because links need it.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		event, _ := core.GetAPIGatewayV2ContextFromContext(r.Context())

@@ -179,7 +179,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// malformed contains changes after which an event cannot be converted to an HTTP
+// The functions in the map malformed change an event so that it cannot be converted to an HTTP
 // request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },

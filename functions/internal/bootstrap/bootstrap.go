@@ -25,8 +25,9 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// connectTimeout is the maximum duration of connect. Lambda allows ten seconds for init. If
-// connect fails, the first request opens the connections that it needs.
+// connectTimeout is the maximum duration of a call of the function connect. Lambda allows ten
+// seconds for the init phase. If connect returns an error, the first request opens the
+// connections that it needs.
 const connectTimeout = time.Second
 
 // Clients are the AWS clients with which a function opens its stores.
@@ -89,7 +90,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// These calls are sequential so that connect reuses the connection of Refresh.
+	// These calls are sequential. Therefore the function connect reuses the connection of
+	// Refresh.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -99,16 +101,17 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connections maps a function to the number of connections that its init phase opens: one for
-// each concurrent call of a request. The init phase of any other function opens one connection.
+// The map connections holds, by function, the number of connections that the init phase opens:
+// one for each concurrent call of a request. The init phase of any other function opens one
+// connection.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,
 	"usage":           dynamostore.UsageReaders,
 }
 
-// connect opens connections to DynamoDB, so that the first request can use them. count is the
-// number of connections; if it is 0, connect opens one.
+// connect opens connections to DynamoDB, so that the first request can use them. The parameter
+// count is the number of connections. If it is 0, the function opens one connection.
 func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
