@@ -9,9 +9,9 @@ import (
 	"sluice/internal/test/templatetest"
 )
 
-// checkGrants compares two sets of permissions on tables and indexes: those that template.yaml
-// grants a function, and those that the function's calls through the proxy needed. They must
-// be equal.
+// checkGrants checks that two sets of permissions on tables and indexes are equal. The first
+// set contains the permissions that template.yaml grants to the function. The second set
+// contains the permissions that the function's calls through the proxy needed.
 func checkGrants(t *testing.T, function string, proxy *dynamoproxy.Proxy) {
 	t.Helper()
 	functions := templatetest.Functions(t)

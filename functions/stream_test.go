@@ -57,8 +57,8 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 	return s
 }
 
-// read reads new changes. It starts from the beginning each time, because a position
-// in a stream expires after a few minutes.
+// The method read adds new changes to s.waiting. It starts from the beginning of the stream
+// each time, because a position in a stream expires after a few minutes.
 func (s *stream) read(t testing.TB) {
 	t.Helper()
 	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
@@ -87,7 +87,7 @@ func (s *stream) read(t testing.TB) {
 	}
 }
 
-// take adds a change if it is new and matches the filter.
+// take appends a change to s.waiting if the change is new and matches the filter.
 func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	t.Helper()
 	if s.seen[*r.EventID] {
@@ -103,7 +103,8 @@ func (s *stream) take(t testing.TB, r streamtypes.Record) {
 	}
 }
 
-// next waits for the next change and returns it as an event for the function.
+// The method next returns the first change in s.waiting as an event for the function. If
+// s.waiting is empty, the method waits for a change.
 func (s *stream) next(t testing.TB) any {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// List returns a page of a list of changes. The page starts at the cursor at.Cursor.
+// List returns a page of a list of changes. The field Cursor of the Mark selects the page.
 type List func(ctx context.Context, at Mark) (Page, error)
 
 // Page is a page of a list of changes.

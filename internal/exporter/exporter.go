@@ -32,7 +32,7 @@ const cancelTimeout = 5 * time.Second
 // Options configures an export.
 type Options struct {
 	URL    string              // URL of the service
-	Order  client.NewExportJob // what to export; Run sets its ID
+	Order  client.NewExportJob // what to export; Run sets the field ID
 	Path   string              // path of the file, which exists only when it is complete; "-" for Stdout
 	Force  bool                // replace an existing file at Path
 	Stdout io.Writer
@@ -61,10 +61,10 @@ type exporter struct {
 }
 
 // Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
-// o.Path only when it is complete and verified. Until then, Run keeps the partial download
-// and a journal with the id of the job in other files in the same directory. After an error,
-// the same call continues the export. An export to o.Stdout cannot continue, so Run cancels
-// the job if ctx is done. Run writes its progress to stderr.
+// o.Path only when it is complete and verified. Until then, Run keeps the partial download and
+// a journal with the id of the job in other files in the same directory. After an error,
+// another call with the same options continues the export. An export to o.Stdout cannot
+// continue, so Run cancels the job if ctx is done. Run writes its progress to stderr.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
 	path, remove, err := o.workPath()
 	if err != nil {
@@ -223,7 +223,7 @@ func jobState(j *exportjob.Job) progress.State {
 	return s
 }
 
-// download appends the missing bytes of the file of j to part.
+// download appends the missing bytes of the job's file to the partial file.
 func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
 	have, err := part.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -246,22 +246,22 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that part is the complete file of j: every checksum is right, every record is
-// valid, and the number of records is j.RecordsWritten. Otherwise check returns an error and,
-// unless ctx is done, truncates part to 0 bytes.
+// check verifies that the parameter part is the complete file of j: every checksum is right,
+// every record is valid, and the number of records is j.RecordsWritten. Otherwise check
+// returns an error and, unless ctx is done, truncates the partial file to 0 bytes.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {
 	records, err := countRecords(j, part)
 	if err == nil && records != j.RecordsWritten {
 		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
 	}
 	if err != nil && ctx.Err() == nil {
-		// Truncate part, so that the next run downloads the whole file again.
+		// Truncate the partial file, so that the next run downloads the whole file again.
 		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
 	}
 	return err
 }
 
-// countRecords reads part and returns the number of records.
+// countRecords reads a downloaded file and returns the number of its records.
 func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -297,8 +297,8 @@ func decompress(w io.Writer, file io.Reader) error {
 	return err
 }
 
-// deliver moves part to the path of the export, or writes it to o.Stdout. If convert is not
-// nil, deliver calls convert to convert the content of part.
+// deliver moves the downloaded file to the path of the export, or writes its content to
+// o.Stdout. If the parameter convert is not nil, deliver uses it to convert the content first.
 func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
 	if convert == nil && ex.Path != "-" {
 		return ex.place(part.Name())

@@ -101,15 +101,15 @@ type importer struct {
 	task           task             // the zero value for standard input
 	rejects        *rejectFile
 
-	mu   sync.Mutex // guards mark, which commit sets and state reads
+	mu   sync.Mutex // guards mark: the method commit sets it, and the method state reads it
 	mark mark
 }
 
-// Run imports a file and shows its progress on stderr. connect returns the client of the
-// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
-// has imported the whole file, Run imports the file again only if o.Again is set. A rejected
-// record does not stop Run, but any other error does. After such an error, another call with
-// the same options continues the import of a file, but not of standard input.
+// Run imports a file and shows its progress on stderr. The function connect returns the client
+// of the service. If an earlier run was stopped, Run imports the rest of the file. If an
+// earlier run has imported the whole file, Run imports the file again only if o.Again is set.
+// A rejected record does not stop Run, but any other error does. After such an error, another
+// call with the same options continues the import of a file, but not of standard input.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error

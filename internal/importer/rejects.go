@@ -31,7 +31,8 @@ type rejectFile struct {
 	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
 }
 
-// written is the journal's description of what an import has written to its reject file.
+// The type written describes, in the journal, the content that an import has written to its
+// reject file.
 type written struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
@@ -96,7 +97,7 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// written returns the journal's description of what the import has written.
+// The method written describes, for the journal, the content that the import has written.
 func (r *rejectFile) written() written {
 	if r.size == 0 {
 		return written{}
@@ -112,8 +113,8 @@ func (r *rejectFile) remove() error {
 	return os.Remove(r.path)
 }
 
-// write appends rejects and syncs them to disk. It returns an error if the file has
-// changed since the last write.
+// write appends the elements of list to the file and syncs the file to disk. If another
+// program has changed the size of the file, write returns an error.
 func (r *rejectFile) write(list []reject) error {
 	if len(list) == 0 {
 		return nil

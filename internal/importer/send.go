@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// events reports whether the records are events.
+// The method events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == "events" }
 
 // perCall returns the maximum number of records per call.
@@ -105,8 +105,9 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 	return nil
 }
 
-// note sets the result of a record: created, existing, or rejected. If err is an error other
-// than a rejection of this record, note returns err and sets no result.
+// note sets the result of a record. If the service rejected the record, the result is that
+// rejection. If err is another error, note returns err and sets no result. Otherwise the
+// result is Created if the parameter created is true, or else the parameter existing.
 func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {
@@ -122,7 +123,7 @@ func (rec *record) note(created bool, existing Counts, err error) error {
 	return nil
 }
 
-// rejected sets the result of a record that was rejected.
+// The method rejected sets the result of a record to the rejection r.
 func (rec *record) rejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
