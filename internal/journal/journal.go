@@ -51,11 +51,12 @@ const (
 	magic   = `{"sluice_journal":1,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, and creates it if necessary. command and the JSON of task
-// identify the task. If the journal belongs to this task, Journal.ID is set, and the caller
-// continues the task. Otherwise Journal.ID is empty, and the caller must call Begin. Open
-// stores the latest mark of the journal in the value that mark points to. If the journal
-// belongs to another task that is finished, Open stores the latest mark of that other task.
+// Open opens the journal at path, and creates it if necessary. The parameter command and the
+// JSON of the parameter task identify the task. If the journal belongs to this task,
+// Journal.ID is set, and the caller continues the task. Otherwise Journal.ID is empty, and the
+// caller must call Begin. Open decodes the latest mark of the journal into the value to which
+// the parameter mark points. If the journal belongs to another task that is finished, Open
+// decodes the latest mark of that other task.
 //
 // Open returns an error and does not change the file in three cases: another process has the
 // journal open, the journal belongs to another task that is not finished, or the file is not a
@@ -156,7 +157,7 @@ func (j *Journal) Begin() error {
 	return j.append(line{Version: version, Command: j.command, ID: j.ID, Task: j.task})
 }
 
-// Save adds a mark, which must be encodable as JSON.
+// Save appends a mark to the journal. The mark must be encodable as JSON.
 func (j *Journal) Save(mark any) error {
 	text, err := json.Marshal(mark)
 	if err != nil {

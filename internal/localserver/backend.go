@@ -162,8 +162,8 @@ func OpenLimits(dir string) (override.Manager, error) {
 }
 
 // OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the
-// given logical id in the template. It creates the table if necessary. If the parameter name
-// is empty, OpenTable selects the table that a server with this endpoint uses.
+// given logical id in the template. It creates the table if necessary. If name is empty,
+// OpenTable selects the table that a server with this endpoint uses.
 func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logicalID, name string) (*dynamodb.Client, string, error) {
 	t, err := openTables(ctx, getenv, endpoint, map[string]string{logicalID: name})
 	if err != nil {
@@ -195,11 +195,12 @@ type tables struct {
 	names  map[string]string // by logical id
 }
 
-// openTables returns tables of the template at a DynamoDB endpoint, and creates missing tables.
-// selected maps the logical ids of the tables to their names. If selected is nil, openTables
-// returns all tables of the template. If selected has no name for a table, the name is the
-// value of the table's environment variable (template.Table.EnvVar). If that variable is empty,
-// the name is "sluice-" followed by the logical id.
+// openTables returns tables of the template at a DynamoDB endpoint, and creates missing
+// tables. The keys of the map selected are the logical ids of the tables, and the values are
+// their names. If the map is nil, openTables returns all tables of the template. If the map
+// has no name for a table, the name is the value of the table's environment variable
+// (template.Table.EnvVar). If that variable is empty, the name is "sluice-" followed by the
+// logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
 	client, err := DynamoDB(ctx, getenv, endpoint)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/erasurejob/worker"
 )
 
-// erasures runs erasure jobs in this process.
+// The type erasures runs erasure jobs in this process.
 type erasures struct {
 	runner *worker.Runner
 	worker *worker.Worker
@@ -21,7 +21,8 @@ type erasureStore interface {
 	erasurejob.Backlog
 }
 
-// openErasures returns the erasures of the backend b, and sets b.stores.ErasureJobs.
+// openErasures returns a value that runs the erasure jobs of the backend b. It also sets
+// b.stores.ErasureJobs.
 func openErasures(b *backend, logger *slog.Logger) (*erasures, error) {
 	runner := worker.NewRunner(b.erasures, logger)
 	w, err := worker.New(runner, b.stores.Events, worker.Config{Settle: b.settle, Logger: logger})

@@ -19,7 +19,7 @@ import (
 // lane. A job first runs in the fast lane, which does not count towards this maximum.
 const exportsAtOnce = 2
 
-// exports runs export jobs in this process and serves their files.
+// The type exports runs export jobs in this process and serves their files.
 type exports struct {
 	runner *worker.Runner
 	worker *worker.Worker
@@ -35,8 +35,8 @@ type jobStore interface {
 	exportjob.Backlog
 }
 
-// openExports returns the exports of the backend b, and sets ExportJobs and ExportLinks of
-// b.stores. The export files are in a subdirectory of dir.
+// openExports returns a value that runs the export jobs of the backend b. It also sets
+// ExportJobs and ExportLinks of b.stores. The export files are in a subdirectory of dir.
 func openExports(b *backend, dir string, getenv func(string) string, logger *slog.Logger) (*exports, error) {
 	days, err := worker.ParseFileDays(cmp.Or(getenv("EXPORT_FILE_DAYS"), "7"))
 	if err != nil {
@@ -81,8 +81,8 @@ func (e *exports) start(ctx context.Context) error {
 	return nil
 }
 
-// beside returns a handler that serves the export files at their download links and calls
-// next for all other requests.
+// beside returns a handler that serves the export files at their download links and calls the
+// handler next for all other requests.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {

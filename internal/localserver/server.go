@@ -118,7 +118,7 @@ func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	})
 }
 
-// serve runs server until ctx is done, then waits for the requests in progress.
+// serve runs an HTTP server until ctx is done. Then it waits for the requests in progress.
 func serve(ctx context.Context, server *http.Server, listener net.Listener, stdout io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -126,9 +126,9 @@ func (d *display) text(s State, elapsed time.Duration) string {
 	return strings.Join(words, ", ")
 }
 
-// fit puts a bar before text if part is known and the line has room for the bar and text. If
-// the line is too short even for text, fit shortens text. The last column stays empty, because
-// some terminals begin a new line after it.
+// fit returns a line with a bar and the given text. It omits the bar if part is negative or
+// the line has no room for a bar. If the line is too short even for the text, fit shortens the
+// text. The last column stays empty, because some terminals begin a new line after it.
 func fit(text string, part float64, columns int) string {
 	room := columns - 1 - utf8.RuneCountInString(text)
 	if room < 0 {

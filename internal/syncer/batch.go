@@ -59,9 +59,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// apply reads the old copy from base and writes the new copy, which includes the changes of
-// b, to out. It returns the number of records written. In both copies, the records are in
-// order of id.
+// apply reads the old copy from base, applies the changes of b, and writes the new copy to
+// out. It returns the number of records written. In both copies, the records are in order of
+// id.
 func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (records int64, err error) {
 	write := func(line []byte) error {
 		removed, err := b.removes(line)
@@ -109,9 +109,9 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// removes reports whether the batch removes the record of a line. A nil line from b.lines stands
-// for a deleted record. The batch also removes an event that was created at or before the time
-// when its entity was erased.
+// The method removes reports whether the batch removes the record of a line. A nil line from
+// b.lines stands for a deleted record. The batch also removes an event that was created at or
+// before the time when its entity was erased.
 func (b batch) removes(line []byte) (bool, error) {
 	if line == nil || len(b.erased) == 0 {
 		return line == nil, nil

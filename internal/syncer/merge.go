@@ -24,8 +24,8 @@ type copyFile struct {
 	old     fs.FileInfo // the file that the new copy may replace; nil if no file existed
 }
 
-// merge applies the changes of the walk to the copy in the file base and writes the result.
-// If base is empty, merge starts with an empty copy. It holds up to batchBytes of changes in
+// merge applies the changes of the walk to the copy in the file base and writes the result. If
+// base is empty, merge starts with an empty copy. merge holds up to batchBytes of changes in
 // memory and rewrites the copy once per batch of that size.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
 	file, err := os.Open(s.walk.Path())

@@ -11,7 +11,8 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// A run does not replace a file that was created or changed while it merged the changes.
+// A run does not replace a file that another program created or changed while the run merged
+// the changes.
 func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

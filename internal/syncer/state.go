@@ -98,8 +98,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// sameFile reports whether a file is unchanged between two calls of fileAt for the same path. a
-// and b are the results of the calls.
+// sameFile reports whether a file is unchanged between two calls of fileAt for the same path.
+// Its parameters are the results of these calls.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
