@@ -328,7 +328,8 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	}
 }
 
-// An instance that was frozen reads the rows of limits before it decides the next request.
+// If the rows of limits expired while an instance was frozen, the instance reads them again
+// before it decides on the next request.
 func TestAFrozenInstanceReadsTheRowsFirst(t *testing.T) {
 	t.Parallel()
 	const maxAge = time.Second

@@ -44,9 +44,9 @@ func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 	return filters
 }
 
-// metrics returns the names of the metrics that the last line of a log changes. These are the
-// metrics of the filters that match the line, and the line's embedded metrics that have the
-// dimension Service and no other dimension.
+// The function metrics returns the names of the metrics that the last line of a log changes.
+// These are the metrics of the filters that match the line, and the line's embedded metrics
+// that have the dimension Service and no other dimension.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -88,7 +88,7 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 		"an admitted request":  {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
 		"without a key":        {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
 		"unreachable counters": {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
-		// The instance counts the requests in its own memory and admits this request. The
+		// The instance keeps the counters in its own memory and admits this request. The
 		// status is 503 because the instance cannot read the records.
 		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {

@@ -140,8 +140,8 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// fits reports whether a value matches an event pattern. A pattern is an object. Its leaves
-// are lists of the allowed values.
+// The function fits reports whether a value matches an event pattern. A pattern is an object.
+// Its leaves are lists of the allowed values.
 func fits(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:

@@ -44,10 +44,10 @@ type Walk struct {
 	mark    Mark
 }
 
-// Open opens or creates the journal of a walk at path. command and task identify the walk. If
-// force is set, Open also opens the journal of another unfinished walk, and Begin then
-// abandons that walk. The walk writes the changes to the file path + ".part". The errors are
-// those of journal.Open.
+// Open opens or creates the journal of a walk at path. The parameters command and task
+// identify the walk. If force is set, Open also opens the journal of another unfinished walk,
+// and Begin then abandons that walk. The walk writes the changes to the file path + ".part".
+// The errors are those of journal.Open.
 func Open(path, command string, task any, force bool) (*Walk, error) {
 	w, open := &Walk{path: path + ".part", force: force}, journal.Open
 	if force {

@@ -43,7 +43,8 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	return j, nil
 }
 
-// interrupted returns the cancellation cause of ctx if ctx is done, and err otherwise.
+// The function interrupted returns the cancellation cause of ctx if ctx is done, and err
+// otherwise.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -116,8 +116,8 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// rejected reports whether err means that the service rejected a call permanently. Such a
-// call had no effect.
+// The function rejected reports whether err means that the service rejected a call
+// permanently. Such a call had no effect.
 func rejected(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Rejected()
@@ -202,7 +202,8 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	}
 }
 
-// ending returns a text that says how j ended. It is used for a job that has no file.
+// The function ending returns a text that says how j ended. It is used for a job that has no
+// file.
 func ending(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == exportjob.Cancelled {

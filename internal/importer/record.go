@@ -66,8 +66,9 @@ func (r *recordReader) read() (rec record, err error) {
 	return rec, err
 }
 
-// seededID returns the id for a record that has no id in the file. line is the number of the
-// first line of the record. The id is a UUIDv8 (RFC 9562) that depends only on seed and line.
+// seededID returns the id for a record that has no id in the file. The parameter line is the
+// number of the first line of the record. The id is a UUIDv8 (RFC 9562) that depends only on
+// seed and line.
 func seededID(seed string, line int64) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, fmt.Appendf(nil, "%s %d", seed, line), 8).String()
 }

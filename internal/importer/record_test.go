@@ -33,7 +33,7 @@ func readAll(t *testing.T, text string, format recordfile.Format, events bool) (
 	}
 }
 
-// sent returns the JSON that is sent for a record.
+// The function sent returns the JSON that is sent for a record.
 func sent(t *testing.T, rec record, events bool) string {
 	t.Helper()
 	var v any = rec.entity

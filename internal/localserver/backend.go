@@ -113,7 +113,7 @@ func HasData(dir string) bool {
 	return err == nil
 }
 
-// quoted returns dir as one word for a POSIX shell, with quotes if necessary.
+// The function quoted returns dir as one word for a POSIX shell, with quotes if necessary.
 func quoted(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)

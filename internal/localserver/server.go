@@ -57,9 +57,9 @@ type Options struct {
 	Verbose bool // log every request
 }
 
-// Run runs the server until ctx is done. Then it finishes the requests in progress and
-// closes the stores. It uses getenv to read the environment variables that also configure
-// a deployment, prints its address to stdout and logs to stderr.
+// Run runs the server until ctx is done. Then it finishes the requests in progress and closes
+// the stores. It uses getenv to read the environment variables that also configure a
+// deployment. It prints the address of the server to stdout and logs to stderr.
 func Run(ctx context.Context, getenv func(string) string, o Options, stdout, stderr io.Writer) (err error) {
 	level := slog.LevelWarn
 	if o.Verbose {

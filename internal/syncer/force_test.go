@@ -10,8 +10,8 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// interrupted returns the stderr of a sync that fails at its request number n. Before that
-// request, the sync must have read at least one page.
+// The method interrupted returns the stderr of a sync that fails at its request number n.
+// Before that request, the sync must have read at least one page.
 func (s *service) interrupted(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
