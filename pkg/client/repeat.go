@@ -120,9 +120,9 @@ type retries struct {
 	deadline time.Time // end of MaxElapsed
 }
 
-// next returns the wait until the next try. The result again is true if the call is to be
-// tried again. It is false if failure is nil or not retryable, if a bound is reached, or if
-// ctx is done.
+// next returns the wait until the next try. The result again reports whether the client must
+// try again. It is false if failure is nil or not retryable, if a bound is reached, or if ctx
+// is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
