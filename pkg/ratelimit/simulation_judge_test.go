@@ -221,8 +221,8 @@ func (w *world) judgeLost(c *call, d ratelimit.Decision, err error) {
 }
 
 // learn remembers a result of the store if it belongs to the current window. If the
-// request was admitted and exhausted no counter, learn updates only counters that k
-// already contains, because a Limiter need not remember such a result.
+// request was admitted and exhausted no counter, the result changes only counters that k
+// already contains. A Limiter need not remember such a result.
 func (k *knowledge) learn(c *call, current ratelimit.Window) {
 	full := !c.result.Admitted
 	for i, r := range c.rules {
@@ -263,7 +263,8 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 	}
 }
 
-// acknowledge records the costs of a response that reached its client.
+// acknowledge is called when a response has reached its client. It adds the costs of the
+// request to the ledger w.acked.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

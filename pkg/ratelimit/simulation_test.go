@@ -28,8 +28,8 @@ const (
 	simulatedSeedsRace = 300 // with the race detector, or -short
 )
 
-// crowd is a large number of instances. The maximum number of instances, world.most, is
-// at least crowd for one seed in 200, and at most 40 for the other seeds.
+// crowd is a large number of instances. For one seed in 200, the maximum number of
+// instances (world.most) is at least this number. For all other seeds, it is at most 40.
 const crowd = 1000
 
 // TestSimulation runs many Limiters over one store. The network between them is
@@ -59,7 +59,7 @@ const crowd = 1000
 //     fallback's own count stays within the limit.
 //
 // At the end, each counter is the sum of two parts: the acknowledged costs, and the
-// costs of charges that the store applied but no client saw acknowledged.
+// costs of charges that the store applied but that were not acknowledged to a client.
 func TestSimulation(t *testing.T) {
 	first, n := seeds(t)
 	for _, mode := range []string{"closed", "open"} {
@@ -251,7 +251,7 @@ type instance struct {
 	die     context.CancelFunc
 
 	// world.mu guards these fields.
-	skew      time.Duration               // error of the instance's clock
+	skew      time.Duration               // how far the instance's clock is ahead; may be negative
 	overrides map[string]ratelimit.Limits // limits by address, as the instance last read them
 	busy      int                         // number of requests in progress
 	fallback  ledger                      // costs that the fallback admitted
@@ -519,7 +519,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 	return ratelimit.Key{Address: c.req.Address, Scope: scope, Window: ratelimit.WindowAt(time.Now().Add(c.inst.skew))}
 }
 
-// begin records the limits that apply to a request, and returns the current
+// begin sets c.limits to the limits that apply to the request, and returns the current
 // window.
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
@@ -559,14 +559,15 @@ func (w *world) serve(c *call) {
 	d, err := c.inst.limiter.Charge(context.WithValue(c.inst.ctx, contextKey{}, c), c.req)
 	w.judge(c, d, err, began)
 
-	// The sleep simulates the work after the charge and sending the response.
+	// The sleep simulates two steps: the work after the charge, and the sending of the
+	// response.
 	if d.Allowed && sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) == nil {
 		w.acknowledge(c, d)
 	}
 }
 
 // network is a Store that forwards charges to the store of the world over a
-// simulated network. Like a real store, it limits the time of a call.
+// simulated network. Like a real store, it limits the duration of a call.
 type network struct{ w *world }
 
 var (
@@ -663,7 +664,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, nil
 }
 
-// apply charges the real store and checks the result against the ledgers. The
+// apply calls Charge of the real store and checks the result against the ledgers. The
 // caller holds w.mu.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()

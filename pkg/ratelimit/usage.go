@@ -51,8 +51,8 @@ func Usage(ctx context.Context, store UsageStore, address string, scopes []Scope
 	return usage, nil
 }
 
-// add adds the counters of a window. It skips counters that are 0, which a charge
-// of 0 can leave behind.
+// add sets the fields of u from the counters of a window. It skips counters with the
+// value 0. A charge of 0 can create such a counter.
 func (u *WindowUsage) add(counters map[string]int64) {
 	for name, n := range counters {
 		switch route, ok := counterRoute(name); {

@@ -12,8 +12,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// The sequences are short. By default rapid tries 100 sequences (flag -rapid.checks),
-// which must take only seconds even if the store is behind a network.
+// The sequences are short. By default, rapid tries 100 sequences (flag -rapid.checks).
+// All of them together must take only seconds, even if the store is behind a network.
 const (
 	mostSteps  = 20 // maximum number of charges in a sequence of charges
 	mostAtOnce = 12 // maximum number of concurrent charges

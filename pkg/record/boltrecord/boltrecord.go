@@ -27,8 +27,9 @@ type Workspaces struct {
 }
 
 // Open returns the Workspaces in the bucket called name, which it creates if necessary. If
-// nested is empty, the bucket of a workspace contains its records. Otherwise, nested is the
-// path from the bucket of a workspace to the bucket of its records. The caller closes db.
+// the parameter nested is empty, the bucket of a workspace contains its records. Otherwise,
+// nested is the path from the bucket of a workspace to the bucket of its records. The
+// caller closes db.
 func Open(db *bbolt.DB, name string, nested ...string) (*Workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
@@ -73,8 +74,8 @@ func CreateBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// Index puts an entry, which maps key to the id of a record, into the bucket at a path of
-// names. It creates the bucket if necessary.
+// Index puts an entry into the bucket at a path of names. The entry maps key to the id of
+// a record. Index creates the bucket if necessary.
 func Index(tx *bbolt.Tx, key, id string, path ...string) error {
 	b, err := CreateBucket(tx, path...)
 	if err != nil {
@@ -126,7 +127,7 @@ func (w *Workspaces) View(ctx context.Context, op, workspace string, read func(*
 }
 
 // Get returns the record with an id in a workspace, or an error of kind NotFound if it
-// does not exist. noun is "entity" or "event".
+// does not exist. The parameter noun is "entity" or "event".
 func Get[R any](ctx context.Context, w *Workspaces, noun, workspace, id string) (r R, err error) {
 	found := false
 	err = w.View(ctx, "get "+noun, workspace, func(b *bbolt.Bucket) (err error) {
@@ -246,7 +247,7 @@ func Lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 }
 
 // Page decodes values until the page has the maximum number of records (limit) or is full
-// (record.PageFull). more reports whether further values follow.
+// (record.PageFull). The result more is true if further values follow.
 func Page[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
 	pageBytes := 0
 	for _, value := range values {
