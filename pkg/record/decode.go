@@ -18,7 +18,9 @@ type Member struct {
 	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // value in JSON
 
-	members []Member // members of a value that is an object, if readMembers was called with deep; Value is then nil
+	// If the parameter deep of readMembers is true and the value is an object, the field
+	// members holds the members of this object, and Value is nil.
+	members []Member
 }
 
 var (
@@ -31,8 +33,8 @@ var (
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is set, readMembers sets members instead of
-// Value for every member whose value is an object, at all levels.
+// readMembers implements Members. If deep is true, every Member whose value is an object
+// has the field members instead of Value, at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)
@@ -131,8 +133,9 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember adds the field name with err to f, as Check does. If err is an error of
-// Decoders.Decode, checkMember instead adds each invalid member of the object, with its path.
+// checkMember passes the name of a member and err, the error of its Decoder, to f.Check. If
+// err is an error of Decoders.Decode, checkMember instead adds each invalid member of the
+// object to f, with its path. If the value is not an object, it passes errNotObject.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {

@@ -64,15 +64,16 @@ type Fields []FieldError
 // maxFields is the maximum length of Fields, so that an error stays small.
 const maxFields = 20
 
-// Add adds an invalid field. If detail is empty, Add does nothing.
+// Add adds an invalid field to f. It does nothing if detail is empty, or if f already has
+// maxFields fields.
 func (f *Fields) Add(field, detail string) {
 	if detail != "" && len(*f) < maxFields {
 		*f = append(*f, FieldError{Field: field, Detail: detail})
 	}
 }
 
-// Check adds an invalid field with the text of err as the detail. The text must say what
-// to change. If err is nil, Check does nothing.
+// Check adds an invalid field to f. The detail is the text of err, which must say what to
+// change. If err is nil, Check does nothing.
 func (f *Fields) Check(field string, err error) {
 	if err != nil {
 		f.Add(field, err.Error())
@@ -93,8 +94,8 @@ func UnavailableError(op string, err error) error {
 	return &Error{Kind: Unavailable, Detail: "the record store did not respond", Err: fmt.Errorf("%s: %w", op, err)}
 }
 
-// NotFoundError returns an error of kind NotFound, for an id without a record. noun is the
-// name of the kind of record, such as "entity" or "export job".
+// NotFoundError returns an error of kind NotFound, for an id without a record. The parameter
+// noun is the name of the kind of record, such as "entity" or "export job".
 func NotFoundError(noun, id string) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf("there is no %s with the id %q", noun, id)}
 }

@@ -4,8 +4,8 @@ import "fmt"
 
 // MergeAttributes applies patch to target as a JSON Merge Patch (RFC 7396). It removes
 // the members that are null in patch, merges objects and replaces all other values.
-// Members that patch does not name keep their bytes and their position. New members
-// follow in the order of patch. Applying the same patch again changes nothing.
+// Members that are not in patch keep their bytes and their position. New members follow
+// in the order of patch. Applying the same patch again changes nothing.
 // MergeAttributes returns an error if target or patch is not a JSON object (see Members).
 // It reads target and patch only once, no matter how deeply they are nested.
 func MergeAttributes(target, patch Attributes) (Attributes, error) {
@@ -21,8 +21,8 @@ func MergeAttributes(target, patch Attributes) (Attributes, error) {
 }
 
 // merge implements the function MergePatch of RFC 7396, section 2. Its arguments are
-// results of readMembers with deep set. In members that it removes, merge sets Quoted to
-// nil.
+// results of readMembers, called with deep = true. In members that it removes, merge sets
+// Quoted to nil.
 func merge(target, patch []Member) []Member {
 	at := make(map[string]int, len(target))
 	for i, m := range target {

@@ -50,7 +50,7 @@ func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) e
 	})
 }
 
-// with opens the file, calls the function use and closes the file.
+// The method with opens the file, calls the function use and closes the file.
 func (f File) with(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)

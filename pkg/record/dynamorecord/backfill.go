@@ -42,8 +42,8 @@ type Backfill struct {
 // strongly consistent, because Run could not update an item if the scan returned an
 // outdated Time. Run may be called while the table is in use. It must be called again if
 // it was interrupted, or if an earlier build may have written items after the scan
-// started. A further call does not change items that already have the keys. Run calls
-// progress, which may be nil, after each page of the scan.
+// started. A further call does not change items that already have the keys. If the function
+// progress is not nil, Run calls it after each page of the scan.
 func (b Backfill) Run(ctx context.Context, progress func(updated int64)) (updated int64, err error) {
 	in := &dynamodb.ScanInput{
 		TableName:                &b.Table,

@@ -37,8 +37,8 @@ type Querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// Create puts item, which holds the record r, into a table if the table has no item with
-// the same key. It returns the record that is stored after the call, and reports whether
+// Create puts item into a table if the table has no item with the same key. The item holds
+// the record r. Create returns the record that is stored after the call, and reports whether
 // the call created it. Create makes only one API call, because the response to a failed put
 // contains the existing item. hashKey is the name of the table's partition key attribute.
 // The functions in options may change the put.

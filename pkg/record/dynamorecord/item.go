@@ -22,8 +22,8 @@ func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// size returns the approximate number of bytes that the record in item takes in JSON. It
-// counts names and values, as DynamoDB does.
+// size returns the approximate size of the record in item, as JSON, in bytes. It counts the
+// bytes of names and values, as DynamoDB does.
 func size(item Item) int {
 	n := 0
 	for name, value := range item {
@@ -104,7 +104,7 @@ func (r *Reader) fail(name, detail string) {
 func (r *Reader) Err() error { return r.err }
 
 // Each calls the function read for each item. It returns the records, or the first error
-// of read.
+// that the function returns.
 func Each[R any](items []Item, read func(Item) (R, error)) ([]R, error) {
 	records := make([]R, len(items))
 	for i, item := range items {

@@ -65,9 +65,9 @@ func Count(ctx context.Context, client Querier, until record.Time, ins ...*dynam
 
 // Page merges the results of queries and returns the first records. Their number is at
 // most limit, and smaller if the page is full earlier (record.PageFull, by the size of
-// items). more reports whether further records follow. If there are several queries, each
-// must return its items in the order of the string attribute sortKey, in the direction of
-// the first query, and no item may be in two results. Page sets the Limit and the
+// items). The result more is true if further records follow. If there are several queries,
+// each must return its items in the order of the string attribute sortKey, in the direction
+// of the first query, and no item may be in two results. Page sets the Limit and the
 // ExclusiveStartKey of the queries. It makes a call for each megabyte, because DynamoDB
 // ends a response after a megabyte.
 //
@@ -218,8 +218,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 
 // share returns the number of items to request from p. It divides the number of items
 // that the page lacks by the number of unfinished parts. DynamoDB rounds the size of the
-// result up to whole read units. share adds as many items as probably fit into these
-// units, because the added items cost nothing and may save a call.
+// result up to whole read units. If these units probably have room for further items that
+// the page lacks, the result of share includes these items too. They cost nothing and may
+// save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

@@ -20,8 +20,8 @@ import (
 	"sluice/pkg/record/dynamorecord"
 )
 
-// responses is a Querier that returns one response after another and records the limits
-// and the start keys of its calls.
+// responses is a Querier that returns one response after another. It keeps the limits and
+// the start keys of its calls.
 type responses struct {
 	outputs []dynamodb.QueryOutput
 	limits  []int32

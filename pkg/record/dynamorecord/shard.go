@@ -59,8 +59,8 @@ func shardKey(workspace string, n int) string { return workspace + "#" + strconv
 
 // Queries returns one query for each shard of a workspace in an index, for the items
 // whose sort keys are between low and high, inclusive. The partition key of the index is
-// shard (S). Its sort key (S) begins with the text of a record.Time. An empty low or high
-// means no bound. Queries returns nil if low is greater than high.
+// the attribute shard (S). The sort key (S) begins with the text of a record.Time. If low or
+// high is empty, there is no such bound. Queries returns nil if low is greater than high.
 func (s Shards) Queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
 	for n := range int(s) {
 		in := Between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
