@@ -25,10 +25,9 @@ const (
 )
 
 // SyncedUntil returns the time until which a synchronization is complete if it starts
-// now. After now, no new change can appear whose time is at least since and before the
-// result. The result is never before the parameter since. A client can therefore use the
-// result as the start of its next synchronization, even on an instance whose clock is
-// behind.
+// now. After now, no new change can appear whose time is in the interval [since, result).
+// The result is never before the parameter since. A client can therefore use the result as
+// the start of its next synchronization, even on an instance whose clock is behind.
 func SyncedUntil(since Time, now time.Time) Time {
 	if until := TimeOf(now.Add(-SyncLag)); since.Compare(until) < 0 {
 		return until
@@ -37,7 +36,8 @@ func SyncedUntil(since Time, now time.Time) Time {
 }
 
 // Next returns the timestamp of a change of a record. t is the timestamp of the previous
-// change of the record. The result is now or one millisecond after t, whichever is later.
+// change of the record. The result is the later of two times: the parameter now, and one
+// millisecond after t.
 func (t Time) Next(now time.Time) Time {
 	return Time{max(TimeOf(now).unixMilli, t.unixMilli+1)}
 }
@@ -115,8 +115,8 @@ type SyncPage[R any] struct {
 	Last    SyncPosition // position of the last record that was read, after which the next page starts
 }
 
-// NewSyncPage returns a page with the records for which show returns true. more says
-// whether further records follow.
+// NewSyncPage returns a page with the records for which the function show returns true. The
+// parameter more says whether further records follow.
 func NewSyncPage[R interface{ SyncPosition() SyncPosition }](records []R, more bool, show func(R) bool) SyncPage[R] {
 	page := SyncPage[R]{More: more}
 	for _, r := range records {

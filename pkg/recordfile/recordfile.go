@@ -48,8 +48,8 @@ const (
 	CSV    Format = "csv"
 )
 
-// FormatOf returns the format of a file by the extension of its name, which .gz may
-// follow. It returns "" if the extension is unknown.
+// FormatOf derives the format of a file from the extension of its name. It ignores a .gz
+// after this extension, and returns "" if the extension is unknown.
 func FormatOf(name string) Format {
 	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz")) {
 	case ".ndjson", ".jsonl":

@@ -62,8 +62,8 @@ func readJSON(t tester, file string, format recordfile.Format) (records []string
 	}
 }
 
-// roundTrip writes an event with attributes to a CSV file. It returns the cell of the
-// attribute a as in the file, and the event that a Reader returns.
+// roundTrip writes an event with attributes to a CSV file. It returns the cell of attribute
+// "a" exactly as the file has it, and the event that a Reader returns.
 func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back string) {
 	t.Helper()
 	file := writeCSV(t, keepFormulas, []string{"a"}, `{"id":"x","name":"n","entity_id":null,"attributes":`+attributes+`}`)
@@ -77,7 +77,7 @@ func roundTrip(t tester, keepFormulas bool, attributes string) (cell, back strin
 
 func TestCells(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ value, cell string }{ // value is the attribute a in JSON; "" if the attribute is missing
+	for _, tt := range []struct{ value, cell string }{ // value is attribute "a" in JSON, or "" if the attribute is missing
 		{``, ``}, {`""`, `""`}, {`null`, `null`}, {`"null"`, `"null"`}, {`true`, `true`}, {`"true"`, `"true"`}, {`false`, `false`}, {`"TRUE"`, `TRUE`},
 		{`5`, `5`}, {`"5"`, `"5"`}, {`-1.50e+3`, `-1.50e+3`}, {`"-1.50e+3"`, `"-1.50e+3"`}, {`1E400`, `1E400`}, {`"1e400"`, `"1e400"`}, {`-0`, `-0`},
 		{`"007"`, `007`}, {`"+5"`, `+5`}, {`" 5"`, ` 5`}, {`"5 "`, `5 `}, {`"0x5"`, `0x5`}, {`".5"`, `.5`}, {`"5\n"`, "\"5\n\""}, {`"5;5"`, `"5;5"`},
@@ -117,7 +117,9 @@ func sameRecord(t tester, a, b string) bool {
 
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ text, want, kept string }{ // text is the attribute in JSON, without quotes; want is the cell; kept is the cell with keepFormulas, or "" if that cell equals text
+	// The field text is the attribute in JSON, without quotes. The field want is its cell. The
+	// field kept is its cell with keepFormulas, or "" if that cell equals the decoded text.
+	for _, tt := range []struct{ text, want, kept string }{
 		{`=1+1`, `'=1+1`, ``}, {`+1+1`, `'+1+1`, ``}, {`-1+1`, `'-1+1`, ``}, {`@SUM(A1)`, `'@SUM(A1)`, ``},
 		{`＝1`, `'＝1`, ``}, {`＋1`, `'＋1`, ``}, {`－1`, `'－1`, ``}, {`＠1`, `'＠1`, ``},
 		{`\t=1`, "'\t'=1", ``}, {`\r=1`, "'\r'=1", ``}, {`\n=1`, "'\n'=1", ``}, {`\u0000=1`, "'\x00=1", ``}, {`\u0000\u0000=1`, "'\x00\x00=1", ``},

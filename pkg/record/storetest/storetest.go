@@ -126,8 +126,8 @@ func (l List[R]) Check(t *testing.T, want []R, limits ...int) {
 }
 
 // Run checks that the stores returned by open fulfill the common contract of entity
-// stores and event stores. Each call of open must return a store without records, whose
-// lists contain a record as soon as it is created.
+// stores and event stores. Each call of open must return a store without records. The lists
+// of the store must contain every new record as soon as the record is created.
 func (k Kind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
 	RunAll(t, open, []Test[S]{
 		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
