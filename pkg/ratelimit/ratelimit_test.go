@@ -72,7 +72,7 @@ func TestRules(t *testing.T) {
 					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
 				}
 			}
-			for range 2 { // twice, because a refusal must change nothing
+			for range 2 { // the second refusal shows that the first one changed nothing
 				d, err := l.Charge(t.Context(), tt.refused)
 				if err != nil || d.Allowed || !slices.Equal(d.Violated(), tt.violated) {
 					t.Fatalf("allowed %v, violated %v, error %v; want a refusal by %v", d.Allowed, d.Violated(), err, tt.violated)

@@ -264,7 +264,7 @@ func (k *knowledge) learnRefusal(key ratelimit.Key, rules []rule) {
 }
 
 // acknowledge is called when a response has reached its client. It adds the costs of the
-// request to the ledger w.acked.
+// request to the ledger w.acked, unless the decision is degraded or observed.
 func (w *world) acknowledge(c *call, d ratelimit.Decision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

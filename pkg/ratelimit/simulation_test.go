@@ -664,7 +664,7 @@ func (n network) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimi
 	return result, nil
 }
 
-// apply calls Charge of the real store and checks the result against the ledgers. The
+// apply passes a charge to the real store and checks the result against the ledgers. The
 // caller holds w.mu.
 func (w *world) apply(c *call, key ratelimit.Key, costs []ratelimit.Cost) ratelimit.Result {
 	rules := c.chargedRules()

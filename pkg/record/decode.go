@@ -150,7 +150,8 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text returns a Decoder of a string. If check is not nil, the string must pass it.
+// Text returns a Decoder of a string. If the function check is not nil, it must accept the
+// string.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)

@@ -165,8 +165,8 @@ func (m *merger) compare(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// merge returns the items of the page that have been read so far. end is the first item
-// after the page, or nil if that item has not been read.
+// merge returns the items of the page that have been read so far. The result end is the
+// first item after the page, or nil if that item has not been read.
 func (m *merger) merge() (page []candidate, end *candidate) {
 	var all []candidate
 	for _, p := range m.parts {
@@ -205,8 +205,8 @@ func (m *merger) reached(p *part, key string) bool {
 	return len(p.items) > 0 && m.compare(p.items[len(p.items)-1].key, key) >= 0
 }
 
-// read reads further items from all given parts at the same time. settled is the number
-// of items whose place on the page is final.
+// read reads further items from all given parts at the same time. The parameter settled is
+// the number of items whose place on the page is final.
 func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrency)
