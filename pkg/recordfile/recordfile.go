@@ -27,7 +27,8 @@
 // of a cell, or after a semicolon, a tab or a line break in the cell, because
 // spreadsheets may separate cells there. A cell that begins with a tab, a line break or
 // NUL gets an apostrophe too. If any of these texts already begins with apostrophes, it
-// gets one more. Source: OWASP, "CSV Injection".
+// gets one more. A writer with keepFormulas adds an apostrophe to formulas and to such cells
+// only if they already begin with one. Source: OWASP, "CSV Injection".
 //
 // A reader therefore returns the records that were written, with two exceptions. The
 // attributes of a record are in the order of the columns, and escapes in strings (such as
