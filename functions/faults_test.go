@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -25,15 +26,11 @@ import (
 // faultSeconds returns the duration of each fault: the environment variable FAULT_SECONDS,
 // or 2 seconds.
 func faultSeconds(t *testing.T) time.Duration {
-	text := os.Getenv("FAULT_SECONDS")
-	if text == "" {
-		return 2 * time.Second
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("FAULT_SECONDS"), "2") + "s")
+	if err != nil || d < time.Second {
+		t.Fatalf("FAULT_SECONDS=%q must be a number of at least 1", os.Getenv("FAULT_SECONDS"))
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("FAULT_SECONDS=%q must be a whole number of seconds", text)
-	}
-	return time.Duration(n) * time.Second
+	return d
 }
 
 // scenario is a fault between the functions and the engine.

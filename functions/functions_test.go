@@ -267,23 +267,7 @@ func TestImportsAdmitExactlyTheLimitAcrossProcesses(t *testing.T) {
 	windows := flood(t, d.start(t, "create-event", processes), demand{full: windowsWanted, event: func(worker, n int) events.APIGatewayV2HTTPRequest {
 		return lambdatest.Event("POST", "/create_event", address, fmt.Sprintf(`{"id":"%d-%d","name":"n"}`, worker, n))
 	}})
-	calls.mu.Lock()
-	defer calls.mu.Unlock()
-	total := 0
-	for w, got := range windows {
-		t.Logf("window %d: %d admitted, %d refused, %d charge calls", w, got.admitted, got.refused, calls.charges[w])
-		if got.admitted > 200 || got.refused > 0 && got.admitted != 200 {
-			t.Errorf("window %d: %d admitted with %d refused, want 200", w, got.admitted, got.refused)
-		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "import", Window: w}, "imports")
-		if stored != int64(got.admitted) {
-			t.Errorf("window %d: the counter holds %d after %d admitted", w, stored, got.admitted)
-		}
-		if n := calls.charges[w]; n < got.admitted || n > got.admitted+processes {
-			t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
-		}
-		total += got.admitted
-	}
+	total := d.wantWindows(t, windows, calls, ratelimit.Key{Address: address, Scope: "import"}, "imports", 200, processes)
 	if n := count(t, d.events); n != total {
 		t.Errorf("%d events are stored after %d were admitted", n, total)
 	}
@@ -301,26 +285,36 @@ func TestExportsAdmitWholePagesUpToTheLimitAcrossProcesses(t *testing.T) {
 		},
 		cost: func(resp events.APIGatewayV2HTTPResponse) int64 { return int64(strings.Count(resp.Body, `"id":`)) },
 	})
+	admitted := d.wantWindows(t, windows, calls, ratelimit.Key{Address: address, Scope: "export"}, "records", 196, processes)
+	// Each instance may read one further page in a window before it knows that the limit is
+	// exhausted.
+	if most := admitted + len(windows)*processes; calls.reads > most {
+		t.Errorf("%d reads, want at most %d", calls.reads, most)
+	}
+}
+
+// wantWindows checks that no window admitted more than limit, and that each window with a
+// refusal admitted exactly limit. It also checks the stored counters and the number of charge
+// calls. wantWindows returns the number of admitted requests.
+func (d *deployment) wantWindows(t *testing.T, windows map[ratelimit.Window]window, calls *calls, key ratelimit.Key, counter string, limit int64, processes int) (admitted int) {
+	t.Helper()
 	calls.mu.Lock()
 	defer calls.mu.Unlock()
-	mostReads := 0
 	for w, got := range windows {
-		t.Logf("window %d: %d records in %d pages admitted, %d refused, %d charge calls", w, got.cost, got.admitted, got.refused, calls.charges[w])
-		if got.cost > 196 || got.refused > 0 && got.cost != 196 {
-			t.Errorf("window %d: %d records admitted with %d pages refused, want 196", w, got.cost, got.refused)
+		t.Logf("window %d: %d in %d requests admitted, %d refused, %d charge calls", w, got.cost, got.admitted, got.refused, calls.charges[w])
+		if got.cost > limit || got.refused > 0 && got.cost != limit {
+			t.Errorf("window %d: %d admitted with %d requests refused, want %d", w, got.cost, got.refused, limit)
 		}
-		stored := d.counter(t, ratelimit.Key{Address: address, Scope: "export", Window: w}, "records")
-		if stored != got.cost {
-			t.Errorf("window %d: the counter holds %d after %d records were admitted", w, stored, got.cost)
+		key.Window = w
+		if stored := d.counter(t, key, counter); stored != got.cost {
+			t.Errorf("window %d: the counter holds %d after %d were admitted", w, stored, got.cost)
 		}
 		if n := calls.charges[w]; n < got.admitted || n > got.admitted+processes {
-			t.Errorf("window %d: %d charge calls for %d admitted", w, n, got.admitted)
+			t.Errorf("window %d: %d charge calls for %d admitted requests", w, n, got.admitted)
 		}
-		mostReads += got.admitted + processes // each instance may read one further page before it knows that the limit is exhausted
+		admitted += got.admitted
 	}
-	if calls.reads > mostReads {
-		t.Errorf("%d reads, want at most %d", calls.reads, mostReads)
-	}
+	return admitted
 }
 
 func TestEachChargeIsOneCallAndOneWriteUnit(t *testing.T) {

@@ -215,7 +215,7 @@ func TestAnOutageIsReported(t *testing.T) {
 			io.Copy(io.Discard, stderr) //nolint:errcheck // waits for the end of the command
 			cmd.Wait()                  //nolint:errcheck // the command was killed
 		}
-		os.Remove(file + ".sluice-import") //nolint:errcheck // the journal; the next import uses another service
+		os.Remove(file + ".sluice-import") //nolint:errcheck // the journal, which another service cannot use
 	}
 }
 

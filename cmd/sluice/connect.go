@@ -50,9 +50,9 @@ func (c *connection) client(cfg api.Config) (*api.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
-// patientClient returns a client for commands that transfer many records. These commands show
-// the result of c.waiting with their progress. The client retries for up to 2 minutes, which
-// is long enough for a restart of the service.
+// patientClient returns a client for commands that transfer many records. When these
+// commands show their progress, they also show the result of c.waiting. The client retries
+// for up to 2 minutes, which is long enough for a restart of the service.
 func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))

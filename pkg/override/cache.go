@@ -50,7 +50,7 @@ type Cache struct {
 // state holds the rows of a Cache and the result of its last read.
 type state struct {
 	table    *Table
-	readAt   time.Time // when the read of table began; zero before the first successful read
+	readAt   time.Time // when the read that returned the rows of table began; zero before the first successful read
 	failedAt time.Time // when the last read failed; zero if it succeeded
 	err      error     // error of the last read
 }

@@ -38,8 +38,7 @@ type Limits struct {
 	Action   Action
 }
 
-// Or returns a copy of l in which each zero field has the value of the same field of the
-// parameter defaults.
+// Or returns a copy of l. A field that is zero in l has its value from defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	if l.Records == 0 {
 		l.Records = defaults.Records

@@ -101,9 +101,8 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// The map connections holds, by function, the number of connections that the init phase opens:
-// one for each concurrent call of a request. The init phase of any other function opens one
-// connection.
+// connections maps a function to the number of connections that its init phase opens: one for
+// each concurrent call of a request. The init phase of any other function opens one connection.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,

@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
 
-// newKey returns a key that was created n milliseconds after the time in the variable start.
+// newKey returns a key that was created n milliseconds after the value of start.
 func newKey(t *testing.T, k access.Key, n int) access.Key {
 	t.Helper()
 	k, _ = secrettest.New(t, k, start.Add(time.Duration(n)*time.Millisecond))

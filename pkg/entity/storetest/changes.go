@@ -21,12 +21,12 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	})
 }
 
-// at returns the time that is n milliseconds after the time in the variable updated.
+// at returns the time n milliseconds after the value of updated.
 func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e at the time in the variable updated.
+// remove deletes e, with the value of updated as the time of the deletion.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
 	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {
@@ -34,9 +34,8 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	}
 }
 
-// testCreateAgain deletes entities at the time in the variable updated, and then creates
-// entities with the same ids. The times of the new entities are before, at or after the
-// time of the deletion.
+// testCreateAgain deletes entities and then creates entities with the same ids. The times of
+// the new entities are before, at or after the time of the deletion.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
 		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},

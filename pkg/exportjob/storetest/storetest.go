@@ -29,7 +29,7 @@ const workspace = "default"
 // old jobs.
 var created = record.TimeOf(time.Now())
 
-// later returns the time that is d after the variable created.
+// later returns the time d after the value of created.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
 // Run tests the implementation of exportjob.Store and exportjob.Backlog that the function
