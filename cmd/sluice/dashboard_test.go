@@ -551,13 +551,17 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
-	tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
-	tab.Open(s.url + "/dashboard")
-	tab.Wait(`document.querySelector('#exports [data-status=running]')`)
-	to("Cancel")
-	tab.Answer(answers{"/export_job": jobPage(cancelled), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
-	tab.Press(kb.Enter)
-	tab.Wait(`document.querySelector('#exports [data-status=cancelled]')`)
-	tab.Wait(`document.activeElement.classList.contains('job-name')`)
-	to("Try again")
+	for _, byKey := range []bool{true, false} { // without the key, another client cancels the job
+		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+		tab.Open(s.url + "/dashboard")
+		tab.Wait(`document.querySelector('#exports [data-status=running]')`)
+		to("Cancel")
+		tab.Answer(answers{"/export_job": jobPage(cancelled), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
+		if byKey {
+			tab.Press(kb.Enter)
+		}
+		tab.Wait(`document.querySelector('#exports [data-status=cancelled]')`)
+		tab.Wait(`document.activeElement.classList.contains('job-name')`)
+		to("Try again")
+	}
 }

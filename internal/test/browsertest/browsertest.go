@@ -262,8 +262,8 @@ func (tab *Tab) Answer(answers map[string]Answer) {
 	tab.mu.Lock()
 	tab.answers = answers
 	tab.mu.Unlock()
-	call(tab, fetch.Disable, cdp.Empty{})
 	if len(answers) == 0 {
+		call(tab, fetch.Disable, cdp.Empty{})
 		return
 	}
 	var patterns []*fetch.RequestPattern

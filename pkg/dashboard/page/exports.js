@@ -232,9 +232,6 @@ class Exports {
       else report('exports', error, { stopped: true });
     } finally {
       row.busy = false;
-      // If the button that had the focus no longer exists, move the focus to the name of
-      // the job.
-      if (document.activeElement === document.body) row.name.focus();
     }
   }
 }

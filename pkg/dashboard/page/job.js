@@ -47,7 +47,9 @@ class JobRow {
     const shown = `${job.status} ${Boolean(job.expired)}`;
     if (shown === this.#shown) return;
     this.#shown = shown;
+    const focused = this.#actions.contains(document.activeElement);
     this.#actions.replaceChildren(this.#button(job, title));
+    if (focused) this.name.focus(); // otherwise the page would lose the focus with the button
   }
 
   #button(job, title) {
