@@ -51,7 +51,7 @@ func TestConnectors(t *testing.T) {
 
 	files := t.TempDir()
 	exported := make(chan tables)
-	go func() { exported <- s.export(t, s.key, files) }()
+	go func() { exported <- s.exportAll(t, s.key, files) }()
 	syncAll(t, s, connectors)
 	full := <-exported
 	for _, c := range connectors {
@@ -61,7 +61,7 @@ func TestConnectors(t *testing.T) {
 		return
 	}
 	changedAt := s.change(t)
-	changed := s.export(t, s.key, files)
+	changed := s.exportAll(t, s.key, files)
 	queryExports(t, files, len(changed["entity"]), events+lateEvents, lateEvents, greatest(events))
 	writeWithDLT(t, s, connectors[1].dir, full)
 	syncwait.Await(t, s.client(t, s.key), changedAt)
@@ -97,7 +97,7 @@ func syncAll(t *testing.T, s *service, connectors []*connector) {
 	var wg sync.WaitGroup
 	for i, c := range connectors {
 		wg.Go(func() {
-			from := s.from(t, fmt.Sprintf("127.23.0.%d", i+1))
+			from := s.callerAt(t, fmt.Sprintf("127.23.0.%d", i+1))
 			first := len(c.copied["event"]) == 0
 			c.sync(t, from.service, c.dir, c.copied)
 			if first {

@@ -187,9 +187,9 @@ func (s *service) change(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// The method export runs three export jobs, keeps their files in dir, and returns all
+// exportAll runs three export jobs, keeps their files in dir, and returns all
 // records.
-func (s *service) export(t *testing.T, key, dir string) tables {
+func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	t.Helper()
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
 	var wg sync.WaitGroup
@@ -262,9 +262,9 @@ type caller struct {
 	statuses    map[int]int // number of responses by status
 }
 
-// The method from returns a caller whose proxy connects from the given loopback address.
+// callerAt returns a caller whose proxy connects from the given loopback address.
 // Clients with different addresses do not share limits.
-func (s *service) from(t *testing.T, address string) *caller {
+func (s *service) callerAt(t *testing.T, address string) *caller {
 	t.Helper()
 	target, err := url.Parse(s.url)
 	if err != nil {

@@ -186,7 +186,7 @@ func syncDLT(t *testing.T, s *service, dir string, copied tables) {
 func writeWithDLT(t *testing.T, s *service, dir string, want tables) {
 	t.Helper()
 	run(t, dir, dltEnv("DESTINATION", dir, s.url, s.otherKey), "python", filepath.Join(child.ModuleRoot(t), "connectors", "dlt", "from_duckdb.py"))
-	compare(t, "dlt", writable(t, s.export(t, s.otherKey, t.TempDir())), writable(t, want))
+	compare(t, "dlt", writable(t, s.exportAll(t, s.otherKey, t.TempDir())), writable(t, want))
 }
 
 // writable returns the records without the values that a write does not preserve. The service

@@ -62,11 +62,11 @@ func (k keyring) createLike(t *testing.T, like access.Key) string {
 // reads records for a request.
 var publicReads = map[string]int{"health": 2}
 
-// The method refused sends ev to an instance of a function, once with each kind of invalid API
+// checkInvalidKeys sends ev to an instance of a function, once with each kind of invalid API
 // key. A function that requires an API key must use only the table of keys and the table of
 // counters. The function of a public route must neither check the API key nor use the table of
 // keys.
-func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
+func (k keyring) checkInvalidKeys(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambdatest.Instance, function string, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	routes := httpapi.Routes()
 	var route httpapi.Route
@@ -145,8 +145,8 @@ func (k keyring) refused(t *testing.T, proxy *dynamoproxy.Proxy, instance *lambd
 	}
 }
 
-// The method apart checks that an API key of another workspace cannot read any of the records.
-func (k keyring) apart(t *testing.T, instances map[string]*lambdatest.Instance) {
+// checkSeparation checks that an API key of another workspace cannot read any of the records.
+func (k keyring) checkSeparation(t *testing.T, instances map[string]*lambdatest.Instance) {
 	t.Helper()
 	other := "Bearer " + k.create(t, "other", access.Export)
 	for path, want := range map[string]struct {

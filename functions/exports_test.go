@@ -87,8 +87,8 @@ func line(t testing.TB, e event.Event) []byte {
 	return b.Bytes()
 }
 
-// batches is the DynamoDB client of an event store that is used only to create events. It
-// combines the puts of several events into one call.
+// batches is the DynamoDB client of an event store. The store must only create events. The
+// client combines the puts of several events into one call.
 type batches struct {
 	*dynamodb.Client
 	table string

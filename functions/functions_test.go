@@ -224,7 +224,7 @@ func count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// The type calls holds the number of charges in each window and the number of queries of
+// calls holds the number of charges in each window and the number of queries of
 // records.
 type calls struct {
 	mu      sync.Mutex
@@ -444,7 +444,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 			if n := proxies[s.function].Opened(); n != max(1, connections[s.function]) {
 				t.Errorf("the init phase of %s made %d connections", s.function, n)
 			}
-			keys.refused(t, proxies[s.function], instance, s.function, lambdatest.Event(s.method, s.path, "192.0.2.2", s.body))
+			keys.checkInvalidKeys(t, proxies[s.function], instance, s.function, lambdatest.Event(s.method, s.path, "192.0.2.2", s.body))
 		}
 		ev := lambdatest.Event(s.method, s.path, "192.0.2.1", s.body)
 		ev.Headers["authorization"] = mine
@@ -475,7 +475,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 		}
 		checkGrants(t, r.Name, proxies[r.Name])
 	}
-	keys.apart(t, instances)
+	keys.checkSeparation(t, instances)
 }
 
 // checkConnections checks the connections that an instance of a function opens. The init

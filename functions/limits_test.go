@@ -60,9 +60,8 @@ type load struct {
 	stop  func() []exchange // ends the load and returns all exchanges
 }
 
-// The method until returns when the load has completed a request that started after the given
-// time.
-func (l *load) until(t *testing.T, begun time.Time) {
+// waitUntil returns when the load has completed a request that started after the given time.
+func (l *load) waitUntil(t *testing.T, begun time.Time) {
 	t.Helper()
 	for {
 		l.mu.Lock()
@@ -160,7 +159,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	l := startLoad(t, d.start(t, "not-found", processes), address, 10*time.Millisecond)
 	changes := []change{{limit: 30, ended: begin}}
 	apply := func(limit int, do func()) {
-		l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
+		l.waitUntil(t, changes[len(changes)-1].ended.Add(maxAge+settled))
 		c := change{begun: time.Now(), limit: limit}
 		do()
 		c.ended = time.Now()
@@ -174,7 +173,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	l.until(t, changes[len(changes)-1].ended.Add(maxAge+settled))
+	l.waitUntil(t, changes[len(changes)-1].ended.Add(maxAge+settled))
 	done := l.stop()
 
 	checkInForce(t, done, changes, maxAge)
@@ -248,10 +247,10 @@ func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
 	l := startLoad(t, d.start(t, "not-found", processes), address, 50*time.Millisecond)
-	l.until(t, time.Time{})
+	l.waitUntil(t, time.Time{})
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
 	set := time.Now()
-	l.until(t, set.Add(maxAge))
+	l.waitUntil(t, set.Add(maxAge))
 	last, blocked := time.Duration(0), 0
 	for _, e := range l.stop() {
 		switch {
@@ -301,7 +300,7 @@ func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {
 	d.setRow(t, address+"/32", ratelimit.Limits{Action: ratelimit.ActionObserve, Requests: limit})
 	instances := d.start(t, "not-found", processes)
 	l := startLoad(t, instances, address, 10*time.Millisecond)
-	l.until(t, time.Now().Add(3*time.Second))
+	l.waitUntil(t, time.Now().Add(3*time.Second))
 	done := l.stop()
 	want := 0
 	for w, got := range outcomes(t, done) {

@@ -44,7 +44,7 @@ func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
 	return filters
 }
 
-// The function metrics returns the names of the metrics that the last line of a log changes.
+// metrics returns the names of the metrics that the last line of a log changes.
 // These are the metrics of the filters that match the line, and the line's embedded metrics
 // that have the dimension Service and no other dimension.
 func metrics(t *testing.T, log string) (names []string) {

@@ -57,9 +57,9 @@ func openStream(t testing.TB, engine *dynamolocal.Engine, table, function string
 	return s
 }
 
-// The method read adds new changes to s.waiting. It starts from the beginning of the stream
+// poll adds new changes to s.waiting. It starts from the beginning of the stream
 // each time, because a position in a stream expires after a few minutes.
-func (s *stream) read(t testing.TB) {
+func (s *stream) poll(t testing.TB) {
 	t.Helper()
 	stream, err := s.client.DescribeStream(t.Context(), &dynamodbstreams.DescribeStreamInput{StreamArn: s.arn})
 	if err != nil {
@@ -98,18 +98,18 @@ func (s *stream) take(t testing.TB, r streamtypes.Record) {
 		"eventID": r.EventID, "eventName": string(r.EventName), "eventSource": "aws:dynamodb", "awsRegion": r.AwsRegion,
 		"dynamodb": map[string]any{"Keys": image(t, r.Dynamodb.Keys), "NewImage": image(t, r.Dynamodb.NewImage)},
 	}
-	if slices.ContainsFunc(s.patterns, func(p any) bool { return fits(p, change) }) {
+	if slices.ContainsFunc(s.patterns, func(p any) bool { return matches(p, change) }) {
 		s.waiting = append(s.waiting, change)
 	}
 }
 
-// The method next returns the first change in s.waiting as an event for the function. If
+// next returns the first change in s.waiting as an event for the function. If
 // s.waiting is empty, the method waits for a change.
 func (s *stream) next(t testing.TB) any {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for s.read(t); len(s.waiting) == 0; s.read(t) {
+	for s.poll(t); len(s.waiting) == 0; s.poll(t) {
 		select {
 		case <-again.C:
 		case <-t.Context().Done():
@@ -140,14 +140,14 @@ func image(t testing.TB, item map[string]streamtypes.AttributeValue) map[string]
 	return image
 }
 
-// The function fits reports whether a value matches an event pattern. A pattern is an object.
+// matches reports whether a value matches an event pattern. A pattern is an object.
 // Its leaves are lists of the allowed values.
-func fits(pattern, value any) bool {
+func matches(pattern, value any) bool {
 	switch p := pattern.(type) {
 	case map[string]any:
 		members, ok := value.(map[string]any)
 		for name, below := range p {
-			ok = ok && fits(below, members[name])
+			ok = ok && matches(below, members[name])
 		}
 		return ok
 	case []any:

@@ -16,9 +16,9 @@ import (
 	"sluice/internal/test/child"
 )
 
-// The function need skips the test if the program is not installed. If the environment
+// requireProgram skips the test if the program is not installed. If the environment
 // variable CI is set, it fails the test instead.
-func need(t *testing.T, program, help string) {
+func requireProgram(t *testing.T, program, help string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
 	child.Require(t, err, help)
@@ -75,9 +75,9 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 			if id == "" {
 				t.Fatalf("docs/clients.md has no example in %s that creates an event: %q", language, source)
 			}
-			need(t, tt.command[0], tt.help)
+			requireProgram(t, tt.command[0], tt.help)
 			if language == "sh" {
-				need(t, "curl", tt.help)
+				requireProgram(t, "curl", tt.help)
 			}
 			file := write(t, tt.file, source)
 			if tt.modules != "" {
@@ -90,7 +90,7 @@ func runClientsOfTheDocs(t *testing.T, s *server, key string) {
 			var mu sync.Mutex
 			var calls []time.Time
 			var reset time.Time
-			proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				mu.Lock()
 				defer mu.Unlock()
 				now := time.Now()

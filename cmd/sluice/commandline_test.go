@@ -161,7 +161,7 @@ func TestThePrintedCommandCreatesAKey(t *testing.T) {
 // Ctrl-C on the terminal of "make run" ends the server and make without an error.
 func TestCtrlCEndsMakeRun(t *testing.T) {
 	t.Parallel()
-	need(t, "script", "install bsdutils, which contains script(1)")
+	requireProgram(t, "script", "install bsdutils, which contains script(1)")
 	for _, command := range []string{program + " serve", "make -C " + child.ModuleRoot(t) + " run"} {
 		// exec replaces the shell, which could otherwise exit with code 130.
 		cmd := exec.CommandContext(t.Context(), "script", "-qec", "exec "+command, os.DevNull)
@@ -223,7 +223,7 @@ func TestAnOutageIsReported(t *testing.T) {
 // and the exit code of the command.
 func onTerminal(t *testing.T, env []string, command string) (shown string, code int) {
 	t.Helper()
-	need(t, "script", "install bsdutils, which contains script(1)")
+	requireProgram(t, "script", "install bsdutils, which contains script(1)")
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, os.DevNull)
 	cmd.Env = env
 	stdin, err := cmd.StdinPipe() // script(1) ends when its input ends
@@ -244,7 +244,7 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 	const records, rate = 150, 50
 	var calls atomic.Int64
 	half := filepath.Join(t.TempDir(), "half") // exists after half of the calls; the terminal is then resized
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		switch n := calls.Add(1); {
 		case n >= 5 && n <= 8:
 			panic(http.ErrAbortHandler) // no response

@@ -109,11 +109,11 @@ func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r sync
 		started, ended := make(chan struct{}), make(chan struct{})
 		if killed < kills {
 			pages := 1 + rand.IntN(2)
-			g.after(pages, func() {
+			g.runAfter(pages, func() {
 				<-started
 				time.AfterFunc(rand.N(10*time.Millisecond), func() { cmd.Process.Kill() }) //nolint:errcheck // the exit code is checked
 			})
-			g.after(pages+1, func() { <-ended })
+			g.runAfter(pages+1, func() { <-ended })
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	var interrupted bytes.Buffer
 	cmd.Stderr = &interrupted
 	started, ended := make(chan struct{}), make(chan struct{})
-	g.after(3, func() {
+	g.runAfter(3, func() {
 		<-started
 		cmd.Process.Signal(os.Interrupt) //nolint:errcheck // the exit code is checked
 		<-ended                          // the command ends before it receives the third page

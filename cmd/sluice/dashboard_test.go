@@ -294,7 +294,7 @@ func dashboardOutlivesTheService(t *testing.T, b *browsertest.Browser) {
 
 func dashboardShowsAnotherAddress(t *testing.T, b *browsertest.Browser) {
 	dir := t.TempDir()
-	limits(t, []string{"DATA_DIR=" + dir}, "set", "127.99.99.98", "--action", "observe", "--records", "50")
+	runLimits(t, []string{"DATA_DIR=" + dir}, "set", "127.99.99.98", "--action", "observe", "--records", "50")
 	s := start(t, dir)
 	seed(t, s, 3)
 	c := s.client(t)

@@ -22,11 +22,11 @@ import (
 	api "sluice/pkg/client"
 )
 
-// The function between starts a proxy for a server and returns the URL of the proxy. The
+// startProxy starts a proxy for a server and returns the URL of the proxy. The
 // parameter target is the URL of the server. The proxy calls handle for each request. To
 // forward the request to the server, handle calls its parameter next. Links in responses
 // contain the host of the proxy.
-func between(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
+func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestAKilledExportContinues(t *testing.T) {
 	var downloads atomic.Int32
 	ranges := make(chan string, 10)
 	began := make(chan struct{})
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !strings.HasPrefix(r.URL.Path, "/export_file/") {
 			next.ServeHTTP(w, r)
 			return
@@ -252,7 +252,7 @@ func TestAnExportIsChecked(t *testing.T) {
 	t.Parallel()
 	s := filled(t, 20)
 	var part atomic.Value // what the proxy corrupts: "file" or "count"
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		whole := httptest.NewRecorder()
 		next.ServeHTTP(whole, r)
 		body := whole.Body.Bytes()
@@ -292,7 +292,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		filepath.Join(t.TempDir(), "events.ndjson"): "It was too large",
 	} {
 		asked, cancelled := make(chan string, 100), make(chan struct{}, 1)
-		proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if id, ok := strings.CutPrefix(r.URL.Path, "/export_job/"); ok {
 				fmt.Fprintf(w, `{"id":%q,"status":"running"}`, id)
 				asked <- id
@@ -323,7 +323,7 @@ func TestAnInterruptedExport(t *testing.T) {
 		}
 		// Cancel the job, which may already have ended.
 		s.client(t).check(t, "POST", "/cancel_export_job", `{"id":"`+id+`"}`)
-		over := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		over := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.URL.Path == "/export_job/"+id {
 				fmt.Fprintf(w, `{"id":%q,"status":"failed","error":%q}`, id, reason)
 				return

@@ -41,7 +41,7 @@ func openAPIFile(t *testing.T) string {
 // The common OpenAPI linters report no error in openapi.yaml.
 func TestOpenAPILinters(t *testing.T) {
 	t.Parallel()
-	need(t, node(t, "spectral"), "run: make openapi-tools")
+	requireProgram(t, node(t, "spectral"), "run: make openapi-tools")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(`extends: ["spectral:oas"]`), 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestOpenAPILinters(t *testing.T) {
 // entities include a number that a float64 cannot represent.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
-	need(t, node(t, "openapi-typescript"), "run: make openapi-tools")
+	requireProgram(t, node(t, "openapi-typescript"), "run: make openapi-tools")
 	s := start(t, t.TempDir())
 	c := s.clientAt(t, browserAddress)
 	want := []string{"a", "b", "c", "d", "e"}

@@ -169,8 +169,8 @@ func (g *gate) passed() {
 	}
 }
 
-// The method after sets a function that the gate runs after n more successful requests.
-func (g *gate) after(n int, f func()) {
+// runAfter sets a function that the gate runs after n more successful requests.
+func (g *gate) runAfter(n int, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.at[g.count+n] = f
@@ -216,11 +216,11 @@ func TestAKilledImportEndsWithEveryRecordOnce(t *testing.T) {
 				// Kill each run of the import except the last one. During the last run, kill and
 				// restart the server instead.
 				if attempt < kills {
-					g.after(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
+					g.runAfter(1+random.IntN(calls/(kills+2)), func() { cmd.Process.Kill() }) //nolint:errcheck // the import may have ended
 				} else {
 					for i := range serverKills {
 						restarted := make(chan struct{})
-						g.after(1+random.IntN(calls/(kills+2)/serverKills), func() { close(restarted) })
+						g.runAfter(1+random.IntN(calls/(kills+2)/serverKills), func() { close(restarted) })
 						select {
 						case <-restarted:
 						case err := <-ended:
@@ -386,7 +386,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if calls.Add(1) == 30 {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusForbidden)

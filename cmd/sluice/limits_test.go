@@ -13,9 +13,9 @@ import (
 	"sluice/pkg/override"
 )
 
-// The function limits runs `sluice limits`. env has additional environment variables
+// runLimits runs `sluice limits`. env has additional environment variables
 // ("NAME=value").
-func limits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
+func runLimits(t *testing.T, env []string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	return wantRun(t, inEnv(t, env, append([]string{"limits"}, args...)...), 0, "", "")
 }
@@ -28,7 +28,7 @@ func TestLimitsOfARunningServer(t *testing.T) {
 		c, other := s.client(t), s.client(t)
 		do := func(want string, args ...string) {
 			t.Helper()
-			if stdout, stderr := limits(t, s.env, append(args, s.args...)...); !regexp.MustCompile(want).MatchString(stdout) {
+			if stdout, stderr := runLimits(t, s.env, append(args, s.args...)...); !regexp.MustCompile(want).MatchString(stdout) {
 				t.Errorf("%v: %s%s", args, stdout, stderr)
 			}
 		}
@@ -69,7 +69,7 @@ func TestLimitsAsJSON(t *testing.T) {
 	env := []string{"DATA_DIR=" + filepath.Join(t.TempDir(), "new"), "CLIENT_IPV6_PREFIX=56"}
 	read := func(v any, args ...string) {
 		t.Helper()
-		stdout, stderr := limits(t, env, append(args, "--json")...)
+		stdout, stderr := runLimits(t, env, append(args, "--json")...)
 		if err := json.Unmarshal([]byte(stdout), v); err != nil {
 			t.Fatalf("%v: %s%s", args, stdout, stderr)
 		}
@@ -101,7 +101,7 @@ func TestSetWarnsIfTheLimitsCanOverloadAPartition(t *testing.T) {
 	t.Parallel()
 	env := []string{"DATA_DIR=" + t.TempDir()}
 	for requests, warns := range map[int]bool{200: false, 201: true, 900: true} {
-		stdout, stderr := limits(t, env, "set", "192.0.2.1", "--requests", fmt.Sprint(requests))
+		stdout, stderr := runLimits(t, env, "set", "192.0.2.1", "--requests", fmt.Sprint(requests))
 		if stdout == "" || strings.HasPrefix(stderr, "Warning: ") != warns || warns && !strings.Contains(stderr, "503") {
 			t.Errorf("%d: %s%s", requests, stdout, stderr)
 		}

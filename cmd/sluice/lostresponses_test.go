@@ -19,7 +19,7 @@ import (
 func loseAThird(t *testing.T, target string) (string, *atomic.Int64) {
 	t.Helper()
 	lost := new(atomic.Int64)
-	return between(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	return startProxy(t, target, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if rand.IntN(3) > 0 {
 			next.ServeHTTP(w, r)
 			return

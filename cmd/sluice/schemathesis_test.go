@@ -14,7 +14,7 @@ import (
 func TestSchemathesis(t *testing.T) {
 	t.Parallel()
 	tester := child.Cached(t, "schemathesis/bin/schemathesis")
-	need(t, tester, "run: make schemathesis")
+	requireProgram(t, tester, "run: make schemathesis")
 	dir := t.TempDir()
 	s := startIn(t, []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "LIMIT_RECORDS=1000000", "LIMIT_IMPORTS=900", "LIMIT_REQUESTS=900"})
 	cmd := exec.CommandContext(t.Context(), tester, "run", s.url+"/openapi.yaml",

@@ -34,8 +34,8 @@ func overwrite(t *testing.T, path, text string) {
 	}
 }
 
-// The function in sets the working directory of cmd to dir and returns cmd.
-func in(dir string, cmd *exec.Cmd) *exec.Cmd {
+// inDir sets the working directory of cmd to dir and returns cmd.
+func inDir(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
 	return cmd
 }
@@ -48,7 +48,7 @@ func TestTheRejectFileIsBesideTheImportedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		overwrite(t, filepath.Join(dir, path), badEvent)
-		wantRun(t, in(dir, sluiceCommand(t, nowhere, "import", "events", path)), exitRejected, "", "")
+		wantRun(t, inDir(dir, sluiceCommand(t, nowhere, "import", "events", path)), exitRejected, "", "")
 		name := filepath.Base(path)
 		want := []string{name, name + ".rejects.ndjson", name + ".sluice-import"}
 		if path == "../x.ndjson" {
@@ -79,7 +79,7 @@ func TestTheImportedFileIsNotUsedAsTheRejectFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rejects := range []string{"x.ndjson", "./x.ndjson", "d/../x.ndjson", file, "link", "hard"} {
-		wantRun(t, in(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)), exitUsage, "", "")
+		wantRun(t, inDir(dir, sluiceCommand(t, nowhere, "import", "events", "x.ndjson", "--rejects", rejects)), exitUsage, "", "")
 		wantFiles(t, dir, "d", "hard", "link", "x.ndjson")
 		if got := read(t, file); got != badEvent {
 			t.Fatalf("--rejects %s: the imported file is now %q", rejects, got)
@@ -98,7 +98,7 @@ func TestRejectsThatAreBeingReadAreNotLost(t *testing.T) {
 	rejects := read(t, file)
 
 	again := func(args string) *exec.Cmd {
-		return in(first.Dir, exec.CommandContext(t.Context(), "sh", "-c", "cat rejects.ndjson | "+program+" import events - --url "+nowhere+args))
+		return inDir(first.Dir, exec.CommandContext(t.Context(), "sh", "-c", "cat rejects.ndjson | "+program+" import events - --url "+nowhere+args))
 	}
 	if _, stderr, code := run(t, again("")); code == 0 || code == exitRejected || !strings.Contains(stderr, "rejects.ndjson") {
 		t.Errorf("exit code %d, %s", code, stderr)
@@ -118,7 +118,7 @@ func TestAFileThatNoImportWroteIsNotReplaced(t *testing.T) {
 	file, rejects, notes := filepath.Join(dir, "x.ndjson"), filepath.Join(dir, "x.ndjson.rejects.ndjson"), filepath.Join(dir, "notes")
 	overwrite(t, file, badEvent)
 	importAgain := func(args ...string) (stderr string, code int) {
-		_, stderr, code = run(t, in(dir, sluiceCommand(t, nowhere, append([]string{"import", "events", "x.ndjson", "--again"}, args...)...)))
+		_, stderr, code = run(t, inDir(dir, sluiceCommand(t, nowhere, append([]string{"import", "events", "x.ndjson", "--again"}, args...)...)))
 		return stderr, code
 	}
 	refused := func(path, text string, args ...string) {
@@ -172,7 +172,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 	t.Parallel()
 	s := startIn(t, append([]string{"DATA_DIR=" + t.TempDir()}, unlimited...))
 	var open atomic.Bool
-	proxy := between(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	proxy := startProxy(t, s.url, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if open.Load() {
 			next.ServeHTTP(w, r)
 			return

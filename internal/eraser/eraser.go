@@ -19,7 +19,7 @@ import (
 func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (erasurejob.Job, error) {
 	requested, err := c.EraseEntity(ctx, id)
 	if err != nil {
-		return erasurejob.Job{}, interrupted(ctx, err)
+		return erasurejob.Job{}, causeOr(ctx, err)
 	}
 	fmt.Fprintf(stderr, "The entity %s is deleted. Its events are being erased, which takes 11 seconds or more.\n", id)
 	var shown int64
@@ -31,7 +31,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	})
 	switch {
 	case err != nil:
-		err, when := interrupted(ctx, err), "the"
+		err, when := causeOr(ctx, err), "the"
 		if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
 			when = "once the service accepts the request, the"
 		}
@@ -43,9 +43,8 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	return j, nil
 }
 
-// The function interrupted returns the cancellation cause of ctx if ctx is done, and err
-// otherwise.
-func interrupted(ctx context.Context, err error) error {
+// causeOr returns the cancellation cause of ctx if ctx is done, and err otherwise.
+func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 		err = ex.journal.Remove()
 	case !ex.created:
 		err = errors.Join(err, ex.journal.Remove())
-	case o.Path != "-" && rejected(err):
+	case o.Path != "-" && isRejected(err):
 		err = fmt.Errorf("%w\nOnce the service accepts the request, the same command continues with the export job %s", err, ex.journal.ID)
 	case o.Path != "-":
 		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
@@ -116,9 +116,9 @@ func (o Options) workPath() (path string, remove func(), err error) {
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
 }
 
-// The function rejected reports whether err means that the service rejected a call
+// isRejected reports whether err means that the service rejected a call
 // permanently. Such a call had no effect.
-func rejected(err error) bool {
+func isRejected(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Rejected()
 }
@@ -174,7 +174,7 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
 		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
-			ex.created = ex.created || !rejected(err)
+			ex.created = ex.created || !isRejected(err)
 			return exportjob.Job{}, err
 		}
 		ex.created = true
@@ -193,18 +193,17 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 		case j.Status == exportjob.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
 			return j, nil
 		case !ex.resumed:
-			return exportjob.Job{}, fmt.Errorf("the export job %s", ending(j))
+			return exportjob.Job{}, fmt.Errorf("the export job %s", describeEnd(j))
 		}
-		fmt.Fprintf(ex.stderr, "The earlier export job %s. Beginning a new one.\n", strings.TrimSuffix(ending(j), "."))
+		fmt.Fprintf(ex.stderr, "The earlier export job %s. Beginning a new one.\n", strings.TrimSuffix(describeEnd(j), "."))
 		if err := ex.begin(); err != nil {
 			return exportjob.Job{}, err
 		}
 	}
 }
 
-// The function ending returns a text that says how j ended. It is used for a job that has no
-// file.
-func ending(j exportjob.Job) string {
+// describeEnd returns a text that says how j ended. It is used for a job that has no file.
+func describeEnd(j exportjob.Job) string {
 	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
 	if j.Status == exportjob.Cancelled {
 		text = fmt.Sprintf("%s was canceled", j.ID)

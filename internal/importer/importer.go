@@ -84,10 +84,10 @@ type task struct {
 
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64   `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
-	Offset  int64   `json:"offset"` // byte offset of the end of that record
-	Rejects written `json:"rejects"`
-	Counts  Counts  `json:"counts"`
+	Line    int64         `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
+	Offset  int64         `json:"offset"` // byte offset of the end of that record
+	Rejects rejectContent `json:"rejects"`
+	Counts  Counts        `json:"counts"`
 }
 
 // importer is one run of an import.
@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	if o.Path == "-" {
 		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
 		im.seed = rand.Text()
-		if im.rejects, err = newRejects(o.Rejects, written{}); err == nil {
+		if im.rejects, err = newRejects(o.Rejects, rejectContent{}); err == nil {
 			err = im.run(ctx, o.Stdin, stderr)
 		}
 	} else {
@@ -265,7 +265,7 @@ func (im *importer) commit(records []record) error {
 	if err := im.rejects.write(rejects); err != nil {
 		return fmt.Errorf("write the reject file: %w", err)
 	}
-	done.Rejects = im.rejects.written()
+	done.Rejects = im.rejects.content()
 	im.mu.Lock()
 	im.mark = done
 	im.mu.Unlock()

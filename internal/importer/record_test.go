@@ -33,8 +33,8 @@ func readAll(t *testing.T, text string, format recordfile.Format, events bool) (
 	}
 }
 
-// The function sent returns the JSON that is sent for a record.
-func sent(t *testing.T, rec record, events bool) string {
+// sentJSON returns the JSON that is sent for a record.
+func sentJSON(t *testing.T, rec record, events bool) string {
 	t.Helper()
 	var v any = rec.entity
 	if events {
@@ -113,7 +113,7 @@ func TestReadRecords(t *testing.T) {
 			}
 			var end int64
 			for i, rec := range records {
-				got := fmt.Sprint(rec.Line, " ", sent(t, rec, !tt.entities))
+				got := fmt.Sprint(rec.Line, " ", sentJSON(t, rec, !tt.entities))
 				line, reason, rejected := strings.Cut(tt.want[i], "!")
 				if rejected {
 					if line != fmt.Sprint(rec.Line, " ") || rec.Err == nil || !strings.Contains(rec.Err.Error(), reason) {

@@ -31,9 +31,9 @@ type rejectFile struct {
 	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
 }
 
-// The type written describes, in the journal, the content that an import has written to its
+// rejectContent describes, in the journal, the content that an import has written to its
 // reject file.
-type written struct {
+type rejectContent struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
 }
@@ -41,7 +41,7 @@ type written struct {
 // newRejects returns the reject file of a new import. If the file at path is the unchanged
 // reject file of an earlier import, newRejects removes it. If it is any other nonempty file,
 // newRejects returns an error.
-func newRejects(path string, earlier written) (*rejectFile, error) {
+func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -63,7 +63,7 @@ func newRejects(path string, earlier written) (*rejectFile, error) {
 // begin. After this content, the file may have rejects of later lines, which a killed import
 // wrote before it could save a mark. resumeRejects removes these rejects, because the import
 // sends their records again. For any other file, resumeRejects returns an error.
-func resumeRejects(path string, before written, lastLine int64) (*rejectFile, error) {
+func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) && before.Bytes == 0 {
@@ -72,7 +72,7 @@ func resumeRejects(path string, before written, lastLine int64) (*rejectFile, er
 	if err == nil {
 		defer file.Close()                              //nolint:errcheck // only Truncate changes the file, and its error is returned
 		r.size, _ = io.CopyN(r.sum, file, before.Bytes) // if this fails, r.size differs from before.Bytes
-		if r.written() == before && onlyRejects(file, lastLine) {
+		if r.content() == before && onlyRejects(file, lastLine) {
 			return r, file.Truncate(before.Bytes)
 		}
 		err = fmt.Errorf("%s was changed", path)
@@ -97,12 +97,12 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// The method written describes, for the journal, the content that the import has written.
-func (r *rejectFile) written() written {
+// content describes, for the journal, the content that the import has written.
+func (r *rejectFile) content() rejectContent {
 	if r.size == 0 {
-		return written{}
+		return rejectContent{}
 	}
-	return written{r.size, hex.EncodeToString(r.sum.Sum(nil))}
+	return rejectContent{r.size, hex.EncodeToString(r.sum.Sum(nil))}
 }
 
 // remove removes the file, if the import has written to it.

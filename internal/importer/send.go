@@ -10,7 +10,7 @@ import (
 	"sluice/pkg/client"
 )
 
-// The method events reports whether the records are events.
+// events reports whether the records are events.
 func (o Options) events() bool { return o.Resource == "events" }
 
 // perCall returns the maximum number of records per call.
@@ -61,7 +61,7 @@ func (im *importer) send(ctx context.Context, records []record) error {
 	for i := range records {
 		switch rec := &records[i]; {
 		case rec.Err != nil:
-			rec.rejected(reject{Reason: rec.Err.Error()})
+			rec.setRejected(reject{Reason: rec.Err.Error()})
 		case im.perCall() == 1:
 			return im.sendOne(ctx, rec)
 		default:
@@ -112,7 +112,7 @@ func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {
 	case e != nil:
-		rec.rejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
+		rec.setRejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
 	case err != nil:
 		return err
 	case created:
@@ -123,8 +123,8 @@ func (rec *record) note(created bool, existing Counts, err error) error {
 	return nil
 }
 
-// The method rejected sets the result of a record to the rejection r.
-func (rec *record) rejected(r reject) {
+// setRejected sets the result of a record to the rejection r.
+func (rec *record) setRejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }

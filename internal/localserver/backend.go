@@ -87,7 +87,7 @@ func openEmbedded(dir string) (*backend, error) {
 	// Writers that arrive within this time share one sync to disk.
 	db.MaxBatchDelay = 2 * time.Millisecond
 	counters := memstore.New()
-	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + quoted(dir), close: db.Close}
+	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
 	// Jobs need to wait only for writes in progress, because this process has one clock and the
 	// indexes of bbolt have no delay.
 	b.settle = record.WriteTimeout
@@ -113,8 +113,8 @@ func HasData(dir string) bool {
 	return err == nil
 }
 
-// The function quoted returns dir as one word for a POSIX shell, with quotes if necessary.
-func quoted(dir string) string {
+// shellWord returns dir as one word for a POSIX shell, with quotes if necessary.
+func shellWord(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
 		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}) {

@@ -8,7 +8,7 @@ import (
 	"sluice/pkg/erasurejob/worker"
 )
 
-// The type erasures runs erasure jobs in this process.
+// erasures runs erasure jobs in this process.
 type erasures struct {
 	runner *worker.Runner
 	worker *worker.Worker

@@ -19,7 +19,7 @@ import (
 // lane. A job first runs in the fast lane, which does not count towards this maximum.
 const exportsAtOnce = 2
 
-// The type exports runs export jobs in this process and serves their files.
+// exports runs export jobs in this process and serves their files.
 type exports struct {
 	runner *worker.Runner
 	worker *worker.Worker

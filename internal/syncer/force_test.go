@@ -10,9 +10,9 @@ import (
 
 func force(o *Options) { o.Force = true }
 
-// The method interrupted returns the stderr of a sync that fails at its request number n.
+// failAt runs a sync that fails at its request number n, and returns its stderr.
 // Before that request, the sync must have read at least one page.
-func (s *service) interrupted(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
+func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Options)) (stderr string) {
 	t.Helper()
 	fails := s.requests.Load() + n
 	s.onGet = func(n int64) bool { return n != fails }
@@ -34,7 +34,7 @@ func TestAForcedRunContinues(t *testing.T) {
 		"a file":  func(t *testing.T, _ *service, path string) { write(t, path, "mine\n") },
 		"a copy":  func(t *testing.T, s *service, path string) { s.wantCopy(t, exportjob.Entity, path); s.change(t, 20) },
 		"an unfinished copy": func(t *testing.T, s *service, path string) {
-			s.interrupted(t, path, 2)
+			s.failAt(t, path, 2)
 			s.change(t, 20)
 		},
 	} {
@@ -42,11 +42,11 @@ func TestAForcedRunContinues(t *testing.T) {
 			s, path := newService(t), newCopy(t)
 			s.change(t, 100)
 			before(t, s, path)
-			if stderr := s.interrupted(t, path, 4, force); stderr != "" {
+			if stderr := s.failAt(t, path, 4, force); stderr != "" {
 				t.Errorf("the first run: %s", stderr)
 			}
 			s.change(t, 100)
-			if stderr := s.interrupted(t, path, 6, force); !strings.HasPrefix(stderr, "Continuing after 21 changes.\n") {
+			if stderr := s.failAt(t, path, 6, force); !strings.HasPrefix(stderr, "Continuing after 21 changes.\n") {
 				t.Errorf("the second run: %s", stderr)
 			}
 			s.change(t, 5)
@@ -72,15 +72,15 @@ func TestForceStartsOver(t *testing.T) {
 		"after a run without Force": func(t *testing.T, s *service, path string) {
 			s.wantCopy(t, exportjob.Entity, path)
 			s.change(t, 60)
-			s.interrupted(t, path, 3)
+			s.failAt(t, path, 3)
 		},
 		"another file": func(t *testing.T, s *service, path string) {
 			write(t, path, "mine\n")
-			s.interrupted(t, path, 3, force)
+			s.failAt(t, path, 3, force)
 			write(t, path, "MINE\n")
 		},
 		"a state that cannot be read": func(t *testing.T, s *service, path string) {
-			s.interrupted(t, path, 3, force)
+			s.failAt(t, path, 3, force)
 			write(t, path+".sluice-sync", "{}")
 		},
 	} {
@@ -107,7 +107,7 @@ func TestForceAbandonsAnotherWalk(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				s, path := newService(t), newCopy(t)
 				s.change(t, 100)
-				s.interrupted(t, path, 3, func(o *Options) { o.Force = forced })
+				s.failAt(t, path, 3, func(o *Options) { o.Force = forced })
 				if err := os.Mkdir(path, 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -117,7 +117,7 @@ func TestForceAbandonsAnotherWalk(t *testing.T) {
 				if err := os.Remove(path); err != nil {
 					t.Fatal(err)
 				}
-				if stderr := s.interrupted(t, path, 2, func(o *Options) { o.Force = forced }); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
+				if stderr := s.failAt(t, path, 2, func(o *Options) { o.Force = forced }); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
 					t.Errorf("after a refusal: %s", stderr)
 				}
 				if r, stderr, err := s.sync(t, exportjob.Entity, path, other, force); err != nil || strings.Contains(stderr, "Continuing") || r.Changes < r.Records {

@@ -43,7 +43,7 @@ type service struct {
 	onGet    func(request int64) (ok bool) // called before each request; if ok is false, the request fails
 }
 
-// The type erasures is an entity store that can mark tombstones as erased.
+// erasures is an entity store that can mark tombstones as erased.
 type erasures struct {
 	entity.Store
 	ids map[string]bool

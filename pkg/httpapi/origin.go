@@ -72,9 +72,9 @@ func (s *service) checkWay(r *request) error {
 	return nil
 }
 
-// isLoopback reports whether a Host header names the loopback interface. If the page of
-// an attacker has rebound its host name to the loopback address, the browser still
-// sends that host name, and isLoopback returns false.
+// isLoopback reports whether a Host header names the loopback interface. If the host
+// name of an attacker's page resolves to the loopback address (DNS rebinding), the browser
+// still sends that host name, and isLoopback returns false.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

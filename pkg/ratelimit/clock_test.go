@@ -76,7 +76,7 @@ func (s *jumping) flood(t *testing.T, l *ratelimit.Limiter) (admitted int) {
 }
 
 // After the clock jumps, requests are counted in the new current window, and pass if
-// they fit into this window. When the window is full, the Limiter remembers it.
+// they fit into this window. When the window is full, the Limiter remembers that.
 func TestAClockThatJumpsBetweenRequests(t *testing.T) {
 	for _, jump := range jumps {
 		t.Run(jump.String(), func(t *testing.T) {

@@ -121,7 +121,7 @@ func connect(ctx context.Context, counters *dynamostore.Store, count int) error 
 	return calls.Wait()
 }
 
-// The function overrides returns a cache of the rows in the table of limits.
+// overrides returns a cache of the rows in the table of limits.
 func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*override.Cache, error) {
 	store, err := overridedynamo.New(client, table)
 	if err != nil {

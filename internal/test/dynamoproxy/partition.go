@@ -2,7 +2,7 @@ package dynamoproxy
 
 import "time"
 
-// The type partitions counts and limits the writes to each partition key. DynamoDB limits the
+// partitions counts and limits the writes to each partition key. DynamoDB limits the
 // writes to a partition in the same way.
 type partitions struct {
 	perSecond int               // maximum writes per second; 0 for no limit

@@ -104,9 +104,9 @@ func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
 	var rollBack []string
 	for id, group := range r.ofType("AWS::CodeDeploy::DeploymentGroup") {
 		var of []string
-		list, _ := at(group.Properties, "AlarmConfiguration", "Alarms").([]any)
+		list, _ := valueAt(group.Properties, "AlarmConfiguration", "Alarms").([]any)
 		for _, a := range list {
-			of = append(of, fmt.Sprint(at(a, "Name", "Ref")))
+			of = append(of, fmt.Sprint(valueAt(a, "Name", "Ref")))
 		}
 		if slices.Sort(of); rollBack != nil && !slices.Equal(of, rollBack) {
 			t.Errorf("%s rolls back on %v, other groups on %v", id, of, rollBack)
@@ -172,24 +172,24 @@ func watched(alarm resource) (all []string) {
 	queries, _ := alarm.Properties["Metrics"].([]any)
 	var terms []string
 	for _, q := range queries {
-		expression, _ := at(q, "Expression").(string)
+		expression, _ := valueAt(q, "Expression").(string)
 		terms = append(terms, strings.FieldsFunc(expression, func(c rune) bool { return c == ' ' || c == '+' })...)
 	}
 	for _, q := range queries {
-		if !slices.Contains(terms, fmt.Sprint(at(q, "Id"))) {
+		if !slices.Contains(terms, fmt.Sprint(valueAt(q, "Id"))) {
 			continue
 		}
 		var pairs []string
-		list, _ := at(q, "MetricStat", "Metric", "Dimensions").([]any)
+		list, _ := valueAt(q, "MetricStat", "Metric", "Dimensions").([]any)
 		for _, d := range list {
-			value := at(d, "Value")
+			value := valueAt(d, "Value")
 			if reflect.TypeOf(value).Kind() == reflect.Map {
-				value = at(value, "Ref")
+				value = valueAt(value, "Ref")
 			}
-			pairs = append(pairs, fmt.Sprintf("%v=%v", at(d, "Name"), value))
+			pairs = append(pairs, fmt.Sprintf("%v=%v", valueAt(d, "Name"), value))
 		}
 		slices.Sort(pairs)
-		all = append(all, fmt.Sprintf("%v %s", at(q, "MetricStat", "Metric", "MetricName"), strings.Join(pairs, ",")))
+		all = append(all, fmt.Sprintf("%v %s", valueAt(q, "MetricStat", "Metric", "MetricName"), strings.Join(pairs, ",")))
 	}
 	return all
 }

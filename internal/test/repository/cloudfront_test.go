@@ -23,8 +23,8 @@ func TestADistributionInFrontOfTheAPI(t *testing.T) {
 		if n := len(r.ofType("AWS::CloudFront::Distribution")) + len(r.ofType("AWS::CloudFront::OriginRequestPolicy")); n != 0 {
 			t.Errorf("%s: %d resources of CloudFront", name, n)
 		}
-		variables := at(r.Resolved.Resources["ListEntityFunction"].Properties, "Environment", "Variables")
-		if at(variables, "CLIENT_IP_HEADER") != "" || at(variables, "ORIGIN_SECRET") != "" {
+		variables := valueAt(r.Resolved.Resources["ListEntityFunction"].Properties, "Environment", "Variables")
+		if valueAt(variables, "CLIENT_IP_HEADER") != "" || valueAt(variables, "ORIGIN_SECRET") != "" {
 			t.Errorf("%s: the functions have %v", name, variables)
 		}
 	}
@@ -37,28 +37,28 @@ func TestADistributionInFrontOfTheAPI(t *testing.T) {
 		}
 	}
 	for id, f := range all[with].ofType("AWS::Lambda::Function") {
-		want(id+"'s header", at(f.Properties, "Environment", "Variables", "CLIENT_IP_HEADER"), "CloudFront-Viewer-Address")
-		want(id+"'s secret", at(f.Properties, "Environment", "Variables", "ORIGIN_SECRET"), "the-first-secret")
+		want(id+"'s header", valueAt(f.Properties, "Environment", "Variables", "CLIENT_IP_HEADER"), "CloudFront-Viewer-Address")
+		want(id+"'s secret", valueAt(f.Properties, "Environment", "Variables", "ORIGIN_SECRET"), "the-first-secret")
 	}
-	distribution := at(r["Distribution"].Properties, "DistributionConfig")
-	want("the web ACL", at(distribution, "WebACLId"), acl)
-	want("the host name", at(distribution, "Aliases"), []any{"api.example.com"})
-	want("the origin", at(distribution, "Origins", 0, "DomainName"), attribute("Domain", "RegionalDomainName"))
-	want("the origin's header", at(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderName"), "X-Origin-Secret")
-	want("the origin's secret", at(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderValue"),
+	distribution := valueAt(r["Distribution"].Properties, "DistributionConfig")
+	want("the web ACL", valueAt(distribution, "WebACLId"), acl)
+	want("the host name", valueAt(distribution, "Aliases"), []any{"api.example.com"})
+	want("the origin", valueAt(distribution, "Origins", 0, "DomainName"), attribute("Domain", "RegionalDomainName"))
+	want("the origin's header", valueAt(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderName"), "X-Origin-Secret")
+	want("the origin's secret", valueAt(distribution, "Origins", 0, "OriginCustomHeaders", 0, "HeaderValue"),
 		map[string]any{"Fn::Select": []any{0.0, map[string]any{"Fn::Split": []any{",", "the-first-secret"}}}})
-	want("the forwarded headers", at(r["OriginRequestPolicy"].Properties, "OriginRequestPolicyConfig", "HeadersConfig"),
+	want("the forwarded headers", valueAt(r["OriginRequestPolicy"].Properties, "OriginRequestPolicyConfig", "HeadersConfig"),
 		map[string]any{"HeaderBehavior": "allViewerAndWhitelistCloudFront", "Headers": []any{"CloudFront-Viewer-Address"}})
 	for i := range 2 {
-		want("the record", at(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
-		want("the record", at(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
+		want("the record", valueAt(r["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Distribution", "DomainName"))
+		want("the record", valueAt(all[domain].Resolved.Resources["DomainRecords"].Properties, "RecordSets", i, "AliasTarget", "DNSName"), attribute("Domain", "RegionalDomainName"))
 	}
 	// The default endpoint of the API, which would bypass the distribution, is disabled.
 	for name, closed := range map[string]any{"prod": false, domain: true, with: true} {
-		body := at(all[name].Resolved.Resources["Api"].Properties, "Body")
-		endpoint := at(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")
+		body := valueAt(all[name].Resolved.Resources["Api"].Properties, "Body")
+		endpoint := valueAt(body, "servers", 0, "x-amazon-apigateway-endpoint-configuration", "disableExecuteApiEndpoint")
 		if endpoint == nil {
-			endpoint = at(all[name].Resolved.Resources["Api"].Properties, "DisableExecuteApiEndpoint")
+			endpoint = valueAt(all[name].Resolved.Resources["Api"].Properties, "DisableExecuteApiEndpoint")
 		}
 		want(name+": the API's own endpoint is closed", endpoint, closed)
 	}

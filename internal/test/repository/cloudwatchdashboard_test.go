@@ -14,7 +14,7 @@ import (
 // show every table and index that the budget alarms count.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
-	body, _ := at(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
+	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
 	var dashboard struct {
 		Widgets []struct {
 			Type                string
@@ -133,7 +133,7 @@ func ownMetrics(t *testing.T, r rendered) (names []string) {
 		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)
 	}
 	for _, filter := range r.ofType("AWS::Logs::MetricFilter") {
-		names = append(names, fmt.Sprint(at(filter.Properties, "MetricTransformations", 0, "MetricName")))
+		names = append(names, fmt.Sprint(valueAt(filter.Properties, "MetricTransformations", 0, "MetricName")))
 	}
 	return names
 }

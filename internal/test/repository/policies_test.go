@@ -222,7 +222,7 @@ func TestTracingAndReservedConcurrencyAreParameters(t *testing.T) {
 	const on = "prod,Tracing=Active,ExportWorkerConcurrency=5"
 	all := render(t, "prod", on)
 	for id, f := range all[on].ofType("AWS::Lambda::Function") {
-		if mode := at(f.Properties, "TracingConfig", "Mode"); mode != "Active" {
+		if mode := valueAt(f.Properties, "TracingConfig", "Mode"); mode != "Active" {
 			t.Errorf("%s has the tracing mode %v", id, mode)
 		}
 		reserved, off := f.Properties["ReservedConcurrentExecutions"], all["prod"].Resolved.Resources[id].Properties["ReservedConcurrentExecutions"]

@@ -71,7 +71,7 @@ func python(t *testing.T, venv, target string, stdin []byte, args ...string) []b
 	return out.Bytes()
 }
 
-// The variable renderings is a cache of the results of render. Its keys are the arguments,
+// renderings is a cache of the results of render. Its keys are the arguments,
 // separated by spaces.
 var renderings struct {
 	sync.Mutex
@@ -105,9 +105,9 @@ func render(t *testing.T, arguments ...string) map[string]rendered {
 	return all
 }
 
-// The function at returns the value at the end of a path, or nil if the path does not exist. A
+// valueAt returns the value at the end of a path, or nil if the path does not exist. A
 // path consists of member names and element indexes.
-func at(v any, path ...any) any {
+func valueAt(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
 		case string:
@@ -166,12 +166,12 @@ func TestRenderedTemplate(t *testing.T) {
 			}
 			want("log groups", len(groups), 2)
 			stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
-			want("access log", at(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
-			checkAccessLog(t, fmt.Sprint(at(stage, "AccessLogSettings", "Format")))
-			want("rate of requests", at(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "600")
-			want("burst of requests", at(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "300")
-			want("rate of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingRateLimit"), "180")
-			want("burst of batches", at(stage, "RouteSettings", "POST /create_events", "ThrottlingBurstLimit"), "200")
+			want("access log", valueAt(stage, "AccessLogSettings", "DestinationArn"), attribute("AccessLogs", "Arn"))
+			checkAccessLog(t, fmt.Sprint(valueAt(stage, "AccessLogSettings", "Format")))
+			want("rate of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingRateLimit"), "600")
+			want("burst of requests", valueAt(stage, "DefaultRouteSettings", "ThrottlingBurstLimit"), "300")
+			want("rate of batches", valueAt(stage, "RouteSettings", "POST /create_events", "ThrottlingRateLimit"), "180")
+			want("burst of batches", valueAt(stage, "RouteSettings", "POST /create_events", "ThrottlingBurstLimit"), "200")
 
 			var names, deployed []string
 			for id, resource := range r.Resolved.Resources {
@@ -185,16 +185,16 @@ func TestRenderedTemplate(t *testing.T) {
 				p := got.Properties
 				checkProperties(t, table.LogicalID, p)
 				for _, units := range []string{"MaxReadRequestUnits", "MaxWriteRequestUnits"} {
-					if at(p, "OnDemandThroughput", units) == nil {
+					if valueAt(p, "OnDemandThroughput", units) == nil {
 						t.Errorf("%s has no maximum throughput %s", table.LogicalID, units)
 					}
 					for i := range table.Indexes {
-						if at(p, "GlobalSecondaryIndexes", i, "OnDemandThroughput", units) == nil {
+						if valueAt(p, "GlobalSecondaryIndexes", i, "OnDemandThroughput", units) == nil {
 							t.Errorf("an index of %s has no maximum throughput %s", table.LogicalID, units)
 						}
 					}
 				}
-				if got, _ := at(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) || table.TTL.Enabled != (got != "") {
+				if got, _ := valueAt(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) || table.TTL.Enabled != (got != "") {
 					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.Attribute)
 				}
 				if table.LogicalID == "CountersTable" {
@@ -203,8 +203,8 @@ func TestRenderedTemplate(t *testing.T) {
 				}
 				want("the deletion policies of "+table.LogicalID, got.DeletionPolicy+got.UpdateReplacePolicy, "RetainRetain")
 				want(table.LogicalID+"'s protection", p["DeletionProtectionEnabled"], e.protected)
-				want(table.LogicalID+"'s recovery", at(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), true)
-				want(table.LogicalID+"'s encryption", at(p, "SSESpecification", "SSEEnabled"), true)
+				want(table.LogicalID+"'s recovery", valueAt(p, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), true)
+				want(table.LogicalID+"'s encryption", valueAt(p, "SSESpecification", "SSEEnabled"), true)
 			}
 
 			same(t, "template.yaml", names, "the rendered template", deployed)
@@ -253,10 +253,10 @@ func checkRoutes(t *testing.T, r rendered, functions []templatetest.Function) {
 	t.Helper()
 	alias := regexp.MustCompile(`/functions/\$\{(\w+)Aliaslive\}/invocations$`)
 	var deployed, meant []string
-	paths, _ := at(r.Resolved.Resources["Api"].Properties, "Body", "paths").(map[string]any)
+	paths, _ := valueAt(r.Resolved.Resources["Api"].Properties, "Body", "paths").(map[string]any)
 	for path, item := range paths {
 		for method, operation := range item.(map[string]any) {
-			uri := fmt.Sprint(at(operation, "x-amazon-apigateway-integration", "uri", "Fn::Sub"))
+			uri := fmt.Sprint(valueAt(operation, "x-amazon-apigateway-integration", "uri", "Fn::Sub"))
 			m := alias.FindStringSubmatch(uri)
 			if m == nil {
 				t.Errorf("%s %s goes to %s, not to a function's alias live", method, path, uri)
@@ -294,7 +294,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 		}
 	}
 	for variable, table := range f.Tables {
-		if got := at(p, "Environment", "Variables", variable); !reflect.DeepEqual(got, ref(table)) {
+		if got := valueAt(p, "Environment", "Variables", variable); !reflect.DeepEqual(got, ref(table)) {
 			t.Errorf("%s: %s is %v", f.LogicalID, variable, got)
 		}
 	}
@@ -309,19 +309,19 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 		}
 	}
 	group := f.LogicalID + "DeploymentGroup"
-	if versions != 1 || at(resources[f.LogicalID+"Aliaslive"].UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName") == nil || resources[group].Type == "" {
+	if versions != 1 || valueAt(resources[f.LogicalID+"Aliaslive"].UpdatePolicy, "CodeDeployLambdaAliasUpdate", "DeploymentGroupName") == nil || resources[group].Type == "" {
 		t.Errorf("%s has %d versions, the alias %+v and the deployment group %v", f.LogicalID, versions, resources[f.LogicalID+"Aliaslive"], resources[group])
 	}
 	d := resources[group].Properties
-	if got := at(d, "DeploymentConfigName"); got != "CodeDeployDefault.Lambda"+e.gradual {
+	if got := valueAt(d, "DeploymentConfigName"); got != "CodeDeployDefault.Lambda"+e.gradual {
 		t.Errorf("%s has the deployment configuration %v, want %s", group, got, e.gradual)
 	}
-	alarms, _ := at(d, "AlarmConfiguration", "Alarms").([]any)
+	alarms, _ := valueAt(d, "AlarmConfiguration", "Alarms").([]any)
 	if (len(alarms) > 0) != (e.gradual != "AllAtOnce") {
 		t.Errorf("%s rolls back on the alarms %v", group, alarms)
 	}
 	for _, alarm := range alarms {
-		if id, _ := at(alarm, "Name", "Ref").(string); resources[id].Type != "AWS::CloudWatch::Alarm" {
+		if id, _ := valueAt(alarm, "Name", "Ref").(string); resources[id].Type != "AWS::CloudWatch::Alarm" {
 			t.Errorf("%s rolls back on %v, which is not an alarm", group, alarm)
 		}
 	}
@@ -338,7 +338,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 	}
 	var documents []any
 	for _, policy := range oneOrMore(role["Policies"]) {
-		documents = append(documents, at(policy, "PolicyDocument"))
+		documents = append(documents, valueAt(policy, "PolicyDocument"))
 	}
 	checkGrants(t, f, documents, resourceText)
 }
@@ -353,9 +353,9 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 		meant = append(meant, fmt.Sprint(g))
 	}
 	for _, policy := range policies {
-		for _, statement := range oneOrMore(at(policy, "Statement")) {
-			for _, action := range oneOrMore(at(statement, "Action")) {
-				for _, r := range oneOrMore(at(statement, "Resource")) {
+		for _, statement := range oneOrMore(valueAt(policy, "Statement")) {
+			for _, action := range oneOrMore(valueAt(statement, "Action")) {
+				for _, r := range oneOrMore(valueAt(statement, "Resource")) {
 					if action != "sqs:SendMessage" { // SAM adds this permission, with which Lambda reports discarded stream records to the queue
 						granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
 					}
@@ -380,11 +380,11 @@ func oneOrMore(v any) []any {
 
 // resourceText converts an ARN to the form of templatetest.Grant.Resource.
 func resourceText(v any) string {
-	if text, ok := at(v, "Fn::Sub").(string); ok {
+	if text, ok := valueAt(v, "Fn::Sub").(string); ok {
 		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)
 	}
-	if at(v, "Fn::GetAtt", 1) == "Arn" {
-		return fmt.Sprint(at(v, "Fn::GetAtt", 0))
+	if valueAt(v, "Fn::GetAtt", 1) == "Arn" {
+		return fmt.Sprint(valueAt(v, "Fn::GetAtt", 0))
 	}
 	return fmt.Sprint(v)
 }

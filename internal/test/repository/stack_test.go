@@ -59,7 +59,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 	arns := make(map[string]string) // prefix of an ARN → logical id
 	for _, table := range parse(t) {
 		got := s.Tables[table.LogicalID]
-		arns[fmt.Sprint(at(got, "TableArn"))] = table.LogicalID
+		arns[fmt.Sprint(valueAt(got, "TableArn"))] = table.LogicalID
 		checkTable(t, table, got)
 		if output := s.Outputs[strings.TrimSuffix(table.LogicalID, "Table")+"TableName"]; output != s.Physical[table.LogicalID] {
 			t.Errorf("the output with the name of %s is %q", table.LogicalID, output)
@@ -73,7 +73,7 @@ func TestStackIsCreatedByAnotherCloudFormation(t *testing.T) {
 
 	for _, f := range templatetest.Functions(t) {
 		for variable, table := range f.Tables {
-			if got := at(s.Functions[f.LogicalID], "Environment", "Variables", variable); got != s.Physical[table] {
+			if got := valueAt(s.Functions[f.LogicalID], "Environment", "Variables", variable); got != s.Physical[table] {
 				t.Errorf("%s: %s is %v, want the name of %s", f.LogicalID, variable, got, table)
 			}
 		}
@@ -96,22 +96,22 @@ func logical(arns map[string]string, arn string) string {
 // TestRenderedTemplate checks these.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
-	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(at(v, name))) }
+	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(valueAt(v, name))) }
 	key := func(of any) (key []template.KeyElement) {
-		for _, e := range oneOrMore(at(of, "KeySchema")) {
+		for _, e := range oneOrMore(valueAt(of, "KeySchema")) {
 			key = append(key, template.KeyElement{Name: text(e, "AttributeName"), Type: text(e, "KeyType")})
 		}
 		return key
 	}
-	made := template.Table{LogicalID: want.LogicalID, BillingMode: text(at(got, "BillingModeSummary"), "BillingMode"), Key: key(got)}
-	for _, a := range oneOrMore(at(got, "AttributeDefinitions")) {
+	made := template.Table{LogicalID: want.LogicalID, BillingMode: text(valueAt(got, "BillingModeSummary"), "BillingMode"), Key: key(got)}
+	for _, a := range oneOrMore(valueAt(got, "AttributeDefinitions")) {
 		made.Attributes = append(made.Attributes, template.Attribute{Name: text(a, "AttributeName"), Type: text(a, "AttributeType")})
 	}
-	indexes, _ := at(got, "GlobalSecondaryIndexes").([]any)
+	indexes, _ := valueAt(got, "GlobalSecondaryIndexes").([]any)
 	for _, i := range indexes {
 		index := template.Index{Name: text(i, "IndexName"), Key: key(i)}
-		index.Projection.Type = text(at(i, "Projection"), "ProjectionType")
-		if names := at(i, "Projection", "NonKeyAttributes"); names != nil {
+		index.Projection.Type = text(valueAt(i, "Projection"), "ProjectionType")
+		if names := valueAt(i, "Projection", "NonKeyAttributes"); names != nil {
 			for _, name := range oneOrMore(names) {
 				index.Projection.Attributes = append(index.Projection.Attributes, template.Text(fmt.Sprint(name)))
 			}
@@ -119,13 +119,13 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		made.Indexes = append(made.Indexes, index)
 	}
 	made.TTL = want.TTL // moto does not implement TTL
-	if view, ok := at(got, "StreamSpecification", "StreamViewType").(string); ok {
+	if view, ok := valueAt(got, "StreamSpecification", "StreamViewType").(string); ok {
 		made.Stream.View = template.Text(view)
 	}
 	if !reflect.DeepEqual(made, want) {
 		t.Errorf("the created table is %+v, want %+v", made, want)
 	}
-	if protected := fmt.Sprint(at(got, "DeletionProtectionEnabled")) == "true"; protected != (want.LogicalID != "CountersTable") {
+	if protected := fmt.Sprint(valueAt(got, "DeletionProtectionEnabled")) == "true"; protected != (want.LogicalID != "CountersTable") {
 		t.Errorf("%s: deletion protection is %t", want.LogicalID, protected)
 	}
 }

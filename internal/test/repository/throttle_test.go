@@ -140,7 +140,7 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 	t.Helper()
 	stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
 	limit := func(settings any, name string) float64 {
-		n, err := strconv.ParseFloat(fmt.Sprint(at(settings, "Throttling"+name+"Limit")), 64)
+		n, err := strconv.ParseFloat(fmt.Sprint(valueAt(settings, "Throttling"+name+"Limit")), 64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -164,9 +164,9 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 					units[resource] += n
 				}
 			}
-			settings := at(stage, "RouteSettings", route.Key())
+			settings := valueAt(stage, "RouteSettings", route.Key())
 			if settings == nil {
-				settings = at(stage, "DefaultRouteSettings")
+				settings = valueAt(stage, "DefaultRouteSettings")
 			}
 			rate, burst := limit(settings, "Rate"), limit(settings, "Burst")
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
@@ -184,13 +184,13 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 	name, direction, _ := strings.Cut(resource, " ")
 	table, index, _ := strings.Cut(name, "/")
 	p := any(r.Resolved.Resources[table].Properties)
-	indexes, _ := at(p, "GlobalSecondaryIndexes").([]any)
+	indexes, _ := valueAt(p, "GlobalSecondaryIndexes").([]any)
 	for _, i := range indexes {
-		if at(i, "IndexName") == index {
+		if valueAt(i, "IndexName") == index {
 			p = i
 		}
 	}
-	n, err := strconv.ParseFloat(fmt.Sprint(at(p, "OnDemandThroughput", "Max"+strings.ToUpper(direction[:1])+direction[1:]+"RequestUnits")), 64)
+	n, err := strconv.ParseFloat(fmt.Sprint(valueAt(p, "OnDemandThroughput", "Max"+strings.ToUpper(direction[:1])+direction[1:]+"RequestUnits")), 64)
 	if err != nil {
 		t.Fatalf("%s: %v", resource, err)
 	}

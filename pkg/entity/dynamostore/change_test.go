@@ -286,5 +286,5 @@ func fill(t *testing.T, client *dynamodb.Client, table string, s *dynamostore.St
 	}
 }
 
-// spread returns the i-th id of a series. The byte order of the ids is random.
+// spread returns the i-th id of a series. Sorted by their bytes, the ids are in random order.
 func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

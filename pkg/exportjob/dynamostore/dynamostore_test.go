@@ -37,8 +37,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, dynamolocal.Client(t)) })
 }
 
-// loses is an HTTP client that sends every request. As long as the number in its field left
-// is positive, it returns an error instead of the response, as if the response had been lost.
+// loses is an HTTP client that sends every request. For the first requests, it returns an error
+// instead of the response, as if the response had been lost.
 type loses struct {
 	next aws.HTTPClient
 	left atomic.Int64 // number of responses that are still to be lost
@@ -80,8 +80,8 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	}
 }
 
-// cancels is a client. As long as the number in its field left is positive, it cancels
-// transactions for reasons that have the codes in its field codes.
+// cancels is a client that cancels the first transactions. The reasons of each cancellation have
+// the given codes.
 type cancels struct {
 	*dynamodb.Client
 	left  int // number of transactions that are still to be cancelled

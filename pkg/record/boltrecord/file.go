@@ -30,7 +30,7 @@ func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) erro
 	if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
 		return read(nil)
 	}
-	return f.with(ctx, op, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}, func(db *bbolt.DB) error {
+	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}, func(db *bbolt.DB) error {
 		return db.View(func(tx *bbolt.Tx) error { return read(tx.Bucket([]byte(f.Bucket))) })
 	})
 }
@@ -39,7 +39,7 @@ func (f File) View(ctx context.Context, op string, read func(*bbolt.Bucket) erro
 // error, Update rolls the transaction back. Update creates the file and the bucket if
 // necessary.
 func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) error) error {
-	return f.with(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
+	return f.withDB(ctx, op, &bbolt.Options{Timeout: lockTimeout}, func(db *bbolt.DB) error {
 		return db.Update(func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucketIfNotExists([]byte(f.Bucket))
 			if err != nil {
@@ -50,8 +50,8 @@ func (f File) Update(ctx context.Context, op string, write func(*bbolt.Bucket) e
 	})
 }
 
-// The method with opens the file, calls the function use and closes the file.
-func (f File) with(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
+// withDB opens the file, calls use with the database, and closes the file.
+func (f File) withDB(ctx context.Context, op string, o *bbolt.Options, use func(*bbolt.DB) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}

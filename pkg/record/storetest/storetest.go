@@ -35,7 +35,7 @@ type Kind[R any, S Store[R]] struct {
 	With       func(r R, label string, attributes record.Attributes) R    // returns r with another type or name and other attributes
 	Extra      []R                                                        // further records for the test that reads records back
 	Lists      func(ctx context.Context, s S, workspace string) []List[R] // returns lists of all records, one for each direction of List
-	Others     func(ctx context.Context, s S) map[string]error            // calls all methods except Create, Get and List for Plain("a") and returns the errors by method name
+	Others     func(ctx context.Context, s S) map[string]error            // for Plain("a"), calls all methods except Create, Get and List; returns the errors by method name
 }
 
 // List is a list of records.
