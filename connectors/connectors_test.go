@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 type connector struct {
 	name string
 
-	// sync runs the tool once and applies the result to the tables in the parameter
-	// copied. dir contains the state of the tool.
+	// sync runs the tool once and applies the result to the given tables. dir contains the
+	// state of the tool.
 	sync func(t *testing.T, s *service, dir string, copied tables)
 
 	dir    string

@@ -151,8 +151,8 @@ func (s *service) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// lateEvents is the number of events that the method change creates. The occurred_at of
-// these events is years in the past.
+// lateEvents is the number of events that service.change creates. The occurred_at of these
+// events is years in the past.
 const lateEvents = 20
 
 // change runs 100 steps of one or two changes each, and returns the time after the last step.

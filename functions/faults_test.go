@@ -99,7 +99,7 @@ func (s *storm) invoke(instance *lambdatest.Instance, class ratelimit.Class, id 
 	if err != nil || resp.Headers["RateLimit"] == "" || resp.Headers["X-RateLimit-Remaining"] == "" {
 		s.t.Errorf("%d without limit headers: %v", resp.StatusCode, resp.Headers)
 	}
-	defer rest(resp.StatusCode) // the function rest waits, so it runs after Unlock
+	defer rest(resp.StatusCode) // this call waits, so it runs after Unlock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.longest = max(s.longest, time.Since(start))

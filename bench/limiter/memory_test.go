@@ -73,9 +73,8 @@ func clock(clients int) func() time.Time {
 	}
 }
 
-// memoryLimiter is a limiter with counters in memory. open returns the function decide,
-// which decides a request of the nth client. If the request is refused, decide returns an
-// error.
+// memoryLimiter is a limiter with counters in memory. open returns a function that decides a
+// request of the nth client. That function returns an error if the request is refused.
 type memoryLimiter struct {
 	impl string
 	open func(b *testing.B, clients int) (decide func(n int) error)

@@ -51,8 +51,8 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 		tab.Wait(until)
 	}
 
-	// The list of events has two pages. It contains an event dated in the far future only if
-	// the filter "to" includes that time.
+	// The list of events has two pages. One event is dated in the far future. The list contains
+	// this event only if the filter "to" includes its time.
 	open("", names+` === 'order_paid '.repeat(10).trim()`)
 	tab.Click("#records-next")
 	tab.Wait(names + ` === 'order_paid '.repeat(4) + 'came_late' && document.getElementById('records-page').textContent === 'Page 2'`)

@@ -96,8 +96,8 @@ func changeRecords(t *testing.T, s *server) {
 	}
 }
 
-// killedSync runs "sync" repeatedly and kills the first runs. The parameter kills is the
-// number of killed runs. killedSync returns the result of the last run, which ends by itself.
+// killedSync runs "sync" repeatedly. It kills the first runs, whose number is given by "kills".
+// It returns the result of the last run, which ends by itself.
 // Each killed run must have at least three pages to read. It is killed after its first or
 // second page and does not receive the page after that.
 func killedSync(t *testing.T, g *gate, kills int, resource, file string) (r syncer.Result) {
@@ -149,8 +149,8 @@ func wantSynced(t *testing.T, s *server, resource, file string) {
 	}
 }
 
-// exportChanges exports the changes that changeRecords has made. The parameter since is a time
-// before these changes.
+// exportChanges exports the changes that changeRecords has made. The given time is before these
+// changes.
 func exportChanges(t *testing.T, g *gate, since record.Time) {
 	t.Helper()
 	dir := t.TempDir()

@@ -551,7 +551,7 @@ func dashboardByKeyboard(t *testing.T, b *browsertest.Browser) {
 
 	running := fakeJob("x", "event", "ndjson", "running", time.Second, map[string]any{"records_written": 1, "records_expected": 9})
 	cancelled := fakeJob("x", "event", "ndjson", "cancelled", time.Second, map[string]any{"records_written": 1})
-	for _, byKey := range []bool{true, false} { // without the key, another client cancels the job
+	for _, byKey := range []bool{true, false} { // if byKey is false, another client cancels the job
 		tab.Answer(answers{"/export_job": jobPage(running), "/cancel_export_job": {Status: http.StatusOK, Body: cancelled}})
 		tab.Open(s.url + "/dashboard")
 		tab.Wait(`document.querySelector('#exports [data-status=running]')`)

@@ -22,10 +22,9 @@ import (
 	api "sluice/pkg/client"
 )
 
-// startProxy starts a proxy for a server and returns the URL of the proxy. The
-// parameter target is the URL of the server. The proxy calls handle for each request. To
-// forward the request to the server, handle calls its parameter next. Links in responses
-// contain the host of the proxy.
+// startProxy starts a proxy for the server at the URL target and returns the URL of the proxy.
+// For each request, the proxy calls handle, which can forward the request to the server with
+// next.ServeHTTP. Links in responses contain the host of the proxy.
 func startProxy(t *testing.T, target string, handle func(w http.ResponseWriter, r *http.Request, next http.Handler)) string {
 	t.Helper()
 	to, err := url.Parse(target)

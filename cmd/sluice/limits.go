@@ -127,8 +127,7 @@ For a limit that is not given, the default of the service applies.`,
 	return cmd
 }
 
-// setLimits stores r as a row. The parameter block contains the CIDR block or the address to
-// which the row applies.
+// setLimits stores r as a row. The row applies to the CIDR block or the address in block.
 func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Row, now time.Time) error {
 	ipv6Prefix, err := o.ipv6Prefix()
 	if err != nil {

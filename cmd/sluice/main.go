@@ -1,6 +1,6 @@
-// Command sluice is the command-line program of the service. The command serve runs the
-// whole service on one machine. The commands keys and limits manage API keys and the limits
-// of single addresses. The command backfill adds index keys to records that an earlier version
+// Command sluice is the command-line program of the service. "sluice serve" runs the whole
+// service on one machine. "sluice keys" manages API keys, and "sluice limits" manages the limits
+// of single addresses. "sluice backfill" adds index keys to records that an earlier version
 // wrote. The other commands are clients of a service.
 package main
 

@@ -139,7 +139,7 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// client sends requests to a server from the IP address in the field address.
+// client sends requests to a server. The field "address" is the IP address of the client.
 type client struct {
 	*http.Client
 	url     string
@@ -176,7 +176,7 @@ func (r response) reset(t *testing.T) int64 {
 	return n
 }
 
-// The method do sends a request. A nonempty body is sent as JSON. header contains alternating
+// do sends a request. A nonempty body is sent as JSON. header contains alternating
 // names and values.
 func (c *client) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
@@ -203,7 +203,7 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check sends a request with the method do. It fails the test unless the response matches
+// check sends a request as client.do does. It fails the test unless the response matches
 // openapi.yaml.
 func (c *client) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
@@ -220,8 +220,8 @@ func (r response) describedIn(t *testing.T) {
 	}
 }
 
-// want sends a request with the method check. It also fails the test unless the response has
-// the given status.
+// want sends a request and fails the test unless the response matches openapi.yaml and has the
+// given status.
 func (c *client) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)

@@ -96,9 +96,9 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
 }
 
-// createDir creates the data directory. The parameter where is the location that open returned.
-// If that location is a table, createDir does nothing. If the directory is only the default and
-// no server has used it, createDir returns an error, because a server that uses another
+// createDir takes the location that open returned. If the location is a table, createDir does
+// nothing. Otherwise it creates the data directory. If the directory is only the default and no
+// server has used it, createDir returns an error instead, because a server that uses another
 // directory would not find the data.
 func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if where != s.dataDir {

@@ -333,9 +333,9 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	}
 }
 
-// fillEntities stores entities in the data file of a server that is not running. The creation
-// time of each entity is one hour before the parameter at. The parameter changed is the number
-// of entities that fillEntities also updates, with at as the time of the update.
+// fillEntities stores entities in the data file of a server that is not running. It stores the
+// number of entities given by "total" and also updates the number given by "changed". The time of
+// the updates is given by "at". The creation time of each entity is one hour earlier.
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	before := at.Time().Add(-time.Hour)
