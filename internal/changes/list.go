@@ -43,9 +43,9 @@ func Events(c *client.Client, q client.ArrivalQuery) List {
 
 // Erasures returns the list of the entities that were erased since Mark.Since. An entity is
 // not in the list if the service no longer keeps its tombstone. The service returns all
-// changes of entities, and Erasures drops all changes except erasures. The parameter limit is
-// the maximum number of changes that the service returns per page. A walk over events must
-// read this list last.
+// changes of entities, and Erasures drops all changes except erasures. limit is the maximum
+// number of changes that the service returns per page. A walk over events must read this list
+// last.
 func Erasures(c *client.Client, limit int) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		since := at.Since

@@ -100,8 +100,8 @@ func (w *Walk) Continue(since record.Time) (continues bool, err error) {
 }
 
 // Read reads the remaining pages. After Read returns nil, the next walk begins at
-// Mark().SyncedUntil. Read writes its progress to stderr. The function waiting returns a text
-// that says what the client is waiting for, as in progress.State.
+// Mark().SyncedUntil. Read writes its progress to stderr. waiting returns a text for
+// progress.State.Waiting, which says what the client is waiting for.
 func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

@@ -102,8 +102,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 }
 
 // workPath returns the path of the journal. The paths of the other temporary files begin with
-// this path. For an export to o.Stdout, the function remove deletes all these files. For any
-// other export, it has no effect.
+// this path. The returned function deletes all these files if the export is to o.Stdout. For
+// any other export, it has no effect.
 func (o Options) workPath() (path string, remove func(), err error) {
 	const suffix = ".sluice-export"
 	if o.Path != "-" {
@@ -168,8 +168,8 @@ func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
 	return j, err
 }
 
-// await creates the job, if no earlier run created it, and waits until the job has ended. If
-// the job of an earlier run ended without a file, await creates a new job.
+// await waits until the job has ended. If no earlier run created the job, await creates it
+// first. If the job of an earlier run ended without a file, await creates a new job.
 func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
@@ -246,7 +246,7 @@ func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File
 	return part.Sync()
 }
 
-// check verifies that the parameter part is the complete file of j: every checksum is right,
+// check verifies that the downloaded file is the complete file of j: every checksum is right,
 // every record is valid, and the number of records is j.RecordsWritten. Otherwise check
 // returns an error and, unless ctx is done, truncates the partial file to 0 bytes.
 func check(ctx context.Context, j exportjob.Job, part *os.File) error {

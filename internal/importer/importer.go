@@ -105,11 +105,11 @@ type importer struct {
 	mark mark
 }
 
-// Run imports a file and shows its progress on stderr. The function connect returns the client
-// of the service. If an earlier run was stopped, Run imports the rest of the file. If an
-// earlier run has imported the whole file, Run imports the file again only if o.Again is set.
-// A rejected record does not stop Run, but any other error does. After such an error, another
-// call with the same options continues the import of a file, but not of standard input.
+// Run imports a file and shows its progress on stderr. connect returns the client of the
+// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
+// has imported the whole file, Run imports the file again only if o.Again is set. A rejected
+// record does not stop Run, but any other error does. After such an error, another call with
+// the same options continues the import of a file, but not of standard input.
 func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
 	im := &importer{Options: o}
 	var err error

@@ -31,8 +31,8 @@ type rejectFile struct {
 	size int64     // number of bytes that the import has written; if it is 0, the file need not exist
 }
 
-// rejectContent describes, in the journal, the content that an import has written to its
-// reject file.
+// rejectContent describes the content that an import has written to its reject file. The
+// journal contains this description.
 type rejectContent struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // empty if Bytes is 0
@@ -59,10 +59,10 @@ func newRejects(path string, earlier rejectContent) (*rejectFile, error) {
 }
 
 // resumeRejects returns the reject file of an import that continues after the line lastLine.
-// The parameter before is the journal's description of the content with which the file must
-// begin. After this content, the file may have rejects of later lines, which a killed import
-// wrote before it could save a mark. resumeRejects removes these rejects, because the import
-// sends their records again. For any other file, resumeRejects returns an error.
+// The file must begin with the content that the journal describes (parameter before). After
+// this content, the file may have rejects of later lines, which a killed import wrote before
+// it could save a mark. resumeRejects removes these rejects, because the import sends their
+// records again. For any other file, resumeRejects returns an error.
 func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFile, error) {
 	r := &rejectFile{path: path, sum: sha256.New()}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -97,7 +97,8 @@ func onlyRejects(file io.Reader, lastLine int64) bool {
 	}
 }
 
-// content describes, for the journal, the content that the import has written.
+// content returns a description of the content that the import has written. The description is
+// for the journal.
 func (r *rejectFile) content() rejectContent {
 	if r.size == 0 {
 		return rejectContent{}

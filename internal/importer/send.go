@@ -85,8 +85,8 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 	return rec.note(isNew, Counts{Existing: 1}, err)
 }
 
-// sendBatch sends the records of batch with one call. The function member converts a record to
-// a member of the batch. The parameter existing is the result for a record that was already
+// sendBatch sends the records of batch with one call. It calls member to convert each record
+// to a member of the batch. The parameter existing is the result for a record that was already
 // stored.
 func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
 	list := make([]N, len(batch))
@@ -106,8 +106,8 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 }
 
 // note sets the result of a record. If the service rejected the record, the result is that
-// rejection. If err is another error, note returns err and sets no result. Otherwise the
-// result is Created if the parameter created is true, or else the parameter existing.
+// rejection. If err is another error, note returns err and sets no result. If err is nil, the
+// result is one created record if created is true, or else the value of existing.
 func (rec *record) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {

@@ -27,7 +27,7 @@ import (
 type Journal struct {
 	ID         string     // id of the task, a UUIDv7 that Begin sets; empty if the task was never begun
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
-	Used       bool       // whether the file already described a task when Open read it: this task or another one
+	Used       bool       // whether Open found a task in the file: this task or another one
 
 	command string
 	task    json.RawMessage

@@ -196,9 +196,9 @@ type tables struct {
 }
 
 // openTables returns tables of the template at a DynamoDB endpoint, and creates missing
-// tables. The keys of the map selected are the logical ids of the tables, and the values are
-// their names. If the map is nil, openTables returns all tables of the template. If the map
-// has no name for a table, the name is the value of the table's environment variable
+// tables. In selected, the keys are the logical ids of the tables, and the values are their
+// names. If the map is nil, openTables returns all tables of the template. If the map has no
+// name for a table, the name is the value of the table's environment variable
 // (template.Table.EnvVar). If that variable is empty, the name is "sluice-" followed by the
 // logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {

@@ -81,8 +81,8 @@ func (e *exports) start(ctx context.Context) error {
 	return nil
 }
 
-// beside returns a handler that serves the export files at their download links and calls the
-// handler next for all other requests.
+// beside returns a handler that serves the export files at their download links. It passes all
+// other requests to next.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {

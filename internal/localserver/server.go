@@ -51,7 +51,7 @@ type Options struct {
 	// all other data except the counters, which are in memory. Run creates DataDir if necessary.
 	DataDir string
 
-	// DynamoDB is the URL of a DynamoDB endpoint for all data except export files, or empty.
+	// DynamoDB is empty, or the URL of a DynamoDB endpoint for all data except export files.
 	DynamoDB string
 
 	Verbose bool // log every request

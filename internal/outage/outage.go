@@ -1,5 +1,5 @@
-// Package outage reports that a service does not respond, and when the client tries again. The
-// report goes to a terminal or a log.
+// Package outage reports that a service does not respond, and says when the client will try
+// again. The report goes to a terminal or a log.
 package outage
 
 import (

@@ -46,9 +46,9 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Start calls the function state repeatedly and shows the results on out, until stop is
-// called. The function state must be safe for concurrent use. The rate and the remaining time
-// are based on the progress since the first State whose Part is known.
+// Start calls state repeatedly and shows the results on out, until stop is called. state must
+// be safe for concurrent use. The rate and the remaining time are based on the progress since
+// the first State whose Part is known.
 func Start(out io.Writer, noun Noun, state func() State) (stop func()) {
 	d := &display{out: out, terminal: IsTerminal(out), noun: noun, state: state, began: time.Now(), from: state()}
 	interval := lineInterval

@@ -109,7 +109,7 @@ func (b batch) apply(ctx context.Context, base io.Reader, out io.Writer) (record
 	return records, nil
 }
 
-// The method removes reports whether the batch removes the record of a line. A nil line from
+// b.removes(line) reports whether the batch removes the record of the line. A nil line from
 // b.lines stands for a deleted record. The batch also removes an event that was created at or
 // before the time when its entity was erased.
 func (b batch) removes(line []byte) (bool, error) {

@@ -24,7 +24,7 @@ type copyFile struct {
 	old     fs.FileInfo // the file that the new copy may replace; nil if no file existed
 }
 
-// merge applies the changes of the walk to the copy in the file base and writes the result. If
+// merge applies the changes of the walk to the copy at the path base and writes the result. If
 // base is empty, merge starts with an empty copy. merge holds up to batchBytes of changes in
 // memory and rewrites the copy once per batch of that size.
 func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err error) {
@@ -46,7 +46,7 @@ func (s *syncer) merge(ctx context.Context, base string) (merged copyFile, err e
 	return merged, nil
 }
 
-// mergeBatch applies the changes of b to the copy in the file base and writes the result. If
+// mergeBatch applies the changes of b to the copy at the path base and writes the result. If
 // base is empty, mergeBatch starts with an empty copy.
 func (s *syncer) mergeBatch(ctx context.Context, base string, b batch) (merged copyFile, err error) {
 	var from io.Reader = bytes.NewReader(nil)

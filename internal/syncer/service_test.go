@@ -105,8 +105,8 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// The method change changes n random records. Then it advances the clock, so that the next
-// walk includes the changes.
+// change makes n random changes to the records of the service. Then it advances the clock, so
+// that the next walk includes the changes.
 func (s *service) change(t *testing.T, n int) {
 	t.Helper()
 	for range n {

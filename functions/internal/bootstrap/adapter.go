@@ -21,10 +21,9 @@ import (
 // in bytes of JSON. Source: AWS Lambda quotas, "Invocation payload".
 const maxResponse = 6_291_556
 
-// function responds to API Gateway events (payload format 2.0) with the handlers of
-// package httpapi. It handles everything that is specific to API Gateway: the stage
-// in the path, the decoded path, the request id, the source address and the maximum
-// size of a response.
+// A function responds to API Gateway events (payload format 2.0) with the handlers of package
+// httpapi. It handles everything that is specific to API Gateway: the stage in the path, the
+// decoded path, the request id, the source address and the maximum size of a response.
 type function struct {
 	routes    *httpadapter.HandlerAdapterV2
 	malformed *httpadapter.HandlerAdapterV2 // for events that cannot be converted to HTTP requests
@@ -94,7 +93,7 @@ func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
 }
 
 // fromGateway returns a handler that changes each request to the form that net/http's server
-// would give it, and then calls the handler next. r.RequestURI still contains the stage,
+// would give it, and then passes the request to next. r.RequestURI still contains the stage,
 // because links need it.
 func fromGateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

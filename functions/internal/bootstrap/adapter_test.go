@@ -32,7 +32,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
 
-// service invokes functions with embedded stores.
+// A service invokes functions with embedded stores.
 type service struct {
 	limiter *ratelimit.Limiter
 	stores  httpapi.Stores
@@ -179,7 +179,7 @@ func TestALinkKeepsTheStage(t *testing.T) {
 	}
 }
 
-// The functions in the map malformed change an event so that it cannot be converted to an HTTP
+// malformed holds functions that change an event so that it cannot be converted to an HTTP
 // request.
 var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },

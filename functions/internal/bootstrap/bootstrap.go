@@ -90,8 +90,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	// These calls are sequential. Therefore the function connect reuses the connection of
-	// Refresh.
+	// These calls are sequential. Therefore connect reuses the connection that Refresh opened.
 	if err := rows.Refresh(ctx); err != nil {
 		logger.Warn("init could not read the rows of limits", "error", err.Error())
 	}
@@ -109,8 +108,8 @@ var connections = map[string]int{
 	"usage":           dynamostore.UsageReaders,
 }
 
-// connect opens connections to DynamoDB, so that the first request can use them. The parameter
-// count is the number of connections. If it is 0, the function opens one connection.
+// connect opens count connections to DynamoDB, so that the first request can use them. If
+// count is 0, connect opens one connection.
 func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/ratelimit/dynamostore"
 )
 
-// Opener opens a store and assigns it to a field of the parameter stores. The names of the
-// tables are in the environment variables that template.yaml sets.
+// Opener opens a store and assigns it to a field of the given Stores. The names of the tables
+// are in the environment variables that template.yaml sets.
 type Opener func(c Clients, stores *httpapi.Stores) error
 
 // Entities is the Opener of Stores.Entities.

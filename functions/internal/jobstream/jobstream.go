@@ -13,9 +13,9 @@ import (
 // this time, the run can finish its current work and save its progress.
 const Margin = 30 * time.Second
 
-// Handler returns the Lambda handler of a stream. For the job of each record, the handler calls
-// the function run, one job after the other. If a call returns an error, Lambda delivers the
-// records again.
+// Handler returns the Lambda handler of a stream. The handler calls run for the job of each
+// record, one job after the other. If a call returns an error, Lambda delivers the records
+// again.
 func Handler(run func(ctx context.Context, workspace, id string) error) func(context.Context, events.DynamoDBEvent) error {
 	return func(ctx context.Context, ev events.DynamoDBEvent) error {
 		if deadline, ok := ctx.Deadline(); ok {
