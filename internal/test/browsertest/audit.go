@@ -16,9 +16,9 @@ type look struct {
 	scheme   string // color scheme
 }
 
-// looks returns the looks that Audit checks. The parameter drawn says whether Audit takes
-// screenshots. If it does, looks returns all viewports in both color schemes. Otherwise looks
-// returns the smallest and the largest viewport, each in one color scheme.
+// looks returns each look that Audit checks. If drawn is true, Audit also takes screenshots, and
+// the result contains all viewports in both color schemes. Otherwise the result contains the
+// smallest and the largest viewport, each in one color scheme.
 func looks(drawn bool) []look {
 	if !drawn {
 		return []look{{Phone, "light"}, {Desktop, "dark"}}

@@ -18,8 +18,8 @@ type value struct {
 func scalar(n float64) value { return value{n: n} }
 
 // evalMath evaluates a metric math expression in one period. The syntax of the expression is a
-// subset of Go's syntax. The parameter points maps the id of each metric to its
-// value in the period.
+// subset of Go's syntax. The keys of points are the ids of the metrics. The values of points are
+// the values of the metrics in the period.
 //
 // Source: CloudWatch User Guide, "Using metric math".
 func evalMath(e ast.Expr, points map[string]value) (value, error) {

@@ -33,7 +33,7 @@ type Call struct {
 type Usage struct {
 	Calls int     // requests that reached the proxy
 	Units float64 // capacity units that the engine reported
-	Empty int     // queries without results; DynamoDB charges half a unit each, DynamoDB Local reports no units
+	Empty int     // queries without results; for each, DynamoDB charges half a unit, but DynamoDB Local reports none
 }
 
 // Proxy is a counting proxy. It is safe for concurrent use.
@@ -241,9 +241,9 @@ func (p *Proxy) meter(resp *http.Response) error {
 	return nil
 }
 
-// Observe sets the function that the proxy calls for each call to DynamoDB. If the call has a
-// primary key, the parameter key of the function contains the attributes of the primary key.
-// The proxy may call the function concurrently.
+// Observe sets a function that the proxy runs for each call to DynamoDB. If the call has a primary
+// key, the argument for key contains the attributes of this primary key. The proxy may run the
+// function concurrently.
 func (p *Proxy) Observe(watch func(call Call, key map[string]string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // the call unchanged.
 type Fault struct {
 	Delay time.Duration // time before the call is forwarded
-	Skip  bool          // with Drop or Error, the call is not forwarded; no effect without them
+	Skip  bool          // the call is not forwarded; Skip has no effect unless Drop or Error is set
 	Drop  bool          // the proxy closes the connection and does not send the response
 	Error string        // the response is this DynamoDB exception
 }

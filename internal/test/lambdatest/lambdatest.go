@@ -43,8 +43,8 @@ func Build(t testing.TB, function string) string {
 var built sync.Once
 
 // Compile builds packages for Lambda and the given GOARCH, with the flags of the deployment. It
-// writes a binary to path or, if path ends with a slash, the binaries to that directory. dir is
-// a directory of the module.
+// writes a binary to path. If path ends with a slash, it writes the binaries to that directory.
+// dir is a directory of the module.
 func Compile(t testing.TB, dir, packages, goarch, path string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,nethttpomithttp2", "-trimpath", "-ldflags", "-s -w", "-o", path, packages)

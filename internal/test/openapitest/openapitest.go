@@ -109,7 +109,7 @@ func (s *Spec) Check(r Response) error {
 	return s.note(operation, described)
 }
 
-// The variable parameter is a regular expression that matches a path parameter in the output of
+// parameter is a regular expression that matches a path parameter in the output of
 // regexp.QuoteMeta. For example, it matches \{id\}.
 var parameter = regexp.MustCompile(`\\\{[^}]*\}`)
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The map logged contains the variables that the access log may contain. Their values cannot
-// contain error messages or text from a client. This is required because the API Gateway
+// logged lists the variables that the access log may contain. The values of these variables
+// cannot contain error messages or text from a client. This is required because the API Gateway
 // documentation does not say that values are escaped.
 //
 // Source: API Gateway Developer Guide, "Customize HTTP API access logs".

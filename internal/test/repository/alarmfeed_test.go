@@ -59,7 +59,7 @@ func (w *world) log(group string, s span, n int, line string) {
 	}
 }
 
-// The method functions does the same as log, for the log group of the functions.
+// functions calls log with the log group of the functions.
 func (w *world) functions(s span, n int, line string) {
 	w.t.Helper()
 	w.log("FunctionLogs", s, n, line)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// checkDashboard checks that the CloudWatch dashboard is valid JSON, its widgets do not
-// overlap, it shows every alarm, and its custom metrics exist. The widgets for consumed units
-// show every table and index that the budget alarms count.
+// checkDashboard checks that the CloudWatch dashboard is valid JSON, that its widgets do not
+// overlap, that it shows every alarm, and that its custom metrics exist. It also checks that the
+// widgets for consumed units show every table and index that the budget alarms count.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -83,9 +83,10 @@ func checkDashboard(t *testing.T, r rendered) {
 	}
 }
 
-// expand returns the metrics of a widget in the form that watched returns. In the array of a
-// metric, "." repeats an element of the array before, and "..." repeats as many elements as
-// make both arrays equally long.
+// expand returns the metrics of a widget in the form that watched returns. Each metric is an
+// array. In it, "." stands for the element at the same index of the previous array. "..." stands
+// for the first elements of the previous array. Their number is such that both arrays are
+// equally long.
 func expand(metrics [][]any) (all []string) {
 	var row []string
 	for _, m := range metrics {
@@ -108,7 +109,7 @@ func expand(metrics [][]any) (all []string) {
 			}
 		}
 		if len(row) < 2 || len(row)%2 != 0 {
-			continue // not a namespace, a name and pairs
+			continue // the row does not consist of a namespace, a name and pairs
 		}
 		var pairs []string
 		for pair := range slices.Chunk(row[2:], 2) {

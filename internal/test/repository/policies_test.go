@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// The constant everything is an argument for render. With it, the rendered template has all
+// everything is an argument for render. With this argument, the rendered template has all
 // resources.
 const everything = "prod,DomainName=api.example.com,HostedZoneId=Z1,AlarmEmail=ops@example.com,Tracing=Active," +
 	"CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1,OriginSecret=the-first-secret"
@@ -72,8 +72,8 @@ func matches(patterns []string, action string) bool {
 	})
 }
 
-// The list unused contains permissions that this stack does not need. The handlers of the
-// resource types need them for properties that this template does not have.
+// unused lists permissions that this stack does not need. The handlers of the resource types need
+// them for properties that this template does not have.
 var unused = []string{
 	"acm-pca:*", "firehose:*", "kinesis:*", "s3files:*", "s3tables:*", "ec2:*", "elasticfilesystem:*", // other services
 	"cloudfront:*ConnectionGroup", "cloudfront:GetVpcOrigin", "codedeploy:RegisterOnPremisesInstance", "lambda:PassCapacityProvider",
@@ -148,7 +148,7 @@ func TestPoliciesAreNarrow(t *testing.T) {
 			}
 			return r
 		}, read(t, path)))
-		if p.Version != "2012-10-17" || size > 10_240 { // quota for the inline policies of a role, without white space
+		if p.Version != "2012-10-17" || size > 10_240 { // quota for the inline policies of a role; white space does not count
 			t.Errorf("%s: version %q, %d characters", name, p.Version, size)
 		}
 		for _, action := range p.actions() {

@@ -344,7 +344,7 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 }
 
 // checkGrants checks that the policies of a Lambda function grant exactly what the template
-// says. The parameter resource is a Go function that converts an ARN to the form of
+// says. It calls the given function to convert an ARN to the form of
 // templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()

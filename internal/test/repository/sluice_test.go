@@ -217,8 +217,8 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// The keys of the map domain are the domain packages. The value of a key lists the packages that
-// this domain package may import in addition to the standard library.
+// domain lists, for each domain package, the packages that it may import in addition to the
+// standard library.
 var domain = map[string][]string{
 	"sluice/pkg/access":            {"golang.org/x/sync/singleflight"},
 	"sluice/pkg/ratelimit":         {},

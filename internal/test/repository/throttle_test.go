@@ -50,9 +50,8 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// The keys of the map connects are functions. The value is the number of write units of
-// CountersTable that an instance of the function takes when it starts. For functions that are
-// not in the map, the number is 1.
+// connects contains a number for some functions: the write units of CountersTable that an
+// instance of the function takes when it starts. For all other functions, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
@@ -96,9 +95,9 @@ type gateway struct {
 	starts  int                  // number of instances that can still start
 }
 
-// step simulates step n. The function demand returns the number of requests that arrive at a
-// route in this step. If the throttles of the route and of the account admit a request, its
-// units are added to g.used.
+// step simulates step n. demand returns the number of requests that arrive at a route in this
+// step. If the throttles of the route and of the account admit a request, its units are added to
+// g.used.
 func (g *gateway) step(n int, demand func(route int) float64) {
 	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
 	use := func(resource string, units float64) {
@@ -172,8 +171,8 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
 		}
 	}
-	// The first requests start all instances. The start of an instance takes the most units for
-	// the functions in the map connects. Sort the routes so that these instances start first.
+	// The first requests start all instances. An instance takes the most units for its start if
+	// its function has a high value in connects. Sort the routes so that such instances start first.
 	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
 	return g
 }
