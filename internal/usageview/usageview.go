@@ -27,9 +27,9 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Screen switches the terminal w to its alternate screen. Each call of the function show
-// replaces the bars on this screen. The function leave restores the terminal, and the caller
-// must call it at the end.
+// Screen switches the terminal w to its alternate screen. Screen returns two functions.
+// Each call of show replaces the bars on this screen. A call of leave restores the terminal.
+// The caller must call leave at the end.
 func Screen(w io.Writer) (show func(client.Usage) error, leave func()) {
 	fmt.Fprint(w, enterScreen)
 	return func(u client.Usage) error {

@@ -71,9 +71,9 @@ type Decision struct {
 	Refused Reason // empty if the token was accepted
 }
 
-// Authenticator decides whether a token is valid. It caches each key for MaxAge, and also
-// remembers for MaxAge which ids do not exist. It therefore reads each key at most once a
-// minute, as long as there are at most about 8,000 keys. It is safe for concurrent use.
+// Authenticator decides whether a token is valid. It caches each key for MaxAge. If
+// an id does not exist, it remembers this for MaxAge too. It therefore reads each key at most
+// once a minute, as long as there are at most about 8,000 keys. It is safe for concurrent use.
 type Authenticator struct {
 	store Store
 	now   func() time.Time   // clock; its times have no monotonic reading
@@ -170,7 +170,7 @@ func (a *Authenticator) cached(id string) (entry, bool) {
 	return e, ok && age >= 0 && age < MaxAge
 }
 
-// put adds e to the map entries. If the map is full, put first replaces it with an empty
+// put adds e to the map *entries. If the map is full, put first replaces it with an empty
 // map. This is simpler than evicting single entries, which expire after a minute anyway.
 func (a *Authenticator) put(entries *map[string]entry, id string, e entry) {
 	a.mu.Lock()

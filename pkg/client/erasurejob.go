@@ -31,8 +31,8 @@ func (c *Client) GetErasureJob(ctx context.Context, id string) (erasurejob.Job, 
 }
 
 // AwaitErasureJob polls an erasure job until the job has succeeded or failed, and returns
-// the job. AwaitErasureJob calls the function seen, unless it is nil, with the result of each
-// poll. AwaitErasureJob returns an error if a poll fails. Only the context limits the wait.
+// the job. If seen is not nil, AwaitErasureJob calls it with the result of each poll.
+// AwaitErasureJob returns an error if a poll fails. Only the context limits the wait.
 func (c *Client) AwaitErasureJob(ctx context.Context, id string, seen func(erasurejob.Job)) (erasurejob.Job, error) {
 	return await(ctx, c.GetErasureJob, id, seen, func(j erasurejob.Job) bool { return j.Status.Final() })
 }

@@ -74,9 +74,9 @@ func (c *Client) CancelExportJob(ctx context.Context, id string) (stored exportj
 }
 
 // AwaitExportJob polls an export job until the job has succeeded, failed or been cancelled,
-// and returns the job. AwaitExportJob calls the function seen, unless it is nil, with the
-// result of each poll. AwaitExportJob returns an error if a poll fails. Only the context
-// limits the wait.
+// and returns the job. If seen is not nil, AwaitExportJob calls it with the result of
+// each poll. AwaitExportJob returns an error if a poll fails. Only the context limits the
+// wait.
 func (c *Client) AwaitExportJob(ctx context.Context, id string, seen func(exportjob.Job)) (exportjob.Job, error) {
 	return await(ctx, c.GetExportJob, id, seen, func(j exportjob.Job) bool { return j.Status.Final() })
 }
@@ -88,8 +88,8 @@ const (
 	maxPoll = 2 * time.Second
 )
 
-// await polls a job with the function get until the job is final, and returns the job. It
-// calls the function seen, unless it is nil, with the result of each poll.
+// await polls a job until the job is final, and returns the job. Each poll is a call of get.
+// If seen is not nil, await calls it with the result of each poll.
 func await[J any](ctx context.Context, get func(context.Context, string) (J, error), id string, seen func(J), final func(J) bool) (J, error) {
 	for wait := minPoll; ; wait = min(2*wait, maxPoll) {
 		j, err := get(ctx, id)
@@ -150,8 +150,8 @@ func (c *Client) DownloadExport(ctx context.Context, id string, offset int64, w 
 	}
 }
 
-// downloadable returns an error if the file of j cannot be read from the given byte offset
-// on.
+// downloadable returns an error if the file of j cannot be read starting at the given byte
+// offset.
 func downloadable(j exportjob.Job, offset int64) error {
 	e := &Error{Route: downloadRoute}
 	switch {
@@ -170,7 +170,7 @@ func downloadable(j exportjob.Job, offset int64) error {
 }
 
 // fetch requests the link of j once and writes the file to w, starting at the given byte
-// offset. It fails if the first byte does not arrive within the duration patience.
+// offset. It fails if the wait for the first byte is longer than patience.
 func (c *Client) fetch(ctx context.Context, j exportjob.Job, offset int64, w io.Writer, patience time.Duration) (written int64, failure *Error) {
 	left := *j.SizeBytes - offset
 	if left == 0 {

@@ -120,9 +120,9 @@ type retries struct {
 	deadline time.Time // end of MaxElapsed
 }
 
-// next returns the wait until the next try. The result again reports whether the client must
-// try again. It is false if failure is nil or not retryable, if a bound is reached, or if ctx
-// is done.
+// next reports whether the client must try again, and returns the wait until the next try. The
+// client must not try again if failure is nil or not retryable, if a bound is reached, or if
+// ctx is done.
 func (r *retries) next(ctx context.Context, failure *Error) (wait time.Duration, again bool) {
 	if failure == nil || ctx.Err() != nil || !failure.retryable || r.count >= r.cfg.MaxTries {
 		return 0, false
@@ -143,7 +143,7 @@ func (cfg Config) backoff(tries int) time.Duration {
 	return rand.N(most + 1)
 }
 
-// sleep waits until the duration in wait has elapsed or ctx is done. It returns false if ctx
+// sleep waits for the given duration, but ends early if ctx is done. It returns false if ctx
 // is done.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	select {

@@ -169,7 +169,7 @@ type reader struct {
 // walk is a completed or incomplete walk. For an incomplete walk, only the field latest is set.
 type walk struct {
 	until    record.Time // the walk reads the changes before this time
-	latest   record.Time // the latest of these times for this walk and all earlier walks
+	latest   record.Time // maximum of until over this walk and all earlier walks, even incomplete ones
 	ended    time.Time
 	entities map[string]entity.Change // the copy after the walk; nil for a walk of events
 	events   map[string]event.Event

@@ -107,8 +107,8 @@ func extreme(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 
-// write waits for a random duration, but no longer than until the deadline of ctx. Then it calls
-// the function commit. It may return an error after the commit, as if the response were lost.
+// write waits until a random time, at the latest the deadline of ctx. Then it calls commit.
+// It may return an error after this call, as if the response were lost.
 func (s *store) write(ctx context.Context, commit func(now time.Time)) error {
 	deadline, _ := ctx.Deadline()
 	time.Sleep(s.random(time.Until(deadline)))

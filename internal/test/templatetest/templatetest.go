@@ -1,5 +1,5 @@
-// Package templatetest reads from template.yaml what only tests need: the routes,
-// permissions, streams and tables of each function.
+// Package templatetest reads the parts of template.yaml that only tests need: the
+// routes, permissions, streams and tables of each function.
 //
 // It rejects functions and tables that depend on a condition. It also rejects managed policies,
 // and wildcards and conditions in policies. The tests of the rendered template check the rest.
