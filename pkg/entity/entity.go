@@ -47,10 +47,10 @@ func Columns() []string { return []string{"id", "type", "created_at", "updated_a
 
 // Parse decodes the JSON of a new entity, which is the body of a request or a line of an
 // import file. Every member may be absent or null. The defaults are an empty ID, the Type
-// DefaultType and the Attributes {}. Parse skips the members whose names are in the
-// parameter ignored. For example, imports skip the times in an exported file, because the
-// service sets them. The error is a *record.Error of kind Malformed or Invalid. If its kind
-// is Invalid, the error contains the names of all invalid members.
+// DefaultType and the Attributes {}. The parameter ignored lists the names of members that
+// Parse skips. For example, imports skip the times in an exported file, because the service
+// sets them. The error is a *record.Error of kind Malformed or Invalid. If its kind is
+// Invalid, the error contains the names of all invalid members.
 func Parse(text []byte, ignored ...string) (Entity, error) {
 	e, err := ParseChange(text, ignored...)
 	e.Type = cmp.Or(e.Type, DefaultType)
@@ -114,13 +114,13 @@ type Store interface {
 	// times (see Entity.After).
 	Create(ctx context.Context, workspace string, e Entity) (stored Entity, created bool, err error)
 
-	// Replace stores e in place of the entity old, but only if the stored entity still
-	// equals old. It reports whether it stored e. The two entities must have the same ID
-	// and the same CreatedAt.
+	// Replace stores e in place of old. It does so only if the stored entity still equals
+	// old. It reports whether it stored e. The two entities must have the same ID and the
+	// same CreatedAt.
 	Replace(ctx context.Context, workspace string, old, e Entity) (replaced bool, err error)
 
-	// Delete removes the entity old, but only if the stored entity still equals old. It
-	// reports whether it removed the entity. It keeps a tombstone for TombstoneAge.
+	// Delete removes an entity and keeps a tombstone for TombstoneAge. It does so only if
+	// the stored entity still equals old. It reports whether it removed the entity.
 	Delete(ctx context.Context, workspace string, old Entity, at record.Time) (deleted bool, err error)
 
 	// Erase removes the entity with an id, if it exists, and stores its

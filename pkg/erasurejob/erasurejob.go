@@ -54,7 +54,7 @@ type Job struct {
 // Progress is the state from which a worker continues a job.
 type Progress struct {
 	Run   string    `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
-	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since the field After last changed
+	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since the last change of After
 	After *Position `json:"after,omitempty"` // position of the last event that was read; nil before the first event
 }
 
@@ -122,10 +122,10 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Job
 
 // Request queues a job that erases events of an entity. The parameter until is the Until of
 // the job, so the job erases the events that were created at or before this time. If the
-// entity has an unfinished job, Request queues that job again, and the job starts over. If
-// the unfinished job has a later Until than the new request, it keeps this Until. A request
-// also restarts a job whose worker was killed. If the job of the entity has ended, a new
-// job replaces it.
+// entity has an unfinished job, Request queues that job again, and the job starts over. If the
+// Until of that job is later than the given one, Request does not change it. A request also
+// restarts a job whose worker was killed. If the job of the entity has ended, a new job
+// replaces it.
 func Request(ctx context.Context, s Store, workspace, entityID string, until record.Time, now time.Time) (Job, error) {
 	for {
 		was, err := s.Get(ctx, workspace, entityID)

@@ -70,13 +70,12 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 // columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Parse decodes the JSON of a new event, which is the body of a request or a line of an
-// import file. Every member except name may be absent or null. By default, ID and
-// EntityID are empty, OccurredAtSet is false and Attributes is {}. Parse skips the members
-// whose names are in the parameter ignored. For example, imports skip created_at in an
-// exported file, because the service sets it. The error is a *record.Error of kind
-// Malformed or Invalid. If its kind is Invalid, the error contains the names of all invalid
-// members.
+// Parse decodes the JSON of a new event, which is the body of a request or a line of an import
+// file. Every member except name may be absent or null. By default, ID and EntityID are empty,
+// OccurredAtSet is false and Attributes is {}. The parameter ignored lists the names of
+// members that Parse skips. For example, imports skip created_at in an exported file, because
+// the service sets it. The error is a *record.Error of kind Malformed or Invalid. If its kind
+// is Invalid, the error contains the names of all invalid members.
 func Parse(text []byte, ignored ...string) (New, error) {
 	e := New{Event: Event{Attributes: record.Attributes("{}")}}
 	d := record.Decoders{

@@ -17,8 +17,8 @@ type document struct {
 	Revision      int64        `json:"revision"`
 }
 
-// Marshal encodes a job and its progress as JSON. It returns the same bytes for equal
-// jobs. The result progress is nil if j.Progress is zero.
+// Marshal encodes a job and its progress as JSON. It returns the same bytes for equal jobs. If
+// j.Progress is zero, progress is nil.
 func Marshal(j Job) (job, progress []byte, err error) {
 	job, err = json.Marshal(document{j, j.Workspace, j.CSVFormulas, j.FileExpiresAt, j.Revision})
 	if err == nil {

@@ -93,8 +93,8 @@ func (j Job) Lane() Lane {
 	return ""
 }
 
-// HistoryDays is the number of days, counted from the creation of a job, after which a
-// store may remove the job. A store never removes a job that has not ended.
+// HistoryDays is the minimum number of days for which a store keeps a job, counted from the
+// creation of the job. A store never removes a job that has not ended.
 const HistoryDays = 180
 
 // DefaultQuota is the default maximum number of unfinished jobs per workspace.

@@ -104,8 +104,8 @@ func remove(entities *bbolt.Bucket, workspace string, e entity.Entity) error {
 	return entities.Delete([]byte(e.ID))
 }
 
-// change removes the entity old from the index of changes and calls the function write, but
-// only if the stored entity still equals old. It reports whether it called the function.
+// change removes an entity from the index of changes and then calls write. It does so only if
+// the stored entity still equals old. It reports whether it did both without an error.
 func (s *Store) change(ctx context.Context, op, workspace string, old entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
 	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
 		changed = false

@@ -149,8 +149,8 @@ func (s *Store) Delete(ctx context.Context, workspace string, old entity.Entity,
 	return true, nil
 }
 
-// remove returns a transaction item that deletes the item of the entity old, on the
-// condition that the item still has every attribute of old.
+// remove returns a transaction item that deletes the item of the given entity. Its condition
+// is that the item still has every attribute of this entity.
 func (s *Store) remove(workspace string, old entity.Entity) types.TransactWriteItem {
 	condition, names, values := unchanged(old)
 	return types.TransactWriteItem{Delete: &types.Delete{

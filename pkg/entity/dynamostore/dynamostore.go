@@ -10,13 +10,13 @@
 //   - by_type has the keys type_key and id. It lists the entities of one type. type_key
 //     consists of the workspace, '#' and the type. The index projects all attributes, so
 //     that a list is one query.
-//   - by_updated_at has the keys shard and change. It lists entities and tombstones in
-//     order of their latest change. shard consists of the workspace, '#' and the
-//     number of the shard, counted from 0. A hash of the id selects the shard
-//     (dynamorecord.Shards). change is the text of the record.SyncPosition. Entities of
-//     earlier builds have neither shard nor change until Backfill adds these attributes.
-//     The index does not project the keys of by_type, nor updated_at, which is part of
-//     change.
+//   - by_updated_at has the keys shard and change. It lists entities and tombstones in order
+//     of their latest change. shard consists of the workspace, '#' and the number of the
+//     shard, counted from 0. A hash of the id selects the shard (dynamorecord.Shards). change
+//     is the text of the record.SyncPosition. Entities of earlier builds have neither shard
+//     nor change until Backfill adds these attributes. The index does not project the keys of
+//     by_type. It does not project updated_at either, because the attribute change contains
+//     this time.
 //
 // A tombstone is a separate item, so reads of entities never return it. Its workspace
 // attribute consists of the entity's workspace and "#deleted". It also has id, type,
@@ -90,8 +90,8 @@ func Open(client Client, getenv func(string) string) (*Store, error) {
 	return s, nil
 }
 
-// Replace implements entity.Store with a put, on the condition that the item still has
-// every attribute of the entity old. If the response of a put is lost, the SDK retries
+// Replace implements entity.Store with a put. The condition of the put is that the item still
+// has every attribute of the parameter old. If the response of a put is lost, the SDK retries
 // the put. The retry finds that e is already stored, so Replace reports false.
 func (s *Store) Replace(ctx context.Context, workspace string, old, e entity.Entity) (replaced bool, err error) {
 	condition, names, values := unchanged(old)
@@ -111,9 +111,9 @@ func (s *Store) Replace(ctx context.Context, workspace string, old, e entity.Ent
 	return true, nil
 }
 
-// unchanged returns the condition that an item still has the attributes of the entity
-// old. The condition ignores the keys of indexes, because items of earlier builds lack
-// the keys of by_updated_at.
+// unchanged returns the condition that an item still has every attribute of the given entity.
+// The condition ignores the keys of indexes, because items of earlier builds lack the keys of
+// by_updated_at.
 func unchanged(old entity.Entity) (condition *string, names map[string]string, values dynamorecord.Item) {
 	values = make(dynamorecord.Item)
 	names = make(map[string]string)

@@ -21,12 +21,12 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	})
 }
 
-// at returns the time n milliseconds after the value of updated.
+// at returns the time that is n milliseconds after the variable updated.
 func at(n int) record.Time {
 	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e, with the value of updated as the time of the deletion.
+// remove deletes e. The time of the deletion is the variable updated.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
 	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {

@@ -52,9 +52,9 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	},
 }
 
-// Run checks that the stores returned by open fulfill the contract of entity.Store. Each
-// call of open must return a store without entities, whose lists contain an entity as
-// soon as it is created.
+// Run checks that the stores returned by open fulfill the contract of entity.Store. Each call
+// of open must return an empty store. The lists of the store must contain an entity as soon as
+// it is created.
 func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 	kind.Run(t, open)
 	storetest.RunAll(t, open, []storetest.Test[entity.Store]{
@@ -102,8 +102,8 @@ func listOf(ctx context.Context, s entity.Store, workspace, typ string) storetes
 	}
 }
 
-// ids returns the ids on one page of a list. The page starts after the id in the parameter
-// after. If after is empty, ids returns the ids on the first page.
+// ids returns the ids on one page of a list. The parameter after is an id, and the page starts
+// after this id. If the parameter is empty, ids returns the ids on the first page.
 func ids(t *testing.T, l storetest.List[entity.Entity], after string, limit int) (ids []string, more bool) {
 	t.Helper()
 	var from *entity.Entity

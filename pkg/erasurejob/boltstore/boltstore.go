@@ -97,8 +97,8 @@ func (s *Store) Replace(ctx context.Context, j erasurejob.Job) (replaced bool, e
 	return replaced && err == nil, err
 }
 
-// expiry returns the key of a job in erasure_jobs_by_expiry. The job expires at the time
-// in the parameter at.
+// expiry returns the key of a job in erasure_jobs_by_expiry. The key contains the given time
+// of expiry and the id of the job.
 func expiry(at time.Time, id string) []byte {
 	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
 }

@@ -36,8 +36,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-// request requests an erasure with erasurejob.Request. The parameter until is the time of
-// the call. The job erases events that were created at or before this time.
+// request calls erasurejob.Request at the given time. The job erases events that were created
+// at or before this time.
 func request(t *testing.T, s Store, workspace, id string, until time.Time) erasurejob.Job {
 	t.Helper()
 	j, err := erasurejob.Request(t.Context(), s, workspace, id, record.TimeOf(until), until)

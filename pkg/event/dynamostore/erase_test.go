@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/record"
 )
 
-// staleIndex is a Client that calls the function change after each query, before it
-// returns the result of the query.
+// staleIndex is a Client. After each query, it calls change and then returns the result of the
+// query.
 type staleIndex struct {
 	*dynamodb.Client
 	change func()

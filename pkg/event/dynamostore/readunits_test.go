@@ -60,10 +60,12 @@ func text(v types.AttributeValue) string { return v.(*types.AttributeValueMember
 // bytes. Every query takes at least half a read unit.
 func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
 
-// The test compares the read units of pages with two figures. The figure ideal is the
-// number of units that one query would need to read exactly the returned items. The
-// figure least is the number of units that one query per shard would need, if each query
-// read exactly the returned items of its shard.
+// The test compares the read units of pages with two figures:
+//
+//   - ideal is the number of units that a single query would need to read exactly the
+//     returned items.
+//   - least is the number of units that one query per shard would need in total, if each
+//     query read exactly the returned items of its shard.
 func TestWalksAndTheirReadUnits(t *testing.T) {
 	for _, shards := range []int{1, 4, 16} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

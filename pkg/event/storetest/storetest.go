@@ -64,9 +64,9 @@ var kind = storetest.Kind[event.Event, event.Store]{
 	},
 }
 
-// Run checks that the stores returned by open fulfill the contract of event.Store. Each
-// call of open must return a store without events, whose lists contain an event as soon
-// as it is created.
+// Run checks that the stores returned by open fulfill the contract of event.Store. Each call
+// of open must return an empty store. The lists of the store must contain an event as soon as
+// it is created.
 func Run(t *testing.T, open func(t *testing.T) event.Store) {
 	kind.Run(t, open)
 	storetest.RunAll(t, open, []storetest.Test[event.Store]{

@@ -5,7 +5,8 @@
 // contains the following buckets.
 //
 //   - by_id maps the id of each job to the job.
-//   - The bucket progress maps the id of each job whose Progress is not zero to the Progress.
+//   - The bucket progress maps the id of each job to its Progress. A job whose Progress is
+//     zero has no entry.
 //   - unfinished has the ids of the unfinished jobs as its keys.
 //   - by_position maps exportjob.Position.String to the id. Lists have the order of these
 //     strings.

@@ -46,8 +46,8 @@ type Store struct {
 	now func() time.Time
 }
 
-// New returns a Store in dir, which it creates if needed. now is the clock for the
-// expiry of links, files and uploads.
+// New returns a Store in dir, which it creates if needed. The parameter now is the clock for
+// the expiry of links, files and uploads.
 func New(dir string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
@@ -87,9 +87,8 @@ func (s *Store) Put(_ context.Context, j exportjob.Job, n int, part []byte) (eta
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// replace writes the named file atomically. The function write writes the content. replace
-// syncs the content to disk, but not the rename, so a crash of the machine can undo the
-// rename.
+// replace writes the named file atomically. It calls write to write the content. replace syncs
+// the content to disk, but not the rename, so a crash of the machine can undo the rename.
 func replace(name string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {

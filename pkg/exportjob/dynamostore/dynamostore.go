@@ -78,8 +78,8 @@ func (s *Store) Get(ctx context.Context, workspace, id string) (exportjob.Job, e
 	return j, err
 }
 
-// List implements exportjob.Store. The index is eventually consistent, so for a moment
-// after a change a job may be missing or in its earlier state.
+// List implements exportjob.Store. The index is eventually consistent, so a job may be missing
+// or in its earlier state for a moment after a change.
 func (s *Store) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
@@ -119,10 +119,10 @@ const (
 	firstWait = 5 * time.Millisecond
 )
 
-// write stores j and executes the operations in the parameter counts, all in one
-// transaction. It returns the job that is stored after the call, and reports whether that
-// job is j. If a condition fails and no job is stored, the error is errAbsent. The parameter
-// put holds the condition for storing j.
+// write stores j in a transaction. The same transaction executes the operations in counts.
+// write returns the job that is stored after the call, and reports whether that job is j. If a
+// condition fails and no job is stored, the error is errAbsent. The parameter put holds the
+// condition for storing j.
 //
 // The SDK repeats a transaction with the same token if the response was lost. DynamoDB
 // then reports success without writing again.
