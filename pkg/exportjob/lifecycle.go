@@ -84,8 +84,8 @@ func Take(ctx context.Context, s Store, workspace, id, run string, now time.Time
 	}, func(j Job) bool { return j.Status.Final() })
 }
 
-// change replaces a job with the result of the function edit. If another request modifies
-// the job first, change calls edit again with the modified job. If the function settled
+// change passes a job to edit and replaces the job with the result. If another request
+// modifies the job first, change calls edit again with the modified job. If settled
 // returns true for the job, change returns the job as it is.
 func change(ctx context.Context, s Store, workspace, id string, edit func(Job) (Job, error), settled func(Job) bool) (Job, error) {
 	j, err := s.Get(ctx, workspace, id)

@@ -31,8 +31,8 @@ type batch struct {
 	errs    []error // errs[i] is the error of element i; nil if the element was stored
 }
 
-// batchWrite is a valid element of a batch. The function store stores the record of the
-// element and returns the result without the index.
+// batchWrite is a valid element of a batch. Its field store is a function that stores the
+// record of the element and returns the result without the index.
 type batchWrite struct {
 	id    string
 	index int
@@ -40,9 +40,9 @@ type batchWrite struct {
 }
 
 // importBatch stores the records in the body of r and returns the response. The body is a
-// JSON object with one array. The parameter plural is the name of the array. The
-// parameter noun is its singular, for error messages. The parameter read is a function
-// that decodes and validates one element of the array.
+// JSON object with one array. The name of the array is plural, and noun is the singular of
+// this name, for error messages. importBatch calls read to decode and validate each element
+// of the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {

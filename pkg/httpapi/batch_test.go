@@ -147,9 +147,8 @@ func TestABatchThatCannotBeReadStoresNothing(t *testing.T) {
 	}
 }
 
-// flaky is an event.Store. Its method Create calls the function in the field fail with
-// the id of the event. If the function returns an error, Create returns the error and
-// stores nothing.
+// flaky is an event.Store. Create calls s.fail with the id of the event. If s.fail returns
+// an error, Create returns the error and stores nothing.
 type flaky struct {
 	event.Store
 	fail func(id string) error

@@ -57,7 +57,8 @@ func unreadable(err error, limit int64) error {
 }
 
 // payloadTooLarge returns the response (413) for a part of a request that is larger
-// than limit bytes. The parameter what names this part in the error message.
+// than limit bytes. The error message contains the name of this part, which the caller
+// passes as what.
 func payloadTooLarge(what string, limit int64) error {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "body_too_large",
 		detail: fmt.Sprintf("%s is larger than %d bytes; send less in one request", what, limit)}

@@ -45,8 +45,8 @@ func decompressed(t testing.TB, body string) string {
 	return string(text)
 }
 
-// bomb returns a JSON body, compressed with gzip, that has more than n bytes after
-// decompression, where n is a multiple of 1 MiB. To save time, bomb compresses one mebibyte
+// bomb returns a JSON body that is compressed with gzip and has more than n bytes after
+// decompression. n must be a multiple of 1 MiB. To save time, bomb compresses one mebibyte
 // of text and repeats the resulting gzip member.
 func bomb(t testing.TB, n int) string {
 	t.Helper()
@@ -75,8 +75,7 @@ func (a api) postCoded(t testing.TB, route, path, coding, body string) events.AP
 	return a.invoke(t, route, ev)
 }
 
-// entityOf returns a new entity in JSON. The parameter size is the length of the text in
-// bytes.
+// entityOf returns a new entity as JSON text of size bytes.
 func entityOf(size int) string {
 	const start, end = `{"id":"large","attributes":{"a":"`, `"}}`
 	return start + strings.Repeat("x", 100) + end + strings.Repeat(" ", size-len(start)-100-len(end))

@@ -136,9 +136,8 @@ func (a *API) handler(r Route, act action) http.Handler {
 }
 
 // Malformed returns a handler for Lambda events that cannot be converted to HTTP requests.
-// The parameter name is the name of the function that receives the Lambda events. The
-// handler charges and authenticates every request, as other handlers do, and responds with
-// 400.
+// The function that receives the Lambda events has the given name. The handler charges and
+// authenticates every request, as other handlers do, and responds with 400.
 func (a *API) Malformed(name string) http.Handler {
 	route := defaultRoute
 	if named := routesNamed(name); len(named) > 0 {

@@ -35,7 +35,7 @@ type logEntry struct {
 type logEntryKey struct{}
 
 // logEntryOf returns the log entry of a request. The request must have passed through the
-// handler that the method logged returns.
+// handler that API.logged returns.
 func logEntryOf(r *http.Request) *logEntry {
 	return r.Context().Value(logEntryKey{}).(*logEntry)
 }
@@ -57,8 +57,8 @@ func (a *API) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recovered responds with 500 to a request whose handler panicked outside the method
-// endpoint.respond. Panics inside this method are recovered there.
+// recovered responds with 500 to a request whose handler panicked outside of
+// endpoint.respond. A panic inside endpoint.respond is recovered there.
 func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
 	l.limit.Decision = s.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: l.route, Class: ratelimit.General}})
 	l.limit.Decision.SetHeaders(w.Header())

@@ -30,8 +30,8 @@ func File(t *testing.T, files exportjob.Files, workspace, id, content string) ex
 	return j
 }
 
-// RunFiles tests the implementation of exportjob.Files that the function open returns.
-// Each call of this function must return an empty store.
+// RunFiles calls open for an implementation of exportjob.Files, and tests it. Each call of
+// open must return an empty store.
 func RunFiles(t *testing.T, open func(t *testing.T) FileStore) {
 	tests := []struct {
 		name string

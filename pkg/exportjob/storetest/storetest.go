@@ -29,12 +29,12 @@ const workspace = "default"
 // old jobs.
 var created = record.TimeOf(time.Now())
 
-// later returns the time d after the value of created.
+// later returns the sum of created and d.
 func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
 
-// Run tests the implementation of exportjob.Store and exportjob.Backlog that the function
-// open returns. Each call of this function must return an empty store. Every change must
-// be visible in the lists of the store immediately.
+// Run calls open for an implementation of exportjob.Store and exportjob.Backlog, and tests
+// it. Each call of open must return an empty store. Every change must be visible in the
+// lists of the store immediately.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	tests := []struct {
 		name string

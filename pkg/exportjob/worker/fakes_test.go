@@ -58,7 +58,7 @@ type world struct {
 	now      time.Time
 	started  int // number of uploads started
 
-	unreadable string // if not "", the method list fails when it reads the record with this key
+	unreadable string // if not "", life.list fails when it reads the record with this key
 
 	pending int      // number of unfinished deliveries of the job
 	trace   []string // the calls so far, for error messages
@@ -135,9 +135,9 @@ const (
 type life struct {
 	*world
 	fate  func(call string) fate // selects the fate of each call that changes something; nil if all calls succeed
-	lists atomic.Int64           // 1 if the next call of the method list fails, 2 if the call after that fails, and so on; 0 if no call fails
+	lists atomic.Int64           // 1 if the next call of life.list fails, 2 if the call after that fails, and so on; 0 if no call fails
 
-	pageTime time.Duration // duration of each call of the method list
+	pageTime time.Duration // duration of each call of life.list
 	dead     atomic.Bool
 }
 
@@ -497,8 +497,8 @@ func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, 
 	return ids, nil
 }
 
-// each runs the function test as a subtest for every combination of a resource and a
-// format.
+// each runs a subtest for every combination of a resource and a format. The subtest
+// passes its combination to the function test.
 func each(t *testing.T, test func(t *testing.T, resource exportjob.Resource, format exportjob.Format)) {
 	for _, resource := range []exportjob.Resource{exportjob.Entity, exportjob.Event} {
 		for _, format := range []exportjob.Format{exportjob.NDJSON, exportjob.CSV} {

@@ -42,9 +42,9 @@ func (m *member) add(to recordWriter, r row) (err error) {
 // Write compresses b and adds it to the member.
 func (m *member) Write(b []byte) (int, error) { return m.gzip.Write(b) }
 
-// bytes pads the member with empty blocks until its length is at least the parameter size.
-// Empty blocks decompress to nothing. It then closes the member and returns the content.
-// The returned slice is valid until the next call of reset.
+// bytes pads the member until it has at least size bytes, then closes it and returns its
+// content. The padding is empty blocks, which decompress to nothing. The returned slice is
+// valid until the next call of reset.
 func (m *member) bytes(size int) ([]byte, error) {
 	for m.Len() < size {
 		if err := m.gzip.Flush(); err != nil {

@@ -121,7 +121,7 @@ func (r *run) write(ctx context.Context) error {
 }
 
 // count starts to count the job's records in the background. If the records have already
-// been counted, it does nothing. The function stop ends the counting.
+// been counted, it does nothing. To end the counting, call stop.
 func (r *run) count(ctx context.Context, from source) (stop func()) {
 	if r.job.RecordsExpected != nil {
 		return func() {}
