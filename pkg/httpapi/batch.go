@@ -40,9 +40,9 @@ type batchWrite struct {
 }
 
 // importBatch stores the records in the body of r and returns the response. The body is a
-// JSON object with one array. The name of the array is plural, and noun is the singular of
-// this name, for error messages. importBatch calls read to decode and validate each element
-// of the array.
+// JSON object with one array. The argument plural is the name of the array, and noun is its
+// singular, for error messages. The argument read is a function that decodes and validates
+// one element of the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
 	body, err := readBody(r, maxBatchBytes)
 	if err != nil {
