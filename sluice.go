@@ -1,6 +1,7 @@
 // Package sluice contains the deployment template and the API description of the service.
-// The local server and the tests read both files from this package, and the function openapi
-// reads the API description. So all of them use the same files as the deployment.
+// The local server and the tests read both files from this package. The Lambda function
+// openapi reads only the API description. So all of them use the same files as the
+// deployment.
 package sluice
 
 import _ "embed"

@@ -18,8 +18,8 @@ type Member struct {
 	Quoted []byte // name as written in the JSON text, with quotes
 	Value  []byte // value in JSON
 
-	// If the parameter deep of readMembers is true and the value is an object, the field
-	// members holds the members of this object, and Value is nil.
+	// If readMembers was called with deep = true and the value is an object, Value is nil.
+	// Instead, this field holds the members of the object.
 	members []Member
 }
 
@@ -33,8 +33,8 @@ var (
 // contains a duplicate name at any level, invalid UTF-8 or a lone surrogate.
 func Members(object []byte) ([]Member, error) { return readMembers(object, false) }
 
-// readMembers implements Members. If deep is true, every Member whose value is an object
-// has the field members instead of Value, at all levels.
+// readMembers implements Members. If deep is true and the value of a Member is an object,
+// readMembers sets Member.members instead of Member.Value. It does so at all levels.
 func readMembers(object []byte, deep bool) ([]Member, error) {
 	r := reader{text: object, dec: jsontext.NewDecoder(bytes.NewBuffer(object))} // a Decoder does not copy a bytes.Buffer
 	members, err := r.object(deep)
@@ -133,9 +133,10 @@ func (d Decoders) Decode(object []byte) error {
 	return wrong.Err()
 }
 
-// checkMember passes the name of a member and err, the error of its Decoder, to f.Check. If
-// err is an error of Decoders.Decode, checkMember instead adds each invalid member of the
-// object to f, with its path. If the value is not an object, it passes errNotObject.
+// checkMember calls f.Check with the name of a member and err. err is the error of the
+// member's Decoder. There are two exceptions if err is an error of Decoders.Decode. If the
+// value of the member is not an object, checkMember calls f.Check with errNotObject.
+// Otherwise it adds each invalid member of the object to f, with its path.
 func (f *Fields) checkMember(name string, err error) {
 	var nested *Error
 	switch {
@@ -150,8 +151,8 @@ func (f *Fields) checkMember(name string, err error) {
 	}
 }
 
-// Text returns a Decoder of a string. If the function check is not nil, it must accept the
-// string.
+// Text returns a Decoder of a string. If check is not nil, the Decoder calls it with the
+// string and returns its error.
 func Text[S ~string](into *S, check func(string) error) Decoder {
 	return func(value []byte) error {
 		text, err := jsontext.AppendUnquote(nil, value)

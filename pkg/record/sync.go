@@ -68,7 +68,8 @@ type SyncQuery struct {
 	Limit      int           // maximum number of records, at least 1
 }
 
-// Bounds returns the result of the function Bounds for q.
+// Bounds returns the bounds of the positions that q selects, as the package-level function
+// Bounds defines them.
 func (q SyncQuery) Bounds() (low, high string) {
 	after := ""
 	if q.After != nil {

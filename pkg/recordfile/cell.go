@@ -69,8 +69,8 @@ func jsonKind(text string) jsontext.Kind {
 
 // neutralize returns the text of a cell with an apostrophe before each part that a
 // spreadsheet would run as a formula. If keep is true, only parts that already begin with
-// an apostrophe get another one. Without it, the function restore would remove an apostrophe
-// of the original text.
+// an apostrophe get another one. Without the added apostrophe, the function restore would
+// remove an apostrophe of the original text.
 func neutralize(text string, keep bool) string {
 	return eachFormula(text, func(formula string) string {
 		if keep && !strings.HasPrefix(formula, "'") {

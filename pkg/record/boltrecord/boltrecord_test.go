@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/record/boltrecord"
 )
 
-// open opens the database at path. The function close closes it. If the test does not
-// call close, the database is closed at the end of the test.
+// open opens the database at path. The result close is a function that closes the database.
+// If the test does not call this function, the database is closed at the end of the test.
 func open(t *testing.T, path string) (w *boltrecord.Workspaces, close func()) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)

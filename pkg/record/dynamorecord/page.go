@@ -20,10 +20,10 @@ const (
 	fillFactor     = 0.9  // fraction of the billed read units to fill; less than 1 because sizes vary
 	maxConcurrency = 16   // maximum number of concurrent queries for one page
 
-	// aheadBytes limits how many queries a merger continues at the same time, because the
-	// page may not need the items that these queries return. If each query returned one
-	// item of the mean size, the items would take about aheadBytes together. aheadBytes
-	// is the size of one large item.
+	// aheadBytes limits how many queries a merger continues at the same time. Their number
+	// is at most the number of items of the mean size that fit into aheadBytes, or 1 if no
+	// such item fits. The limit exists because the page may not need the items that these
+	// queries return. aheadBytes is the size of one large item.
 	aheadBytes = record.MaxAttributesBytes
 
 	// If a page has manyParts queries or more, a query requests only one item as long as
@@ -218,9 +218,9 @@ func (m *merger) read(ctx context.Context, parts []*part, settled int) error {
 
 // share returns the number of items to request from p. It divides the number of items
 // that the page lacks by the number of unfinished parts. DynamoDB rounds the size of the
-// result up to whole read units. If these units probably have room for further items that
-// the page lacks, the result of share includes these items too. They cost nothing and may
-// save a call.
+// result of a query up to whole read units. If these units probably have room for further
+// items that the page lacks, share adds the number of these items to its result. They cost
+// nothing and may save a call.
 func (m *merger) share(p *part, settled int) int {
 	size := cmp.Or(p.sizes.value(), m.sizes.value())
 	if size == 0 && len(m.parts) >= manyParts {

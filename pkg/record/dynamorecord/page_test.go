@@ -146,7 +146,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 	}
 }
 
-// Page reads more items of a shard than its share only if the page needs these items.
+// Page exceeds the share of a shard only if the page needs more items of that shard.
 func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	client := &partitions{keys: make(map[string][]string), read: make(map[string]int), asks: make(map[string]int)}
@@ -173,8 +173,8 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 }
 
 // sized is a Querier over parts. The items of a part have the same size. The order of
-// the items of all parts is random. Like DynamoDB, it returns at most about a megabyte
-// per call.
+// the items of all parts is random. As in DynamoDB, a call returns at most about a
+// megabyte.
 type sized struct {
 	sizes []int      // size of the items of each part, in bytes
 	keys  [][]string // sorted keys of the items of each part
