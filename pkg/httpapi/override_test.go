@@ -36,8 +36,8 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	return store
 }
 
-// withRows returns an API. Its counters are in the parameter counters, and its limits come
-// from the rows in the parameter store.
+// withRows returns an API with the given counters and rows. The API keeps its counters in
+// the first store, and its limits come from the rows in the second store.
 func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
 	t.Helper()
 	a := newAPI(t)

@@ -79,8 +79,7 @@ func (p *parameters) limit(maxPage int) int {
 }
 
 // filter returns the value of a query parameter that selects records, or "" if the
-// parameter is absent. It passes the value to the function check. If this function
-// returns an error, the value is invalid.
+// parameter is absent. The value is invalid if check returns an error for it.
 func (p *parameters) filter(name string, check func(string) error) string {
 	if !p.values.Has(name) {
 		return ""
@@ -161,9 +160,10 @@ func (c cursor) encode() (string, error) {
 }
 
 // cursor decodes the cursor in the query. It returns the zero cursor if the query has none.
-// timed says whether cursors of this list have At, and synced says whether they have
-// SyncedUntil. cursor accepts only a cursor that encode returned for the same route,
-// workspace and filters. The caller must therefore read all filters before it calls cursor.
+// timed says whether the cursors of this list contain the field At, and synced says whether
+// they contain the field SyncedUntil. cursor accepts only a cursor that encode returned for
+// the same route, workspace and filters. The caller must therefore read all filters before
+// it calls cursor.
 func (p *parameters) cursor(r *request, timed, synced bool) cursor {
 	if !p.values.Has("cursor") {
 		return cursor{}

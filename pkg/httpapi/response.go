@@ -83,8 +83,8 @@ func (p page[T]) AppendJSON(b []byte) (_ []byte, err error) {
 }
 
 // listResponse returns the response with one page of a list. The page's synced_until is
-// always next.SyncedUntil. The other fields of next are the position of the next page.
-// They are used only if there is a next page, which the parameter more reports.
+// always next.SyncedUntil. If more is true, there is a next page, and the other fields of
+// next are its position. Otherwise these fields are not used.
 func listResponse[T any](r *request, records []T, more bool, next cursor) (response, error) {
 	out := response{status: http.StatusOK, records: len(records)}
 	body := page[T]{data: records, syncedUntil: next.SyncedUntil}

@@ -118,8 +118,8 @@ func getOpenAPI(s *service, r *request) (response, error) {
 }
 
 // notFound is the action of the default route. For OPTIONS on a path that has routes, it
-// responds with 204, because browsers send OPTIONS before a page of another origin may
-// call a route. API Gateway adds the CORS headers. For any other request, it responds
+// responds with 204. Browsers send such a request before they let a page of another origin
+// call a route. API Gateway adds the CORS headers. For any other request, notFound responds
 // with 405 if the path has a route with another method, and with 404 otherwise.
 func notFound(_ *service, r *request) (response, error) {
 	allow := allowedMethods(r.Request)

@@ -38,7 +38,7 @@ type Limits struct {
 	Action   Action
 }
 
-// Or returns a copy of l. A field that is zero in l has its value from defaults.
+// Or returns a copy of l in which the value from defaults replaces each zero field.
 func (l Limits) Or(defaults Limits) Limits {
 	if l.Records == 0 {
 		l.Records = defaults.Records

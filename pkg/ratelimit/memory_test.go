@@ -11,8 +11,8 @@ import (
 	"sluice/pkg/ratelimit/memstore"
 )
 
-// The bounds of TestMemoryIsBounded, in bytes of heap after a garbage collection, except
-// keptByMemstore, which is a number of keys.
+// The bounds of TestMemoryIsBounded. They are in bytes of heap after a garbage collection.
+// Only keptByMemstore is a number of keys.
 const (
 	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go

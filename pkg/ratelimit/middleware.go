@@ -45,8 +45,8 @@ type Observation struct {
 	Err      error         // why the request could not be charged, or nil
 }
 
-// Before returns a handler that charges each request and, if the charge is admitted, runs
-// the handler in the parameter next.
+// Before returns a handler that charges each request. If the charge is admitted, the
+// returned handler calls next.ServeHTTP.
 func (m Middleware) Before(next http.Handler) http.Handler {
 	return m.limit(func(w http.ResponseWriter, r *http.Request, req Request) {
 		if m.charge(w, r, req) {
@@ -55,10 +55,10 @@ func (m Middleware) Before(next http.Handler) http.Handler {
 	})
 }
 
-// After returns a handler that runs the handler in the parameter next and buffers its
-// response. The returned handler then charges the records that next reported with
-// SetRecords, and writes the response only if the charge is admitted. A response with
-// status 400 or above costs no records.
+// After returns a handler that calls next.ServeHTTP and buffers the response. The returned
+// handler then charges the records that next reported with SetRecords, and writes the
+// response only if the charge is admitted. A response with status 400 or above costs no
+// records.
 //
 // The handler next must have no side effects, because its response may be discarded. It
 // does not run if Limiter.Precheck refuses the request. If it panics, the panic reaches
@@ -89,8 +89,8 @@ func (m Middleware) After(next http.Handler) http.Handler {
 	})
 }
 
-// limit returns a handler. For a request that can be charged, the handler calls the
-// function in the parameter serve. It refuses any other request with status 400.
+// limit returns a handler that calls serve for each request that can be charged. The
+// handler refuses any other request with status 400.
 func (m Middleware) limit(serve func(http.ResponseWriter, *http.Request, Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req, err := m.Request(r)

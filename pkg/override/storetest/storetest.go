@@ -43,8 +43,8 @@ func checkRows(t *testing.T, s override.Store, want ...override.Row) {
 	}
 }
 
-// Run gets its stores from the function open, and checks that they fulfill the contract of
-// override.Manager. Each call of this function must return a store without rows.
+// Run checks that the stores that open returns fulfill the contract of override.Manager.
+// Each call of open must return a store without rows.
 func Run(t *testing.T, open func(t *testing.T) override.Manager) {
 	t.Run("a list returns the rows as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
 

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	minute     = ratelimit.Window(ratelimit.UsageWindows) // age, in windows, at which a window is dropped
-	retained   = 3                                        // age, in windows, up to which a window is always kept, for late charges
-	maxHistory = 512                                      // maximum total number of keys per shard in windows with an age above retained
+	minute     = ratelimit.Window(ratelimit.UsageWindows) // a window that is at least this many windows old is dropped
+	retained   = 3                                        // a window that is at most this many windows old is kept, because charges can arrive late
+	maxHistory = 512                                      // maximum total number of keys per shard in windows that are more than retained windows old
 )
 
 // errDropped is the error of a charge in a window whose counters were dropped.
