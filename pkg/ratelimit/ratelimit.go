@@ -111,14 +111,14 @@ type Rule struct {
 // NoLimit is the Limit of a Rule that counts requests but refuses none.
 const NoLimit = math.MaxInt64
 
-// Fits reports whether a cost can be added to a counter without exceeding the limit of r.
-// The parameter used is the value of the counter. A cost of 0 always fits, even if the
-// counter is above a limit that was lowered.
-func (r Rule) Fits(used, cost int64) bool { return cost == 0 || cost <= r.Limit-used }
+// Fits reports whether cost can be added to a counter with the given value without exceeding
+// the limit of r. A cost of 0 always fits, even if the counter is above a limit that was
+// lowered.
+func (r Rule) Fits(value, cost int64) bool { return cost == 0 || cost <= r.Limit-value }
 
-// Remaining returns the limit of r minus the value of a counter, or 0 if the counter
-// exceeds the limit. The parameter used is the value of the counter.
-func (r Rule) Remaining(used int64) int64 { return max(0, r.Limit-used) }
+// Remaining returns the limit of r minus the value of a counter, or 0 if the value exceeds
+// the limit.
+func (r Rule) Remaining(value int64) int64 { return max(0, r.Limit-value) }
 
 // Cost is the amount that a request adds to the counter of a rule.
 type Cost struct {

@@ -21,15 +21,15 @@ func changesOf(ctx context.Context, s entity.Store, workspace string, q record.S
 	})
 }
 
-// at returns the time that is n milliseconds after the variable updated.
+// at returns the time that is n milliseconds after updatedAt.
 func at(n int) record.Time {
-	return record.TimeOf(updated.Time().Add(time.Duration(n) * time.Millisecond))
+	return record.TimeOf(updatedAt.Time().Add(time.Duration(n) * time.Millisecond))
 }
 
-// remove deletes e. The time of the deletion is the variable updated.
+// remove deletes e. The time of the deletion is updatedAt.
 func remove(t *testing.T, s entity.Store, e entity.Entity) {
 	t.Helper()
-	if deleted, err := s.Delete(t.Context(), workspace, e, updated); !deleted || err != nil {
+	if deleted, err := s.Delete(t.Context(), workspace, e, updatedAt); !deleted || err != nil {
 		t.Fatalf("delete %s: %v, error %v", e.ID, deleted, err)
 	}
 }
@@ -38,7 +38,7 @@ func remove(t *testing.T, s entity.Store, e entity.Entity) {
 // the new entities are before, at or after the time of the deletion.
 func testCreateAgain(t *testing.T, s entity.Store) {
 	for i, tt := range []struct{ stamp, want record.Time }{
-		{created, at(1)}, {at(-1), at(1)}, {updated, at(1)}, {at(1), at(1)}, {at(2), at(2)},
+		{createdAt, at(1)}, {at(-1), at(1)}, {updatedAt, at(1)}, {at(1), at(1)}, {at(2), at(2)},
 	} {
 		id := fmt.Sprintf("%d", i)
 		kind.FillPlain(t, s, workspace, id)
@@ -90,7 +90,7 @@ func testChanges(t *testing.T, s entity.Store) {
 	}
 	kind.FillPlain(t, s, "other", "00")
 	for _, descending := range []bool{false, true} {
-		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: created, Descending: descending})
+		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: createdAt, Descending: descending})
 		l.Check(t, want, 1, 3, 7, 39, 40, 41, 200)
 	}
 	changesOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
@@ -147,10 +147,10 @@ func testErase(t *testing.T, s entity.Store) {
 	for i, tt := range []struct {
 		now  time.Time
 		want record.Time
-	}{{created.Time().Add(-time.Hour), at(1)}, {updated.Time(), at(1)}, {at(2).Time(), at(2)}} {
+	}{{createdAt.Time().Add(-time.Hour), at(1)}, {updatedAt.Time(), at(1)}, {at(2).Time(), at(2)}} {
 		lives, was, never := fmt.Sprint("lives-", i), fmt.Sprint("was-", i), fmt.Sprint("never-", i)
 		e := plain(lives)
-		e.UpdatedAt = updated
+		e.UpdatedAt = updatedAt
 		kind.Fill(t, s, workspace, e)
 		kind.FillPlain(t, s, workspace, was)
 		remove(t, s, plain(was))
@@ -192,7 +192,7 @@ func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 // testDeleteAfterErase erases an entity, creates it again and deletes it. The list of
 // changes must still contain the ErasedAt of the erasure.
 func testDeleteAfterErase(t *testing.T, s entity.Store) {
-	erased, err := s.Erase(t.Context(), workspace, "a", updated.Time())
+	erased, err := s.Erase(t.Context(), workspace, "a", updatedAt.Time())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 const workspace = storetest.Workspace
 
 var (
-	created = storetest.At("2026-01-02T15:04:05.678Z")
-	updated = storetest.At("2027-01-01T00:00:00Z")
+	createdAt = storetest.At("2026-01-02T15:04:05.678Z")
+	updatedAt = storetest.At("2027-01-01T00:00:00Z")
 )
 
 var kind = storetest.Kind[entity.Entity, entity.Store]{
@@ -31,7 +31,7 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	Attributes: func(e entity.Entity) record.Attributes { return e.Attributes },
 	Plain:      plain,
 	Variant: func(id string, n int) entity.Entity {
-		at := record.TimeOf(created.Time().Add(time.Duration(1+n) * time.Second))
+		at := record.TimeOf(createdAt.Time().Add(time.Duration(1+n) * time.Second))
 		return entity.Entity{ID: id, Type: fmt.Sprintf("variant %d", n), Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), CreatedAt: at, UpdatedAt: at}
 	},
 	With: func(e entity.Entity, typ string, attributes record.Attributes) entity.Entity {
@@ -44,10 +44,10 @@ var kind = storetest.Kind[entity.Entity, entity.Store]{
 	},
 	Others: func(ctx context.Context, s entity.Store) map[string]error {
 		_, replaceErr := s.Replace(ctx, workspace, plain("a"), changed(plain("a"), `{}`))
-		_, countErr := s.Count(ctx, workspace, entity.Query{}, updated)
-		_, deleteErr := s.Delete(ctx, workspace, plain("a"), updated)
+		_, countErr := s.Count(ctx, workspace, entity.Query{}, updatedAt)
+		_, deleteErr := s.Delete(ctx, workspace, plain("a"), updatedAt)
 		_, _, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
-		_, eraseErr := s.Erase(ctx, workspace, "a", updated.Time())
+		_, eraseErr := s.Erase(ctx, workspace, "a", updatedAt.Time())
 		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr}
 	},
 }
@@ -78,12 +78,12 @@ func Run(t *testing.T, open func(t *testing.T) entity.Store) {
 
 // plain returns a simple entity.
 func plain(id string) entity.Entity {
-	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: created, UpdatedAt: created}
+	return entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`), CreatedAt: createdAt, UpdatedAt: createdAt}
 }
 
 // changed returns e with other attributes and a later UpdatedAt.
 func changed(e entity.Entity, attributes string) entity.Entity {
-	e.Attributes, e.UpdatedAt = record.Attributes(attributes), updated
+	e.Attributes, e.UpdatedAt = record.Attributes(attributes), updatedAt
 	return e
 }
 
@@ -229,9 +229,9 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, workspace, "a", "gone")
 	remove(t, s, plain("gone"))
 	later := plain("a")
-	later.UpdatedAt = updated
+	later.UpdatedAt = updatedAt
 	recreated := plain("a")
-	recreated.CreatedAt = updated
+	recreated.CreatedAt = updatedAt
 	for name, was := range map[string]entity.Entity{
 		"other attributes":  changed(plain("a"), `{"a":2}`),
 		"other digits":      changed(plain("a"), `{"a":1.0}`),
@@ -243,7 +243,7 @@ func testReplaceChanged(t *testing.T, s entity.Store) {
 		if replaced, err := s.Replace(t.Context(), workspace, was, changed(was, `{"lost":true}`)); replaced || err != nil {
 			t.Errorf("%s: replaced %v, error %v", name, replaced, err)
 		}
-		if deleted, err := s.Delete(t.Context(), workspace, was, updated); deleted || err != nil {
+		if deleted, err := s.Delete(t.Context(), workspace, was, updatedAt); deleted || err != nil {
 			t.Errorf("%s: deleted %v, error %v", name, deleted, err)
 		}
 	}
@@ -319,11 +319,11 @@ func testDelete(t *testing.T, s entity.Store) {
 	kind.FillPlain(t, s, "other", "b")
 	remove(t, s, plain("b"))
 	for _, id := range []string{"b", "none"} {
-		if deleted, err := s.Delete(t.Context(), workspace, plain(id), updated); deleted || err != nil {
+		if deleted, err := s.Delete(t.Context(), workspace, plain(id), updatedAt); deleted || err != nil {
 			t.Errorf("delete %s: %v, error %v", id, deleted, err)
 		}
 	}
-	if deleted, err := s.Delete(t.Context(), "nobody", plain("b"), updated); deleted || err != nil {
+	if deleted, err := s.Delete(t.Context(), "nobody", plain("b"), updatedAt); deleted || err != nil {
 		t.Errorf("delete in a workspace without entities: %v, error %v", deleted, err)
 	}
 	kind.WantNotFound(t, s, workspace, "b")
@@ -333,7 +333,7 @@ func testDelete(t *testing.T, s entity.Store) {
 	if replaced, err := s.Replace(t.Context(), workspace, plain("b"), changed(plain("b"), `{}`)); replaced || err != nil {
 		t.Errorf("replacement of a deleted entity: %v, error %v", replaced, err)
 	}
-	again := plain("b").After(updated)
+	again := plain("b").After(updatedAt)
 	again.Type = "other"
 	kind.Fill(t, s, workspace, again) // the id can be used again
 	listOf(t.Context(), s, workspace, "other").Check(t, []entity.Entity{again}, 10)

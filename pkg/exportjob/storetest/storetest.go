@@ -25,12 +25,12 @@ type Store interface {
 
 const workspace = "default"
 
-// created is the creation time of the test jobs. It is recent, because stores remove
+// createdAt is the creation time of the test jobs. It is recent, because stores remove
 // old jobs.
-var created = record.TimeOf(time.Now())
+var createdAt = record.TimeOf(time.Now())
 
 // later returns the sum of created and d.
-func later(d time.Duration) record.Time { return record.TimeOf(created.Time().Add(d)) }
+func later(d time.Duration) record.Time { return record.TimeOf(createdAt.Time().Add(d)) }
 
 // Run calls open for an implementation of exportjob.Store and exportjob.Backlog, and tests
 // it. Each call of open must return an empty store. Every change must be visible in the
@@ -65,7 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 func plain(id string) exportjob.Job {
 	return exportjob.Job{
 		ID: id, Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON, Status: exportjob.Queued,
-		CreatedAt: created, Revision: 1,
+		CreatedAt: createdAt, Revision: 1,
 	}
 }
 
@@ -241,7 +241,7 @@ func testPages(t *testing.T, s Store) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := exportjob.Position{CreatedAt: created, ID: "a00"} // a position without a job
+	between := exportjob.Position{CreatedAt: createdAt, ID: "a00"} // a position without a job
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
 		t.Errorf("before a position without a job: %+v, error %v", page, err)
