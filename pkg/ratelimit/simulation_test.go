@@ -347,7 +347,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	}
 	// The memstore always keeps the newest window and the three windows before it. If a
 	// charge took longer than faults.slowest to reach the memstore, its window could be
-	// older, and the memstore could already have dropped that window.
+	// older than these, and the memstore could already have dropped that window.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond

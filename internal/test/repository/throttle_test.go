@@ -50,8 +50,8 @@ var unitsOf = map[string]resourceUnits{
 	"not-found":         {},
 }
 
-// connects contains a number for some functions: the write units of CountersTable that an
-// instance of the function takes when it starts. For all other functions, the number is 1.
+// connects maps a function to the number of write units of CountersTable that one instance
+// takes when it starts. For functions that are not in the map, the number is 1.
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes

@@ -29,7 +29,7 @@ const workspace = "default"
 // old jobs.
 var createdAt = record.TimeOf(time.Now())
 
-// later returns the sum of created and d.
+// later returns the sum of createdAt and d.
 func later(d time.Duration) record.Time { return record.TimeOf(createdAt.Time().Add(d)) }
 
 // Run calls open for an implementation of exportjob.Store and exportjob.Backlog, and tests

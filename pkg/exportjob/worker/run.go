@@ -36,7 +36,8 @@ type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// conclude ends the run. The result of run.export, err, determines the status of the job.
+// conclude ends the run. The parameter err is the result of run.export. It
+// determines the status of the job.
 func (r *run) conclude(ctx context.Context, err error) error {
 	var reason failure
 	switch {
