@@ -285,9 +285,7 @@ func TestLargeExports(t *testing.T) {
 	n := exportRecords(t)
 	engine := dynamolocal.Start(t) // not the shared engine, because stopping an engine is faster than deleting a large table
 	x := deployExports(t, engine, shards)
-	began := time.Now()
 	importEvents(t, x.client, x.events, shards, n, importedEvent)
-	t.Logf("%d events imported in %v", n, time.Since(began).Round(time.Millisecond))
 
 	t.Run("a job that is cancelled", func(t *testing.T) { // this subtest is first, because it checks at its end that the bucket is empty
 		const id = "cancelled"
@@ -321,10 +319,9 @@ func TestLargeExports(t *testing.T) {
 		})
 		slow := *x
 		slow.env = append(slices.Clone(x.env), "AWS_ENDPOINT_URL_DYNAMODB="+proxy.URL) // the last value of a variable applies
-		began := time.Now()
 		slow.run(t, x.starter, ev, starterTimeout)
-		took, j := time.Since(began), x.job(t, id)
-		t.Logf("the starter took %v and left the job %s with %d records in %d parts", took, j.Status, j.Progress.Records+j.Progress.Survey.Records, len(j.Progress.Parts))
+		j := x.job(t, id)
+		t.Logf("the starter left the job %s with %d records in %d parts", j.Status, j.Progress.Records+j.Progress.Survey.Records, len(j.Progress.Parts))
 		if j.Status != exportjob.Queued {
 			t.Errorf("the job is %+v after its first run, want it queued", j)
 		}
@@ -365,13 +362,10 @@ func TestLargeExports(t *testing.T) {
 	})
 
 	t.Run("memory", func(t *testing.T) {
-		small := 50_000
-		if n <= small {
-			small = n / 5
-		}
+		small := min(50_000, n/2)
 		var peaks []int64
-		for _, records := range []int{small, n} {
-			id := fmt.Sprint("first-", records)
+		for i, records := range []int{small, small, n} { // twice, because the garbage collector varies the peak
+			id := fmt.Sprint("memory-", i)
 			to, err := json.Marshal(importedEvent(records).OccurredAt)
 			if err != nil {
 				t.Fatal(err)
@@ -386,8 +380,8 @@ func TestLargeExports(t *testing.T) {
 			t.Logf("%d records, %d bytes in %v: peak memory %d KB", j.RecordsWritten, *j.SizeBytes, j.FinishedAt.Time().Sub(j.StartedAt.Time()), peak>>10)
 			peaks = append(peaks, peak)
 		}
-		if peaks[1] > peaks[0]+16<<20 || peaks[1] >= 128<<20 {
-			t.Errorf("peak memory of %d bytes for %d records, %d for %d", peaks[1], n, peaks[0], small)
+		if peaks[2] > max(peaks[0], peaks[1])*12/10 || peaks[2] >= 128<<20 {
+			t.Errorf("peak memory of %d bytes for %d records, %d for %d", peaks[2], n, peaks[:2], small)
 		}
 	})
 }

@@ -54,8 +54,8 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	closed(t, second)
 }
 
-// After Close, other processes can open the journal at once. This also holds while this
-// process starts a child process, which briefly inherits the open files.
+// As soon as Close has returned, another process can open the journal. This is also true while
+// this process starts a child process, which briefly inherits the open files.
 func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	ended, others := make(chan struct{}), sync.WaitGroup{}

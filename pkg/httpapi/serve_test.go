@@ -23,7 +23,7 @@ func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.H
 	return h
 }
 
-// serve lets h serve the HTTP request that an event describes, and returns the response
+// serve passes the HTTP request that an event describes to h, and returns the response
 // as an event. The conversion of API Gateway's events is tested in
 // functions/internal/bootstrap.
 func serve(t testing.TB, h http.Handler, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {

@@ -38,7 +38,7 @@ type Limits struct {
 	Action   Action
 }
 
-// Or returns a copy of l in which the value from defaults replaces each zero field.
+// Or returns a copy of l in which each zero field is replaced by the same field of defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	if l.Records == 0 {
 		l.Records = defaults.Records

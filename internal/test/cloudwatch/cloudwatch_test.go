@@ -55,8 +55,8 @@ func TestMath(t *testing.T) {
 			continue
 		}
 		for minute, state := range want {
-			// The alarm gets only the data of this minute, because an alarm uses earlier
-			// data if a minute has no data.
+			// If a minute has no data, an alarm uses earlier data. To prevent this, the test
+			// gives the alarm only the data of this minute.
 			d := make(cloudwatch.Data)
 			if minute == 0 {
 				d.Add(errorsMetric, cloudwatch.Datum{Value: 1, Count: 5})

@@ -36,11 +36,19 @@ const Timeout = 10 * time.Second
 func Build(t testing.TB, function string) string {
 	t.Helper()
 	dir := filepath.Join(child.ModuleRoot(t), "bin", "functions")
-	built.Do(func() { Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/") })
+	built.Lock()
+	defer built.Unlock()
+	if !built.all { // also after a build that failed, because its binaries are outdated
+		Compile(t, child.ModuleRoot(t), "sluice/functions/...", runtime.GOARCH, dir+"/")
+		built.all = true
+	}
 	return filepath.Join(dir, function)
 }
 
-var built sync.Once
+var built struct {
+	sync.Mutex
+	all bool
+}
 
 // Compile builds packages for Lambda and the given GOARCH, with the flags of the deployment. It
 // writes a binary to path. If path ends with a slash, it writes the binaries to that directory.
