@@ -70,7 +70,7 @@ test-fast: ## run the Go tests that need no engine, browser or other process
 # Tests that use an engine mostly wait for it, so -parallel 4 runs four of them at a time, even
 # if the machine has fewer processors. Vet is off, because lint runs it.
 ALONE := sluice/functions
-LONG  := sluice/cmd/sluice sluice/pkg/event/dynamostore
+LONG  := sluice/cmd/sluice sluice/pkg/dynamo
 test: ## run everything that must pass: check, template and the Go tests
 	@$(MAKE) --no-print-directory -j check fetch
 	@$(MAKE) --no-print-directory -j compile $$([ ! -e $(SAM_READY) ] || echo template)

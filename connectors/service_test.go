@@ -23,11 +23,10 @@ import (
 	"sluice/internal/localserver"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
-	entitybolt "sluice/pkg/entity/boltstore"
 	"sluice/pkg/event"
-	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
@@ -97,11 +96,11 @@ func createRecords(t *testing.T, path string, entities, events int) {
 	}
 	defer db.Close() //nolint:errcheck // if closing fails, the server fails too
 	db.MaxBatchSize = 1
-	entityStore, err := entitybolt.New(db)
+	entityStore, err := bolt.NewEntities(db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventStore, err := eventbolt.New(db)
+	eventStore, err := bolt.NewEvents(db)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
-	"sluice/pkg/access/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 // keyring is the table of API keys of a deployment.
 type keyring struct {
-	*dynamostore.Store
+	*dynamo.Keys
 	table string
 }
 
@@ -35,7 +35,7 @@ func (d *deployment) guard(t *testing.T) keyring {
 	t.Helper()
 	k := keyring{table: dynamolocal.Table(t, "KeysTable")}
 	var err error
-	if k.Store, err = dynamostore.New(dynamolocal.Client(t), k.table); err != nil {
+	if k.Keys, err = dynamo.NewKeys(dynamolocal.Client(t), k.table); err != nil {
 		t.Fatal(err)
 	}
 	d.env = append(d.env, "AUTH_MODE=", "KEYS_TABLE="+k.table) // the last value of a variable applies

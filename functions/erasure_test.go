@@ -21,8 +21,8 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob"
-	jobdynamo "sluice/pkg/erasurejob/dynamostore"
 	"sluice/pkg/event"
 )
 
@@ -80,7 +80,7 @@ func TestAnErasureThatIsKilledCompletes(t *testing.T) {
 	d := deploy(t, engine.Endpoint)
 	table := engine.Table(t, "ErasureJobsTable")
 	d.env = append(d.env, "ERASURE_JOBS_TABLE="+table)
-	jobs, err := jobdynamo.New(engine.Client(), table)
+	jobs, err := dynamo.NewErasureJobs(engine.Client(), table)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/exportjob"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
 )
 
 // With the permissions in template.yaml, the monitor can report the age of a job that no worker
@@ -19,7 +19,7 @@ import (
 func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	t.Parallel()
 	table := dynamolocal.Table(t, "ExportJobsTable")
-	jobs, err := jobdynamo.New(dynamolocal.Client(t), table)
+	jobs, err := dynamo.NewExportJobs(dynamolocal.Client(t), table)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,13 +21,11 @@ import (
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/s3local"
-	entitydynamo "sluice/pkg/entity/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/event"
-	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/exportjob"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
-	"sluice/pkg/exportjob/s3files"
 	"sluice/pkg/exportjob/worker"
+	"sluice/pkg/files"
 	"sluice/pkg/record"
 )
 
@@ -42,19 +40,19 @@ func BenchmarkExport(b *testing.B) {
 	engine, server := dynamolocal.Start(b), s3local.Start(b)
 	client, bucket, table := engine.Client(), server.Bucket(b), engine.Table(b, "EventsTable")
 	importEvents(b, client, table, shards, records, eventsOf(420))
-	files, err := s3files.New(server.Client(), bucket)
+	files, err := files.NewS3(server.Client(), bucket)
 	if err != nil {
 		b.Fatal(err)
 	}
-	jobs, err := jobdynamo.New(client, engine.Table(b, "ExportJobsTable"))
+	jobs, err := dynamo.NewExportJobs(client, engine.Table(b, "ExportJobsTable"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	entities, err := entitydynamo.New(client, "none", entitydynamo.Config{})
+	entities, err := dynamo.NewEntities(client, "none", dynamo.EntitiesConfig{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	events, err := eventdynamo.New(client, table, eventdynamo.Config{Shards: shards})
+	events, err := dynamo.NewEvents(client, table, dynamo.EventsConfig{Shards: shards})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,10 +28,9 @@ import (
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/s3local"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/event"
-	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/exportjob"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
 	"sluice/pkg/record"
 )
 
@@ -127,7 +126,7 @@ func (b *batches) write(ctx context.Context) error {
 func importEvents(t testing.TB, client *dynamodb.Client, table string, shards, n int, nth func(int) event.Event) {
 	t.Helper()
 	b := &batches{Client: client, table: table, items: make(chan map[string]types.AttributeValue)}
-	store, err := eventdynamo.New(b, table, eventdynamo.Config{Shards: shards})
+	store, err := dynamo.NewEvents(b, table, dynamo.EventsConfig{Shards: shards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +158,7 @@ type exports struct {
 	deployment
 	client          *dynamodb.Client
 	starter, worker string // paths of the binaries
-	jobs            *jobdynamo.Store
+	jobs            *dynamo.ExportJobs
 	fast, slow      *stream // streams of the starter and of the worker
 	create          *lambdatest.Instance
 	get             *lambdatest.Instance
@@ -173,7 +172,7 @@ func deployExports(t *testing.T, engine *dynamolocal.Engine, shards int) *export
 	d := deployOn(t, engine, engine.Endpoint)
 	d.env = append(d.env, "EVENT_SHARDS="+strconv.Itoa(shards), "EXPORT_JOBS_TABLE="+table,
 		"EXPORT_JOBS_BUCKET="+bucket, "EXPORT_FILE_DAYS=7", "AWS_ENDPOINT_URL_S3="+server.Endpoint)
-	jobs, err := jobdynamo.New(engine.Client(), table)
+	jobs, err := dynamo.NewExportJobs(engine.Client(), table)
 	if err != nil {
 		t.Fatal(err)
 	}

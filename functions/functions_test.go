@@ -23,9 +23,9 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/openapitest"
 	"sluice/pkg/access"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
-	counters "sluice/pkg/ratelimit/dynamostore"
 )
 
 // deployment is a set of new tables and the environment variables that name them.
@@ -430,7 +430,7 @@ func TestEveryFunctionRespondsAsDescribed(t *testing.T) {
 	}
 	d.env = append(d.env, "EVENT_SHARDS=4", "ERASURE_JOBS_TABLE="+dynamolocal.Table(t, "ErasureJobsTable"), "EXPORT_JOBS_TABLE="+dynamolocal.Table(t, "ExportJobsTable"), "EXPORT_JOBS_BUCKET=exports")
 	// Each of these functions makes concurrent calls, and each call uses its own connection.
-	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": counters.UsageReaders}
+	connections := map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
 	instances := make(map[string]*lambdatest.Instance)
 	proxies := make(map[string]*dynamoproxy.Proxy)
 	for _, s := range steps {

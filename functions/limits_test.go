@@ -15,16 +15,15 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
-	"sluice/pkg/override"
-	overridedynamo "sluice/pkg/override/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/ratelimit"
 )
 
 // rows returns the store of the deployment's limits. It is the same store that "sluice
 // limits" uses.
-func (d deployment) rows(t *testing.T) *overridedynamo.Store {
+func (d deployment) rows(t *testing.T) *dynamo.Limits {
 	t.Helper()
-	s, err := overridedynamo.New(dynamolocal.Client(t), d.limits)
+	s, err := dynamo.NewLimits(dynamolocal.Client(t), d.limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +33,7 @@ func (d deployment) rows(t *testing.T) *overridedynamo.Store {
 // setRow stores a row with the limits of a block.
 func (d deployment) setRow(t *testing.T, cidr string, limits ratelimit.Limits) {
 	t.Helper()
-	r, err := override.New(override.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests}, time.Now())
+	r, err := ratelimit.NewRow(ratelimit.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests}, time.Now())
 	if err == nil {
 		err = d.rows(t).Put(t.Context(), r)
 	}

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/dynamostore"
 )
 
 // Maximum read units of GET /usage.
@@ -51,7 +51,7 @@ func TestUsageCostsFewReadUnits(t *testing.T) {
 // second, it counts 200 requests of each route, 200 records and 200 imports.
 func useEveryRoute(t *testing.T, d deployment, address string) {
 	t.Helper()
-	store, err := dynamostore.New(dynamolocal.Client(t), d.counters)
+	store, err := dynamo.NewCounters(dynamolocal.Client(t), d.counters)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/dynamoproxy"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/dynamostore"
 )
 
 // decider makes n decisions with the given number of concurrent workers. All requests
@@ -149,9 +149,9 @@ func newClient(b *testing.B, endpoint string) *dynamodb.Client {
 }
 
 // newStore returns a store with a long timeout, because the engine may be busy.
-func newStore(b *testing.B, client dynamostore.Client, table string) *dynamostore.Store {
+func newStore(b *testing.B, client dynamo.CountersClient, table string) *dynamo.Counters {
 	b.Helper()
-	store, err := dynamostore.New(client, table)
+	store, err := dynamo.NewCounters(client, table)
 	if err != nil {
 		b.Fatal(err)
 	}

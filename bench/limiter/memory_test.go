@@ -17,8 +17,8 @@ import (
 	"github.com/throttled/throttled/v2"
 	throttledstore "github.com/throttled/throttled/v2/store/memstore"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // unlimited is a limit that no benchmark reaches. The contenders other than Sluice's limiter
@@ -82,7 +82,7 @@ type memoryLimiter struct {
 
 var inMemory = []memoryLimiter{
 	{"sluice", func(b *testing.B, clients int) func(int) error {
-		l := newLimiter(b, memstore.New(), highest, clock(clients))
+		l := newLimiter(b, memory.NewCounters(), highest, clock(clients))
 		requests := requests(clients)
 		return func(n int) error {
 			d, err := l.Charge(context.Background(), requests[n])

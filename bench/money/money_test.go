@@ -16,11 +16,9 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
-	accessdynamo "sluice/pkg/access/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/entity"
-	entitydynamo "sluice/pkg/entity/dynamostore"
 	"sluice/pkg/event"
-	eventdynamo "sluice/pkg/event/dynamostore"
 	"sluice/pkg/record"
 )
 
@@ -192,11 +190,11 @@ func deploy(b *testing.B) deployment {
 			b.Fatal(err)
 		}
 	}
-	entities, err := entitydynamo.New(client, table["EntitiesTable"], entitydynamo.Config{})
+	entities, err := dynamo.NewEntities(client, table["EntitiesTable"], dynamo.EntitiesConfig{})
 	check(err)
-	events, err := eventdynamo.New(client, table["EventsTable"], eventdynamo.Config{Shards: 1})
+	events, err := dynamo.NewEvents(client, table["EventsTable"], dynamo.EventsConfig{Shards: 1})
 	check(err)
-	keys, err := accessdynamo.New(client, table["KeysTable"])
+	keys, err := dynamo.NewKeys(client, table["KeysTable"])
 	check(err)
 	now := time.Now()
 	for n := range seeded {

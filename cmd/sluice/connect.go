@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/outage"
+	"sluice/cmd/sluice/internal/outage"
 	api "sluice/pkg/client"
 )
 

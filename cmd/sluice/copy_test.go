@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/syncer"
+	"sluice/cmd/sluice/internal/syncer"
 	"sluice/internal/test/syncwait"
 	api "sluice/pkg/client"
 	"sluice/pkg/record"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/eraser"
+	"sluice/cmd/sluice/internal/eraser"
 	api "sluice/pkg/client"
 	"sluice/pkg/record"
 )

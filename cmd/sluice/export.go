@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/exporter"
-	"sluice/internal/progress"
+	"sluice/cmd/sluice/internal/exporter"
+	"sluice/cmd/sluice/internal/progress"
 	api "sluice/pkg/client"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"

@@ -12,9 +12,9 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"sluice/pkg/bolt"
 	api "sluice/pkg/client"
 	"sluice/pkg/event"
-	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
@@ -143,7 +143,7 @@ func filledEvent(i, attributes int) event.Event {
 // the given number of attributes.
 func fillEvents(t *testing.T, dir string, n, attributes int) {
 	t.Helper()
-	fill(t, dir, n, eventbolt.New, func(store *eventbolt.Store, i int) error {
+	fill(t, dir, n, bolt.NewEvents, func(store *bolt.Events, i int) error {
 		_, _, err := store.Create(t.Context(), "default", filledEvent(i, attributes))
 		return err
 	})

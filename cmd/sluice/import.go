@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/importer"
-	"sluice/internal/progress"
+	"sluice/cmd/sluice/internal/importer"
+	"sluice/cmd/sluice/internal/progress"
 	api "sluice/pkg/client"
 	"sluice/pkg/recordfile"
 )

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/importer"
+	"sluice/cmd/sluice/internal/importer"
 	"sluice/internal/test/secrettest"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"sluice/internal/localserver"
 	"sluice/pkg/access"
-	accessdynamo "sluice/pkg/access/dynamostore"
+	"sluice/pkg/dynamo"
 )
 
 // keysOptions are the flags that all commands of "sluice keys" have.
@@ -28,7 +28,7 @@ func keysCommand(getenv func(string) string) *cobra.Command {
 	o := &keysOptions{storage: storage[access.Manager]{
 		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable", openDir: localserver.OpenKeys,
 		openTable: func(client *dynamodb.Client, name string) (access.Manager, error) {
-			return accessdynamo.New(client, name)
+			return dynamo.NewKeys(client, name)
 		},
 	}}
 	cmd := &cobra.Command{

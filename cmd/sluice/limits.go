@@ -12,23 +12,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/localserver"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
-	overridedynamo "sluice/pkg/override/dynamostore"
 	"sluice/pkg/ratelimit"
 )
 
 // limitsOptions are the flags that all commands of "sluice limits" have.
 type limitsOptions struct {
-	storage[override.Manager]
+	storage[ratelimit.RowManager]
 	json bool
 }
 
 func limitsCommand(getenv func(string) string) *cobra.Command {
-	o := &limitsOptions{storage: storage[override.Manager]{
+	o := &limitsOptions{storage: storage[ratelimit.RowManager]{
 		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable", openDir: localserver.OpenLimits,
-		openTable: func(client *dynamodb.Client, name string) (override.Manager, error) {
-			return overridedynamo.New(client, name)
+		openTable: func(client *dynamodb.Client, name string) (ratelimit.RowManager, error) {
+			return dynamo.NewLimits(client, name)
 		},
 	}}
 	cmd := &cobra.Command{
@@ -79,7 +78,7 @@ func oneArg(what string) cobra.PositionalArgs {
 }
 
 func setLimitsCommand(o *limitsOptions) *cobra.Command {
-	var r override.Row
+	var r ratelimit.Row
 	var action, expiresIn string
 	cmd := &cobra.Command{
 		Use:   "set CIDR [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
@@ -128,15 +127,15 @@ For a limit that is not given, the default of the service applies.`,
 }
 
 // setLimits stores r as a row. The row applies to the CIDR block or the address in block.
-func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Row, now time.Time) error {
+func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r ratelimit.Row, now time.Time) error {
 	ipv6Prefix, err := o.ipv6Prefix()
 	if err != nil {
 		return err
 	}
-	if r.CIDR, err = override.ParseCIDR(block, ipv6Prefix); err != nil {
+	if r.CIDR, err = ratelimit.ParseCIDR(block, ipv6Prefix); err != nil {
 		return usageError("%w", err)
 	}
-	if r, err = override.New(r, now); err != nil {
+	if r, err = ratelimit.NewRow(r, now); err != nil {
 		return usageError("%w", err)
 	}
 	warning, err := r.Limits().Check(exportRoutes())
@@ -159,7 +158,7 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r override.Ro
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), r)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s. All instances apply it within %d seconds.\n", describeRow(r), override.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s. All instances apply it within %d seconds.\n", describeRow(r), ratelimit.MaxRowAge/time.Second)
 	return nil
 }
 
@@ -193,7 +192,7 @@ func listLimits(cmd *cobra.Command, o *limitsOptions) error {
 	case err != nil:
 		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
 	case o.json:
-		return printJSON(cmd.OutOrStdout(), append([]override.Row{}, rows...))
+		return printJSON(cmd.OutOrStdout(), append([]ratelimit.Row{}, rows...))
 	case len(rows) == 0:
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are no rows in %s: the defaults apply to every address.\n", where)
 		return nil
@@ -224,7 +223,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 
 func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 	const longest = 128 // accept any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
-	block, err := override.ParseCIDR(text, longest)
+	block, err := ratelimit.ParseCIDR(text, longest)
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -233,7 +232,7 @@ func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 		return err
 	}
 	err = s.Remove(cmd.Context(), block)
-	if errors.Is(err, override.ErrNotFound) {
+	if errors.Is(err, ratelimit.ErrNoRow) {
 		return fmt.Errorf("there is no row %s in %s; \"sluice limits list\" shows the rows", block, where)
 	}
 	if err != nil {
@@ -244,7 +243,7 @@ func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 			CIDR netip.Prefix `json:"cidr"`
 		}{block})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", block, override.MaxAge/time.Second)
+	fmt.Fprintf(cmd.OutOrStdout(), "The row %s is removed. It has no effect after %d seconds.\n", block, ratelimit.MaxRowAge/time.Second)
 	return nil
 }
 
@@ -275,7 +274,7 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 	if err != nil {
 		return fmt.Errorf("the rows in %s cannot be read: %w", where, err)
 	}
-	table, err := override.NewTable(rows)
+	table, err := ratelimit.NewRows(rows)
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", where, err)
 	}
@@ -297,19 +296,19 @@ func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 
 // checkJSON is what "sluice limits check" prints as JSON.
 type checkJSON struct {
-	Address string        `json:"address"` // address to which requests are charged
-	Row     *override.Row `json:"row"`     // null if the defaults apply
+	Address string         `json:"address"` // address to which requests are charged
+	Row     *ratelimit.Row `json:"row"`     // null if the defaults apply
 }
 
 // describeRow describes the effect of a row in one line.
-func describeRow(r override.Row) string {
+func describeRow(r ratelimit.Row) string {
 	if r.Action == ratelimit.ActionBlock {
 		return fmt.Sprintf("%s: block", r.CIDR)
 	}
 	return fmt.Sprintf("%s: %s, records %s, imports %s, requests %s", r.CIDR, r.Action, orDefault(r.Records), orDefault(r.Imports), orDefault(r.Requests))
 }
 
-func rowExpires(r override.Row) string {
+func rowExpires(r ratelimit.Row) string {
 	if r.ExpiresAt.IsZero() {
 		return "never"
 	}

@@ -6,11 +6,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"sluice/pkg/ratelimit"
 	"strings"
 	"testing"
 	"time"
-
-	"sluice/pkg/override"
 )
 
 // runLimits runs `sluice limits`. env has additional environment variables
@@ -74,11 +73,11 @@ func TestLimitsAsJSON(t *testing.T) {
 			t.Fatalf("%v: %s%s", args, stdout, stderr)
 		}
 	}
-	var rows []override.Row
+	var rows []ratelimit.Row
 	if read(&rows, "list"); rows == nil || len(rows) > 0 {
 		t.Errorf("%+v", rows)
 	}
-	var set override.Row
+	var set ratelimit.Row
 	read(&set, "set", "2001:db8::/32", "--records", "1000000", "--imports", "900", "--action", "observe")
 	read(&rows, "list")
 	if len(rows) != 1 || rows[0] != set || set.Records != 1_000_000 || set.Imports != 900 || set.Requests != 0 || set.Action != "observe" || time.Since(set.UpdatedAt) > time.Minute {

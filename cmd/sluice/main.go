@@ -1,7 +1,6 @@
 // Command sluice is the command-line program of the service. "sluice serve" runs the whole
 // service on one machine. "sluice keys" manages API keys, and "sluice limits" manages the limits
-// of single addresses. "sluice backfill" adds index keys to records that an earlier version
-// wrote. The other commands are clients of a service.
+// of single addresses. The other commands are clients of a service.
 package main
 
 import (
@@ -44,7 +43,7 @@ func main() {
 		SilenceErrors:    true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv), backfillCommand(os.Getenv))
+	root.AddCommand(serveCommand(os.Getenv), keysCommand(os.Getenv), importCommand(os.Getenv), exportCommand(os.Getenv), syncCommand(os.Getenv), usageCommand(os.Getenv), limitsCommand(os.Getenv), eraseCommand(os.Getenv))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

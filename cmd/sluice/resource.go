@@ -1,7 +1,7 @@
 package main
 
 import (
-	"sluice/internal/progress"
+	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/exportjob"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/changes"
-	"sluice/internal/progress"
-	"sluice/internal/syncer"
+	"sluice/cmd/sluice/internal/changes"
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/cmd/sluice/internal/syncer"
 	api "sluice/pkg/client"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/syncwait"
+	"sluice/pkg/bolt"
 	api "sluice/pkg/client"
 	"sluice/pkg/entity"
-	entitybolt "sluice/pkg/entity/boltstore"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -339,7 +339,7 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 func fillEntities(t *testing.T, dir string, total, changed int, at record.Time) {
 	t.Helper()
 	before := at.Time().Add(-time.Hour)
-	fill(t, dir, total, entitybolt.New, func(store *entitybolt.Store, i int) error {
+	fill(t, dir, total, bolt.NewEntities, func(store *bolt.Entities, i int) error {
 		id := fmt.Sprintf("%07d", i)
 		e := entity.Entity{ID: id, Type: "person", Attributes: record.Attributes(fmt.Sprintf(`{"n":%d}`, i))}
 		_, _, err := entity.Create(t.Context(), store, "default", e, before)

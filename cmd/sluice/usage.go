@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/progress"
-	"sluice/internal/usageview"
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/cmd/sluice/internal/usageview"
 	api "sluice/pkg/client"
 )
 

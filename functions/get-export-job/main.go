@@ -5,13 +5,13 @@ import (
 	"os"
 
 	"sluice/functions/internal/bootstrap"
-	"sluice/pkg/exportjob/s3files"
+	"sluice/pkg/files"
 	"sluice/pkg/httpapi"
 )
 
 func main() {
 	bootstrap.Start("get-export-job", bootstrap.ExportJobs, func(c bootstrap.Clients, stores *httpapi.Stores) (err error) {
-		stores.ExportLinks, err = s3files.Open(c.AWS, os.Getenv)
+		stores.ExportLinks, err = files.OpenS3(c.AWS, os.Getenv)
 		return err
 	})
 }

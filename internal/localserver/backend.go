@@ -19,28 +19,14 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"sluice"
+	"sluice/internal/template"
 	"sluice/pkg/access"
-	accessbolt "sluice/pkg/access/boltstore"
-	accessdynamo "sluice/pkg/access/dynamostore"
-	"sluice/pkg/dynamotable"
-	entitybolt "sluice/pkg/entity/boltstore"
-	entitydynamo "sluice/pkg/entity/dynamostore"
-	erasurebolt "sluice/pkg/erasurejob/boltstore"
-	erasuredynamo "sluice/pkg/erasurejob/dynamostore"
-	eventbolt "sluice/pkg/event/boltstore"
-	eventdynamo "sluice/pkg/event/dynamostore"
-	jobbolt "sluice/pkg/exportjob/boltstore"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/bolt"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
-	overridebolt "sluice/pkg/override/boltstore"
-	overridedynamo "sluice/pkg/override/dynamostore"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	counterdynamo "sluice/pkg/ratelimit/dynamostore"
-	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/record"
-	"sluice/pkg/record/dynamorecord"
-	"sluice/pkg/template"
 )
 
 // backend holds the stores of the service.
@@ -51,7 +37,7 @@ type backend struct {
 	erasures   erasureStore
 	settle     time.Duration // time from the creation of a record until all indexes contain it
 	keys       access.Store
-	limits     override.Store
+	limits     ratelimit.RowStore
 	records    string // location of the records, for the output of the server
 	countersIn string // location of the counters, for the output of the server
 	keyFlags   string // flags with which "sluice keys" manages the API keys in this backend
@@ -86,18 +72,18 @@ func openEmbedded(dir string) (*backend, error) {
 	}
 	// Writers that arrive within this time share one sync to disk.
 	db.MaxBatchDelay = 2 * time.Millisecond
-	counters := memstore.New()
+	counters := memory.NewCounters()
 	b := &backend{counters: counters, stores: httpapi.Stores{Usage: counters}, records: path, countersIn: "memory", keyFlags: "--data-dir " + shellWord(dir), close: db.Close}
 	// Jobs need to wait only for writes in progress, because this process has one clock and the
 	// indexes of bbolt have no delay.
 	b.settle = record.WriteTimeout
 	var errs [6]error
 	b.keys, errs[0] = OpenKeys(dir)
-	b.stores.Entities, errs[1] = entitybolt.New(db)
-	b.stores.Events, errs[2] = eventbolt.New(db)
-	b.jobs, errs[3] = jobbolt.New(db)
+	b.stores.Entities, errs[1] = bolt.NewEntities(db)
+	b.stores.Events, errs[2] = bolt.NewEvents(db)
+	b.jobs, errs[3] = bolt.NewExportJobs(db)
 	b.limits, errs[4] = OpenLimits(dir)
-	b.erasures, errs[5] = erasurebolt.New(db)
+	b.erasures, errs[5] = bolt.NewErasureJobs(db)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -127,7 +113,7 @@ func shellWord(dir string) string {
 // the same directory. OpenKeys does not create a file. The store creates the file when it
 // stores the first key.
 func OpenKeys(dir string) (access.Manager, error) {
-	return accessbolt.New(filepath.Join(dir, "keys.db"))
+	return bolt.NewKeys(filepath.Join(dir, "keys.db"))
 }
 
 // openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
@@ -136,29 +122,29 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	if err != nil {
 		return nil, err
 	}
-	shards, err := dynamorecord.LoadShards(getenv)
+	shards, err := dynamo.LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
 	b := &backend{records: endpoint, countersIn: endpoint, keyFlags: "--dynamodb " + endpoint, close: func() error { return nil }}
 	b.settle = record.SyncLag
 	var errs [8]error
-	b.counters, errs[0] = counterdynamo.New(t.client, t.names["CountersTable"])
-	b.stores.Usage, errs[1] = counterdynamo.NewUsage(t.client, t.names["CountersTable"])
-	b.stores.Entities, errs[2] = entitydynamo.New(t.client, t.names["EntitiesTable"], entitydynamo.Config{Shards: int(shards)})
-	b.stores.Events, errs[3] = eventdynamo.New(t.client, t.names["EventsTable"], eventdynamo.Config{Shards: int(shards)})
-	b.keys, errs[4] = accessdynamo.New(t.client, t.names["KeysTable"])
-	b.jobs, errs[5] = jobdynamo.New(t.client, t.names["ExportJobsTable"])
-	b.limits, errs[6] = overridedynamo.New(t.client, t.names["LimitsTable"])
-	b.erasures, errs[7] = erasuredynamo.New(t.client, t.names["ErasureJobsTable"])
+	b.counters, errs[0] = dynamo.NewCounters(t.client, t.names["CountersTable"])
+	b.stores.Usage, errs[1] = dynamo.NewUsage(t.client, t.names["CountersTable"])
+	b.stores.Entities, errs[2] = dynamo.NewEntities(t.client, t.names["EntitiesTable"], dynamo.EntitiesConfig{Shards: int(shards)})
+	b.stores.Events, errs[3] = dynamo.NewEvents(t.client, t.names["EventsTable"], dynamo.EventsConfig{Shards: int(shards)})
+	b.keys, errs[4] = dynamo.NewKeys(t.client, t.names["KeysTable"])
+	b.jobs, errs[5] = dynamo.NewExportJobs(t.client, t.names["ExportJobsTable"])
+	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
+	b.erasures, errs[7] = dynamo.NewErasureJobs(t.client, t.names["ErasureJobsTable"])
 	return b, errors.Join(errs[:]...)
 }
 
 // OpenLimits returns the store of limit overrides in the data directory dir. A running server
 // may use the same directory. OpenLimits does not create a file. The store creates the file
 // when it stores the first row.
-func OpenLimits(dir string) (override.Manager, error) {
-	return overridebolt.New(filepath.Join(dir, "limits.db"))
+func OpenLimits(dir string) (ratelimit.RowManager, error) {
+	return bolt.NewLimits(filepath.Join(dir, "limits.db"))
 }
 
 // OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the
@@ -217,7 +203,7 @@ func openTables(ctx context.Context, getenv func(string) string, endpoint string
 			continue
 		}
 		name = cmp.Or(name, getenv(table.EnvVar()), "sluice-"+table.LogicalID)
-		if err := dynamotable.Create(ctx, t.client, table, name); err != nil {
+		if err := template.CreateTable(ctx, t.client, table, name); err != nil {
 			return tables{}, fmt.Errorf("use %s: %w", endpoint, err)
 		}
 		t.names[table.LogicalID] = name

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
-	"sluice/pkg/exportjob/dirfiles"
 	"sluice/pkg/exportjob/worker"
+	"sluice/pkg/files"
 )
 
 // exportsAtOnce is the maximum number of export jobs that run at the same time in the slow
@@ -24,7 +24,7 @@ type exports struct {
 	runner *worker.Runner
 	worker *worker.Worker
 	store  jobStore
-	files  *dirfiles.Store
+	files  *files.Dir
 	days   int // number of days for which files are kept
 	logger *slog.Logger
 }
@@ -42,7 +42,7 @@ func openExports(b *backend, dir string, getenv func(string) string, logger *slo
 	if err != nil {
 		return nil, err
 	}
-	files, err := dirfiles.New(filepath.Join(dir, "exports"), time.Now)
+	files, err := files.NewDir(filepath.Join(dir, "exports"), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (e *exports) start(ctx context.Context) error {
 // other requests to next.
 func (e *exports) beside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, dirfiles.Prefix) {
+		if strings.HasPrefix(r.URL.Path, files.DirPrefix) {
 			e.files.ServeHTTP(downloadWriter{w}, r)
 			return
 		}

@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
-	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/memory"
+	"sluice/pkg/ratelimit"
 )
 
 // drainTimeout is the maximum time that Run waits for requests in progress when it ends.
@@ -143,11 +143,11 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener, stdo
 // Otherwise a web page could read all records by DNS rebinding, in which the host name of the
 // page resolves to the loopback address.
 func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logger) (http.Handler, error) {
-	rows, err := override.NewCache(b.limits, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
+	rows, err := ratelimit.NewRowCache(b.limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := cfg.Limiter(b.counters, memstore.New(), rows)
+	limiter, err := cfg.Limiter(b.counters, memory.NewCounters(), rows)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/pkg/client"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // limited is an http.RoundTripper that behaves like the service, with the real
@@ -41,7 +41,7 @@ func newLimited(t *testing.T, limits ratelimit.Limits, latency time.Duration, ah
 			return ratelimit.Request{Route: createEvent}
 		},
 	}
-	store := memstore.New()
+	store := memory.NewCounters()
 	for _, d := range ahead {
 		l, err := ratelimit.New(store, ratelimit.Config{Limits: limits, Now: func() time.Time { return time.Now().Add(d) }})
 		if err != nil {

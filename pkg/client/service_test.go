@@ -10,15 +10,12 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
-	entitybolt "sluice/pkg/entity/boltstore"
-	erasurebolt "sluice/pkg/erasurejob/boltstore"
-	eventbolt "sluice/pkg/event/boltstore"
-	jobbolt "sluice/pkg/exportjob/boltstore"
-	"sluice/pkg/exportjob/dirfiles"
+	"sluice/pkg/files"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // service runs the API on a free port. Its jobs stay queued.
@@ -33,22 +30,22 @@ func service(limits ratelimit.Limits) (url string, stop func(), err error) {
 	}
 	db.MaxBatchDelay = 0
 	stores := httpapi.Stores{OpenAPI: sluice.OpenAPI}
-	if stores.Entities, err = entitybolt.New(db); err != nil {
+	if stores.Entities, err = bolt.NewEntities(db); err != nil {
 		return "", nil, err
 	}
-	if stores.Events, err = eventbolt.New(db); err != nil {
+	if stores.Events, err = bolt.NewEvents(db); err != nil {
 		return "", nil, err
 	}
-	if stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
+	if stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
 		return "", nil, err
 	}
-	if stores.ExportJobs, err = jobbolt.New(db); err != nil {
+	if stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
 		return "", nil, err
 	}
-	if stores.ExportLinks, err = dirfiles.New(dir, time.Now); err != nil {
+	if stores.ExportLinks, err = files.NewDir(dir, time.Now); err != nil {
 		return "", nil, err
 	}
-	counters := memstore.New()
+	counters := memory.NewCounters()
 	stores.Usage, stores.Dashboard = counters, dashboard.Files()
 	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: limits})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"sluice/pkg/bolt"
 	"sluice/pkg/entity"
-	"sluice/pkg/entity/boltstore"
 	"sluice/pkg/record"
 )
 
@@ -23,7 +23,7 @@ func open(t *testing.T, attributes string) entity.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := boltstore.New(db)
+	s, err := bolt.NewEntities(db)
 	if err != nil {
 		t.Fatal(err)
 	}

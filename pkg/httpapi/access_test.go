@@ -27,8 +27,8 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // keyStore is an access.Store that counts reads.
@@ -230,7 +230,7 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 func TestWorkspacesAreApart(t *testing.T) {
 	g := newGuarded(t)
 	var err error
-	if g.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Action: ratelimit.ActionUnlimited}}); err != nil {
+	if g.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Action: ratelimit.ActionUnlimited}}); err != nil {
 		t.Fatal(err)
 	}
 	post := func(key, route, body string) events.APIGatewayV2HTTPResponse {
@@ -360,7 +360,7 @@ func TestInvalidKeysAreChargedAndNotReadAboveTheLimit(t *testing.T) {
 			g := newGuarded(t)
 			g.stores = untouchable
 			var err error
-			if g.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 3, Imports: 3}}); err != nil {
+			if g.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 3, Imports: 3}}); err != nil {
 				t.Fatal(err)
 			}
 			for n := range 6 {

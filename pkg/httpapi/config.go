@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
-	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 )
 
@@ -90,11 +89,11 @@ func LoadConfig(getenv func(string) string) (Config, error) {
 // limitsMaxAge parses the value of LIMITS_MAX_AGE.
 func limitsMaxAge(text string) (time.Duration, error) {
 	if text == "" {
-		return override.MaxAge, nil
+		return ratelimit.MaxRowAge, nil
 	}
 	age, err := time.ParseDuration(text)
-	if err != nil || age < time.Second || age > override.MaxAge {
-		return 0, fmt.Errorf("LIMITS_MAX_AGE=%q must be a duration from 1s to %v", text, override.MaxAge)
+	if err != nil || age < time.Second || age > ratelimit.MaxRowAge {
+		return 0, fmt.Errorf("LIMITS_MAX_AGE=%q must be a duration from 1s to %v", text, ratelimit.MaxRowAge)
 	}
 	return age, nil
 }
@@ -123,7 +122,7 @@ func originSecrets(text, clientIPHeader string) ([]string, error) {
 // given cache matches an address, the row's limits apply to the address. If FailOpen is
 // set, the limiter uses the fallback store while the first store fails. The fallback store
 // must count only the requests of this process.
-func (c Config) Limiter(store, fallback ratelimit.Store, rows *override.Cache) (*ratelimit.Limiter, error) {
+func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}
 	if c.FailOpen {
 		cfg.Fallback = fallback

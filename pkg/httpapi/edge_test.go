@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // newRoomyAPI returns an API that has no limits. The clock of the API stands still.
@@ -21,7 +21,7 @@ func newRoomyAPI(t testing.TB) api {
 	t.Helper()
 	a := newAPI(t)
 	var err error
-	a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Action: ratelimit.ActionUnlimited}})
+	a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Action: ratelimit.ActionUnlimited}})
 	if err != nil {
 		t.Fatal(err)
 	}

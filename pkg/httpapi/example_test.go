@@ -12,10 +12,10 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	entitybolt "sluice/pkg/entity/boltstore"
+	"sluice/pkg/bolt"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // Serve one route from a store in a file, with a limit of two imports per second.
@@ -30,12 +30,12 @@ func ExampleNewFunction() {
 		log.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // the file is removed
-	entities, err := entitybolt.New(db)
+	entities, err := bolt.NewEntities(db)
 	if err != nil {
 		log.Fatal(err)
 	}
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
-	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: ratelimit.Limits{Imports: 2}, Now: now})
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Imports: 2}, Now: now})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,9 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/internal/test/lambdatest"
-	entitybolt "sluice/pkg/entity/boltstore"
-	erasurebolt "sluice/pkg/erasurejob/boltstore"
-	eventbolt "sluice/pkg/event/boltstore"
+	"sluice/pkg/bolt"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/record"
 )
@@ -35,13 +33,13 @@ func newFuzzed(f *testing.F) fuzzed {
 	f.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
 	db.MaxBatchDelay = 0
 	a := newRoomyAPI(f)
-	if a.stores.Entities, err = entitybolt.New(db); err != nil {
+	if a.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		f.Fatal(err)
 	}
-	if a.stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
+	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
 		f.Fatal(err)
 	}
-	if a.stores.Events, err = eventbolt.New(db); err != nil {
+	if a.stores.Events, err = bolt.NewEvents(db); err != nil {
 		f.Fatal(err)
 	}
 	handlers := make(fuzzed)

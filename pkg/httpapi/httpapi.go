@@ -22,7 +22,6 @@ import (
 	"sluice/pkg/erasurejob"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
-	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 )
 
@@ -44,7 +43,7 @@ type Stores struct {
 type Options struct {
 	Access             *access.Authenticator      // checks API keys
 	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides          *override.Cache            // limit overrides; each request calls their Refresh method; nil for none
+	Overrides          *ratelimit.RowCache        // limit overrides; each request calls their Refresh method; nil for none
 	IPv6Prefix         int                        // number of leading bits that identify an IPv6 client; ratelimit.DefaultIPv6Prefix by default
 	ClientIPHeader     string                     // header in which a trusted proxy names the client; "" for the address of the connection
 	OriginSecrets      []string                   // values of X-Origin-Secret that the trusted proxy may send; empty if clients cannot bypass the proxy

@@ -20,17 +20,13 @@ import (
 	"sluice"
 	"sluice/internal/test/lambdatest"
 	"sluice/internal/test/secrettest"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
-	entitybolt "sluice/pkg/entity/boltstore"
-	erasurebolt "sluice/pkg/erasurejob/boltstore"
-	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/exportjob"
-	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/record"
 )
 
@@ -44,7 +40,7 @@ func requestID(*http.Request) string { return "test-request" }
 type api struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
-	rows    *override.Cache // nil without overrides
+	rows    *ratelimit.RowCache // nil without overrides
 }
 
 func newAPI(t testing.TB) api {
@@ -54,18 +50,18 @@ func newAPI(t testing.TB) api {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	counters := memstore.New()
+	counters := memory.NewCounters()
 	a := api{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}}
-	if a.stores.Entities, err = entitybolt.New(db); err != nil {
+	if a.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)
 	}
-	if a.stores.Events, err = eventbolt.New(db); err != nil {
+	if a.stores.Events, err = bolt.NewEvents(db); err != nil {
 		t.Fatal(err)
 	}
-	if a.stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
+	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
 		t.Fatal(err)
 	}
-	if a.stores.ExportJobs, err = jobbolt.New(db); err != nil {
+	if a.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
 		t.Fatal(err)
 	}
 	a.stores.ExportLinks = links{}
@@ -297,7 +293,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 	a.createEntities(t, 11)
 	for query, want := range map[string]struct{ status, records int }{"": {200, 10}, "limit=9": {200, 9}, "limit=10": {200, 10}, "limit=11": {200, 10}, "limit=200": {200, 10}, "limit=201": {400, 0}} {
 		var err error
-		if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
+		if a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 10}}); err != nil {
 			t.Fatal(err)
 		}
 		ev := sample(t, "list-entity")

@@ -14,8 +14,8 @@ import (
 
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/entity"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // countingStore counts reads of entities.
@@ -44,7 +44,7 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	store := &countingStore{Store: a.stores.Entities}
 	a.stores.Entities = store
 	var err error
-	if a.limiter, err = ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 4}}); err != nil {
+	if a.limiter, err = ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Records: 4}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range []struct {
@@ -187,12 +187,12 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		counts   []string // metrics whose value is 1
 		latency  bool
 	}{
-		{"allowed", ratelimit.Config{}, memstore.New(), 0, 201, "INFO", "", []string{"Allowed"}, true},
+		{"allowed", ratelimit.Config{}, memory.NewCounters(), 0, 201, "INFO", "", []string{"Allowed"}, true},
 		{"refused by a call", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1}}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports"}, true},
-		{"refused by known exhaustion", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memstore.New(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
+		{"refused by known exhaustion", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memory.NewCounters(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
 		{"failed closed", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
-		{"failed open", ratelimit.Config{Fallback: memstore.New()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
-		{"failed open, refused", ratelimit.Config{Fallback: memstore.New(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
+		{"failed open", ratelimit.Config{Fallback: memory.NewCounters()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
+		{"failed open, refused", ratelimit.Config{Fallback: memory.NewCounters(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := counted(t, tt.cfg, tt.store)

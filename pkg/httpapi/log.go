@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/pkg/override"
 	"sluice/pkg/ratelimit"
 )
 
@@ -198,7 +197,7 @@ func metrics(service string, l *logEntry) []slog.Attr {
 		count("AccessRefusals")
 	}
 	switch {
-	case errors.Is(l.limitsErr, override.ErrUnread):
+	case errors.Is(l.limitsErr, ratelimit.ErrRowsUnread):
 		count("LimitsUnread")
 	case l.limitsErr != nil:
 		count("LimitsStale")

@@ -19,8 +19,8 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 	"sluice/pkg/record"
 )
 
@@ -91,7 +91,7 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		t.Run(route.Name, func(t *testing.T) {
 			healthy := newAPI(t)
-			limited, err := ratelimit.New(memstore.New(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 1}})
+			limited, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Now: now, Limits: ratelimit.Limits{Requests: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}

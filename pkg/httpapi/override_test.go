@@ -12,15 +12,14 @@ import (
 
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
-// rows is an override.Store. If rows is nil, its List returns an error.
-type rows []override.Row
+// rows is an ratelimit.RowStore. If rows is nil, its List returns an error.
+type rows []ratelimit.Row
 
-func (r rows) List(context.Context) ([]override.Row, error) {
+func (r rows) List(context.Context) ([]ratelimit.Row, error) {
 	if r == nil {
 		return nil, errors.New("the table is down")
 	}
@@ -31,18 +30,18 @@ func (r rows) List(context.Context) ([]override.Row, error) {
 func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 	store := rows{}
 	for _, cidr := range cidrs {
-		store = append(store, override.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests})
+		store = append(store, ratelimit.Row{CIDR: netip.MustParsePrefix(cidr), Action: limits.Action, Records: limits.Records, Imports: limits.Imports, Requests: limits.Requests})
 	}
 	return store
 }
 
 // withRows returns an API with the given counters and rows. The API keeps its counters in
 // the first store, and its limits come from the rows in the second store.
-func withRows(t *testing.T, counters ratelimit.Store, store override.Store) api {
+func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) api {
 	t.Helper()
 	a := newAPI(t)
 	var err error
-	if a.rows, err = override.NewCache(store, override.CacheConfig{Now: now}); err != nil {
+	if a.rows, err = ratelimit.NewRowCache(store, ratelimit.RowCacheConfig{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now, LimitsFor: a.rows.Limits}); err != nil {
@@ -87,7 +86,7 @@ func TestABlockedAddressGets403OnEveryRoute(t *testing.T) {
 }
 
 func TestEachAddressInABlockHasItsOwnCounters(t *testing.T) {
-	a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 3, Requests: 2}, "192.0.2.0/24"))
+	a := withRows(t, memory.NewCounters(), rowsOf(ratelimit.Limits{Action: ratelimit.ActionLimit, Imports: 3, Requests: 2}, "192.0.2.0/24"))
 	for _, address := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.1"} {
 		for i := range 3 {
 			resp := a.invoke(t, "create-event", lambdatest.Event("POST", "/create_event", address, `{"name":"n"}`))
@@ -114,7 +113,7 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 		{ratelimit.ActionObserve, "?limit=200", 4},
 		{ratelimit.ActionUnlimited, "?limit=200", 11},
 	} {
-		a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: tt.action, Records: 4}, "192.0.2.1/32"))
+		a := withRows(t, memory.NewCounters(), rowsOf(ratelimit.Limits{Action: tt.action, Records: 4}, "192.0.2.1/32"))
 		a.createEntities(t, 11)
 		resp := a.invoke(t, "list-entity", lambdatest.Event("GET", "/entity"+tt.query, "192.0.2.1", ""))
 		if n := strings.Count(resp.Body, `"id":`); resp.StatusCode != 200 || n != tt.records {
@@ -128,7 +127,7 @@ func TestAPageIsCutToTheRecordsLimitInForce(t *testing.T) {
 func TestObserveReportsWhatALimitWouldHaveRefused(t *testing.T) {
 	const requests = 9
 	run := func(action ratelimit.Action) (refused, observed int) {
-		a := withRows(t, memstore.New(), rowsOf(ratelimit.Limits{Action: action, Records: 10, Requests: 7}, "192.0.2.1/32"))
+		a := withRows(t, memory.NewCounters(), rowsOf(ratelimit.Limits{Action: action, Records: 10, Requests: 7}, "192.0.2.1/32"))
 		a.createEntities(t, 11)
 		for i := range requests {
 			resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", fmt.Sprintf("/entity?limit=%d", i%5), "192.0.2.1", ""))
@@ -165,7 +164,7 @@ func TestUnlimitedPassesWithoutCounters(t *testing.T) {
 }
 
 func TestUsageShowsTheLimitsInForce(t *testing.T) {
-	a := withRows(t, memstore.New(), slices.Concat(
+	a := withRows(t, memory.NewCounters(), slices.Concat(
 		rowsOf(ratelimit.Limits{Action: ratelimit.ActionObserve, Records: 500, Imports: 7}, "192.0.2.0/24"),
 		rowsOf(ratelimit.Limits{Action: ratelimit.ActionUnlimited, Requests: 9}, "192.0.2.1/32"),
 		rowsOf(ratelimit.Limits{Action: ratelimit.ActionBlock}, "198.51.100.7/32")))
@@ -183,7 +182,7 @@ func TestUsageShowsTheLimitsInForce(t *testing.T) {
 }
 
 func TestRowsThatWereNeverReadAreReported(t *testing.T) {
-	a := withRows(t, memstore.New(), rows(nil))
+	a := withRows(t, memory.NewCounters(), rows(nil))
 	resp, l := invokeLogged(t, a, "list-entity", lambdatest.Event("GET", "/entity", "192.0.2.1", ""))
 	if resp.StatusCode != 200 || l.Metrics["LimitsUnread"] != 1 || l.Metrics["LimitsStale"] != 0 || l.Level != "WARN" || !strings.Contains(l.LimitsError, "the table is down") {
 		t.Errorf("%d, line %+v", resp.StatusCode, l)

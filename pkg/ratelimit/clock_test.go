@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // jumps are the durations by which clocks jump, or for which a process is stopped.
@@ -45,11 +45,11 @@ func newJumping(t *testing.T) (*ratelimit.Limiter, *jumping) {
 
 // table is a Store that keeps every window even if the clock jumps, as a DynamoDB
 // table does. It is not safe for concurrent use.
-type table map[ratelimit.Key]*memstore.Store
+type table map[ratelimit.Key]*memory.Counters
 
 func (t table) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if t[key] == nil {
-		t[key] = memstore.New()
+		t[key] = memory.NewCounters()
 	}
 	return t[key].Charge(ctx, key, costs)
 }
@@ -152,7 +152,7 @@ func TestAnAdmissionDuringAJumpShowsTheCurrentWindow(t *testing.T) {
 func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	for _, left := range []int64{0, 1, 20, 150} {
 		t.Run(fmt.Sprintf("%d records are left", left), func(t *testing.T) {
-			store := memstore.New()
+			store := memory.NewCounters()
 			l, c := newLimiter(t, store, ratelimit.Limits{})
 			spender, err := ratelimit.New(store, ratelimit.Config{Now: c.now})
 			if err != nil {
@@ -200,7 +200,7 @@ func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
 		{"from memory, on a route whose counter is unknown", append(repeat(3, list("list-entity", 60)), list("list-event", 5), list("list-entity", 30)), list("list-event", 25), `"records";r=15;t=1`},
 		{"from memory, imports exhausted by another route", repeat(200, create("create-event")), create("create-entity"), `"imports";r=0;t=1`},
 	} {
-		l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
+		l, _ := newLimiter(t, memory.NewCounters(), ratelimit.Limits{})
 		for _, r := range tt.before {
 			if _, err := l.Charge(t.Context(), r); err != nil {
 				t.Fatal(err)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 func Example() {
-	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
 	})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // counting is a Store that counts its calls. Its calls fail while the field down is
@@ -129,7 +129,7 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			store := &counting{Store: memstore.New()}
+			store := &counting{Store: memory.NewCounters()}
 			l, c := newLimiter(t, store, ratelimit.Limits{})
 			for i, r := range tt.before {
 				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
@@ -187,7 +187,7 @@ func TestPrecheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			store := &counting{Store: memstore.New()}
+			store := &counting{Store: memory.NewCounters()}
 			l, c := newLimiter(t, store, ratelimit.Limits{})
 			for _, r := range tt.charged {
 				if _, err := l.Charge(t.Context(), r); err != nil {
@@ -220,7 +220,7 @@ func TestPrecheck(t *testing.T) {
 // request that was in progress when the counter reached its limit.
 func TestAFloodCausesFewCalls(t *testing.T) {
 	const workers = 8
-	store := &counting{Store: memstore.New()}
+	store := &counting{Store: memory.NewCounters()}
 	flood(t, store, workers)
 	if calls := store.calls.Load(); calls > 200+workers {
 		t.Errorf("%d calls", calls)
@@ -259,8 +259,8 @@ func flood(t *testing.T, store ratelimit.Store, workers int) {
 
 // The result of a failed charge is ignored.
 func TestAFailureIsNotRemembered(t *testing.T) {
-	for _, fallback := range []ratelimit.Store{nil, memstore.New()} {
-		store := &counting{Store: memstore.New()}
+	for _, fallback := range []ratelimit.Store{nil, memory.NewCounters()} {
+		store := &counting{Store: memory.NewCounters()}
 		store.down.Store(true)
 		l, err := ratelimit.New(store, ratelimit.Config{Fallback: fallback, Limits: ratelimit.Limits{Requests: 1}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
 		if err != nil {
@@ -283,10 +283,10 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 }
 
 func TestTheFallbackDecidesWhileTheStoreFails(t *testing.T) {
-	store := &counting{Store: memstore.New()}
+	store := &counting{Store: memory.NewCounters()}
 	var limiters []*ratelimit.Limiter // two instances of one service
 	for range 2 {
-		l, err := ratelimit.New(store, ratelimit.Config{Fallback: memstore.New(), Limits: ratelimit.Limits{Imports: 3}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
+		l, err := ratelimit.New(store, ratelimit.Config{Fallback: memory.NewCounters(), Limits: ratelimit.Limits{Imports: 3}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func TestTheFallbackDecidesWhileTheStoreFails(t *testing.T) {
 }
 
 func TestAFailingFallbackRefuses(t *testing.T) {
-	store, fallback := &counting{Store: memstore.New()}, &counting{Store: memstore.New()}
+	store, fallback := &counting{Store: memory.NewCounters()}, &counting{Store: memory.NewCounters()}
 	store.down.Store(true)
 	fallback.down.Store(true)
 	l, err := ratelimit.New(store, ratelimit.Config{Fallback: fallback})
@@ -339,7 +339,7 @@ func TestAFailingFallbackRefuses(t *testing.T) {
 // the store. When the next window begins, the Limiter forgets all counters.
 func TestAFullMemoryCallsTheStoreUntilTheNextWindow(t *testing.T) {
 	const most = 1 << 14
-	store := &counting{Store: memstore.New()}
+	store := &counting{Store: memory.NewCounters()}
 	l, c := newLimiter(t, store, ratelimit.Limits{Imports: 1})
 	calls := func(i int) bool {
 		t.Helper()

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 func TestLimitsCheck(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLimitsCheck(t *testing.T) {
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if _, newErr := ratelimit.New(memstore.New(), ratelimit.Config{Limits: tt.limits}); (newErr == nil) != (err == nil) {
+		if _, newErr := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: tt.limits}); (newErr == nil) != (err == nil) {
 			t.Errorf("%s: New returned error %v", tt.name, newErr)
 		}
 	}
@@ -65,7 +65,7 @@ func limited(t *testing.T, store ratelimit.Store) (*ratelimit.Limiter, *ratelimi
 }
 
 func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
-	l, own := limited(t, memstore.New())
+	l, own := limited(t, memory.NewCounters())
 	*own = ratelimit.Limits{Imports: 9, Action: ratelimit.ActionObserve}
 	if got, want := l.LimitsFor("192.0.2.1"), (ratelimit.Limits{Records: 5, Imports: 9, Requests: 5, Action: ratelimit.ActionObserve}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -78,7 +78,7 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 // Changed limits apply to the next request, even within a window in which requests
 // were refused.
 func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
-	l, own := limited(t, memstore.New())
+	l, own := limited(t, memory.NewCounters())
 	charge := func(wantAllowed bool, wantRemaining int64) {
 		t.Helper()
 		d, err := l.Charge(t.Context(), create("create-event"))
@@ -134,7 +134,7 @@ func TestActions(t *testing.T) {
 		{ratelimit.ActionObserve, 16, 0, 0, 11, 5, 16, 0, 0},
 	} {
 		t.Run(string(tt.action), func(t *testing.T) {
-			store := &counting{Store: memstore.New()}
+			store := &counting{Store: memory.NewCounters()}
 			l, own := limited(t, store)
 			own.Action = tt.action
 			observed := 0
@@ -167,7 +167,7 @@ func TestActions(t *testing.T) {
 }
 
 func TestABlockedRequestHasHeaders(t *testing.T) {
-	l, own := limited(t, memstore.New())
+	l, own := limited(t, memory.NewCounters())
 	own.Action = ratelimit.ActionBlock
 	d, err := l.Charge(t.Context(), list("list-entity", 1))
 	if err != nil || d.Allowed || !d.Blocked || !d.Local || d.Violated() != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // The bounds of TestMemoryIsBounded. They are in bytes of heap after a garbage collection.
@@ -40,8 +40,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}{
 		{"a store without memory, one window", admitting{}, 200, false, boundOfNothing},
 		{"a store without memory, one window, every address exhausted", admitting{}, 1, false, boundOfKnown},
-		{"a store in memory", memstore.New(), 200, true, boundOfMemstore},
-		{"a store in memory, every address exhausted", memstore.New(), 1, true, boundOfMemstore + boundOfKnown},
+		{"a store in memory", memory.NewCounters(), 200, true, boundOfMemstore},
+		{"a store in memory, every address exhausted", memory.NewCounters(), 1, true, boundOfMemstore + boundOfKnown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // records is a handler that reports n records, where n is the value of the query parameter
@@ -64,7 +64,7 @@ func values(w *httptest.ResponseRecorder, name string) []string { return w.Heade
 
 func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
 	next := &records{}
-	h := middleware(t, memstore.New(), ratelimit.Export).After(next)
+	h := middleware(t, memory.NewCounters(), ratelimit.Export).After(next)
 	for i, step := range []struct {
 		target    string
 		status    int
@@ -95,7 +95,7 @@ func TestAfterChargesTheRecordsOfTheResponse(t *testing.T) {
 
 func TestBeforeRunsOnlyAdmittedRequests(t *testing.T) {
 	next := &records{}
-	h := middleware(t, memstore.New(), ratelimit.Import).Before(next)
+	h := middleware(t, memory.NewCounters(), ratelimit.Import).Before(next)
 	for range 250 {
 		get(h, "/?limit=1")
 	}
@@ -140,13 +140,13 @@ func TestMiddlewareHooks(t *testing.T) {
 		status   int // status of the refusal, or 0 if the request is not refused
 		want     ratelimit.Observation
 	}{
-		{"admitted", memstore.New(), nil, 0, "/?limit=1", 0, ratelimit.Observation{Charged: true}},
-		{"admitted, but the handler fails", memstore.New(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
+		{"admitted", memory.NewCounters(), nil, 0, "/?limit=1", 0, ratelimit.Observation{Charged: true}},
+		{"admitted, but the handler fails", memory.NewCounters(), nil, 0, "/?limit=x", 0, ratelimit.Observation{Charged: true}},
 		{"refused by the store", exhausted{}, nil, 0, "/?limit=1", 429, ratelimit.Observation{Charged: true}},
 		{"refused without a call", exhausted{}, nil, 1, "/?limit=1", 429, ratelimit.Observation{Decision: ratelimit.Decision{Local: true}}},
-		{"without an address", memstore.New(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
+		{"without an address", memory.NewCounters(), nil, 0, "/unknown", 400, ratelimit.Observation{Err: errNoAddress}},
 		{"counters unreachable", brokenStore{}, nil, 0, "/?limit=1", 503, ratelimit.Observation{Charged: true, Err: errUnreachable}},
-		{"counters unreachable, admitted by the fallback", brokenStore{}, memstore.New(), 0, "/?limit=1", 0,
+		{"counters unreachable, admitted by the fallback", brokenStore{}, memory.NewCounters(), 0, "/?limit=1", 0,
 			ratelimit.Observation{Charged: true, Decision: ratelimit.Decision{Degraded: errUnreachable}}},
 		{"counters unreachable, refused by the fallback", brokenStore{}, exhausted{}, 0, "/?limit=1", 429,
 			ratelimit.Observation{Charged: true, Decision: ratelimit.Decision{Degraded: errUnreachable}}},
@@ -221,7 +221,7 @@ func TestARequestWithoutAnAddressShowsTheRulesOfItsRoute(t *testing.T) {
 		ratelimit.General: `"requests";q=200;w=1`,
 		"":                `"requests";q=200;w=1`,
 	} {
-		w := get(middleware(t, memstore.New(), class).After(&records{}), "/unknown")
+		w := get(middleware(t, memory.NewCounters(), class).After(&records{}), "/unknown")
 		if got := values(w, "RateLimit-Policy"); len(got) != 1 || got[0] != want || values(w, "X-RateLimit-Remaining")[0] != "0" {
 			t.Errorf("%q: %v", class, w.Header())
 		}
@@ -288,7 +288,7 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			server := serve(t, middleware(t, memstore.New(), ratelimit.Export).After(tt.next))
+			server := serve(t, middleware(t, memory.NewCounters(), ratelimit.Export).After(tt.next))
 			head, body, _ := strings.Cut(exchange(t, server, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), "\r\n\r\n")
 			lines := strings.Split(head, "\r\n")
 			for _, want := range tt.want {
@@ -309,7 +309,7 @@ func TestAHeldResponseIsSentAsItWasWritten(t *testing.T) {
 // Buffers of responses are reused. No part of a response must appear in another
 // response.
 func TestHeldResponsesDoNotMix(t *testing.T) {
-	m := middleware(t, memstore.New(), ratelimit.Export)
+	m := middleware(t, memory.NewCounters(), ratelimit.Export)
 	h := m.After(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/loud":
@@ -355,7 +355,7 @@ func TestHeldResponsesDoNotMix(t *testing.T) {
 // Middleware.After has done neither.
 func TestAPanicReachesTheCaller(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
-		store := &counting{Store: memstore.New()}
+		store := &counting{Store: memory.NewCounters()}
 		m := middleware(t, store, class)
 		observed := 0
 		m.Observe = func(*http.Request, ratelimit.Observation) { observed++ }
@@ -391,7 +391,7 @@ func TestSetRecordsFindsTheHeldResponse(t *testing.T) {
 		{"a writer that unwraps", func(w http.ResponseWriter) http.ResponseWriter { return unwrapper{unwrapper{w}} }, "150"},
 		{"another writer", func(http.ResponseWriter) http.ResponseWriter { return httptest.NewRecorder() }, "199"},
 	} {
-		h := middleware(t, memstore.New(), ratelimit.Export).After(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := middleware(t, memory.NewCounters(), ratelimit.Export).After(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			ratelimit.SetRecords(tt.wrap(w), 50)
 		}))
 		if got := values(get(h, "/"), "X-RateLimit-Remaining"); !slices.Equal(got, []string{tt.want}) {
@@ -420,7 +420,7 @@ func (s hesitant) Charge(ctx context.Context, key ratelimit.Key, costs []ratelim
 // connection. The request is still charged, and the client gets the response.
 func TestAHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	for _, class := range []ratelimit.Class{ratelimit.Import, ratelimit.Export} {
-		m := middleware(t, hesitant{memstore.New()}, class)
+		m := middleware(t, hesitant{memory.NewCounters()}, class)
 		limit := m.Before
 		if class == ratelimit.Export {
 			limit = m.After
@@ -436,7 +436,7 @@ func TestAHalfClosedConnectionGetsItsResponse(t *testing.T) {
 }
 
 func ExampleMiddleware() {
-	limiter, err := ratelimit.New(memstore.New(), ratelimit.Config{
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{
 		Limits: ratelimit.Limits{Records: 100},
 		Now:    func() time.Time { return time.Unix(1_800_000_000, 0) },
 	})

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // start is the initial time of the clocks in tests.
@@ -66,7 +66,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l, c := newLimiter(t, memstore.New(), ratelimit.Limits{})
+			l, c := newLimiter(t, memory.NewCounters(), ratelimit.Limits{})
 			for i, r := range tt.pass {
 				if d, err := l.Charge(t.Context(), r); err != nil || !d.Allowed {
 					t.Fatalf("request %d: allowed %v, error %v", i, d.Allowed, err)
@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestARequestThatFitsPassesAfterARefusal(t *testing.T) {
-	l, _ := newLimiter(t, memstore.New(), ratelimit.Limits{})
+	l, _ := newLimiter(t, memory.NewCounters(), ratelimit.Limits{})
 	for _, step := range []struct {
 		records int64
 		allowed bool
@@ -139,7 +139,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l, _ := newLimiter(t, memstore.New(), tt.limits)
+			l, _ := newLimiter(t, memory.NewCounters(), tt.limits)
 			var d ratelimit.Decision
 			for _, r := range tt.requests {
 				d, _ = l.Charge(t.Context(), r)
@@ -189,7 +189,7 @@ func TestNewRequiresAStore(t *testing.T) {
 // If Config.Now is nil, the system clock determines the window.
 func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := ratelimit.New(memstore.New(), ratelimit.Config{})
+		l, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestTheWindowIsTheSecondOfTheSystemClock(t *testing.T) {
 
 func TestNewRejectsNegativeLimits(t *testing.T) {
 	for _, limits := range []ratelimit.Limits{{Records: -1}, {Imports: -1}, {Requests: -1}} {
-		if _, err := ratelimit.New(memstore.New(), ratelimit.Config{Limits: limits}); err == nil {
+		if _, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: limits}); err == nil {
 			t.Errorf("%+v: no error", limits)
 		}
 	}

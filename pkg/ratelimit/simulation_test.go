@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 // The number of seeds that TestSimulation runs for each failure mode. The
@@ -215,7 +215,7 @@ type world struct {
 	rng  *rand.Rand // used only by the goroutine that runs the seed
 	open bool       // whether instances have a fallback
 
-	store      *memstore.Store
+	store      *memory.Counters
 	limits     ratelimit.Limits
 	overriding bool // whether the limits of addresses change
 	addresses  []string
@@ -309,7 +309,7 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
 		t: t, seed: seed, rng: rng, open: open,
-		store: memstore.New(), applied: make(ledger), highest: make(ledger), acked: make(ledger),
+		store: memory.NewCounters(), applied: make(ledger), highest: make(ledger), acked: make(ledger),
 		limits: ratelimit.Limits{
 			Records:  pick[int64](rng, 0, 1, 5, 50, 100, 200, 500),
 			Imports:  pick[int64](rng, 0, 1, 3, 10, 50),
@@ -437,7 +437,7 @@ func (w *world) instance() *instance {
 		},
 	}
 	if w.open {
-		cfg.Fallback = memstore.New()
+		cfg.Fallback = memory.NewCounters()
 	}
 	var err error
 	if inst.limiter, err = ratelimit.New(network{w}, cfg); err != nil {

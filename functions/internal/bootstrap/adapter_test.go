@@ -19,15 +19,12 @@ import (
 	"sluice"
 	"sluice/internal/test/secrettest"
 	"sluice/pkg/access"
+	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
-	entitybolt "sluice/pkg/entity/boltstore"
-	erasurebolt "sluice/pkg/erasurejob/boltstore"
-	eventbolt "sluice/pkg/event/boltstore"
 	"sluice/pkg/exportjob"
-	jobbolt "sluice/pkg/exportjob/boltstore"
 	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/memstore"
 )
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
@@ -46,21 +43,21 @@ func newService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	counters := memstore.New()
+	counters := memory.NewCounters()
 	s := &service{
 		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
 		opts:   httpapi.Options{AccessOff: true, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the functions' log"), nil))},
 	}
-	if s.stores.Entities, err = entitybolt.New(db); err != nil {
+	if s.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)
 	}
-	if s.stores.Events, err = eventbolt.New(db); err != nil {
+	if s.stores.Events, err = bolt.NewEvents(db); err != nil {
 		t.Fatal(err)
 	}
-	if s.stores.ErasureJobs, err = erasurebolt.New(db); err != nil {
+	if s.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
 		t.Fatal(err)
 	}
-	if s.stores.ExportJobs, err = jobbolt.New(db); err != nil {
+	if s.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
 		t.Fatal(err)
 	}
 	if s.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {

@@ -17,12 +17,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/access"
-	accessdynamo "sluice/pkg/access/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/override"
-	overridedynamo "sluice/pkg/override/dynamostore"
-	"sluice/pkg/ratelimit/dynamostore"
-	"sluice/pkg/ratelimit/memstore"
+	"sluice/pkg/memory"
+	"sluice/pkg/ratelimit"
 )
 
 // connectTimeout is the maximum duration of a call of the function connect. Lambda allows ten
@@ -60,7 +58,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 		return nil, err
 	}
 	clients := Clients{AWS: sdk, DynamoDB: dynamodb.NewFromConfig(sdk)}
-	counters, err := dynamostore.New(clients.DynamoDB, getenv("COUNTERS_TABLE"))
+	counters, err := dynamo.NewCounters(clients.DynamoDB, getenv("COUNTERS_TABLE"))
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
@@ -68,7 +66,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := cfg.Limiter(counters, memstore.New(), rows)
+	limiter, err := cfg.Limiter(counters, memory.NewCounters(), rows)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +103,12 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,
-	"usage":           dynamostore.UsageReaders,
+	"usage":           dynamo.UsageReaders,
 }
 
 // connect opens count connections to DynamoDB, so that the first request can use them. If
 // count is 0, connect opens one connection.
-func connect(ctx context.Context, counters *dynamostore.Store, count int) error {
+func connect(ctx context.Context, counters *dynamo.Counters, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var calls errgroup.Group
@@ -121,12 +119,12 @@ func connect(ctx context.Context, counters *dynamostore.Store, count int) error 
 }
 
 // overrides returns a cache of the rows in the table of limits.
-func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*override.Cache, error) {
-	store, err := overridedynamo.New(client, table)
+func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*ratelimit.RowCache, error) {
+	store, err := dynamo.NewLimits(client, table)
 	if err != nil {
 		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
 	}
-	return override.NewCache(store, override.CacheConfig{MaxAge: cfg.LimitsMaxAge})
+	return ratelimit.NewRowCache(store, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
 // authenticator returns an Authenticator of API keys. It returns nil if API keys are off
@@ -136,7 +134,7 @@ func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*
 	if cfg.AccessOff || table == "" {
 		return nil, nil
 	}
-	store, err := accessdynamo.New(client, table)
+	store, err := dynamo.NewKeys(client, table)
 	if err != nil {
 		return nil, err
 	}

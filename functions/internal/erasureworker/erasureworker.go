@@ -13,9 +13,8 @@ import (
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/functions/internal/jobstream"
-	jobdynamo "sluice/pkg/erasurejob/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/erasurejob/worker"
-	eventdynamo "sluice/pkg/event/dynamostore"
 )
 
 // MaxRate is the maximum number of events that a run erases per second.
@@ -45,11 +44,11 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 		return nil, err
 	}
 	client := dynamodb.NewFromConfig(sdk)
-	events, err := eventdynamo.Open(client, getenv)
+	events, err := dynamo.OpenEvents(client, getenv)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := jobdynamo.Open(client, getenv)
+	jobs, err := dynamo.OpenErasureJobs(client, getenv)
 	if err != nil {
 		return nil, err
 	}

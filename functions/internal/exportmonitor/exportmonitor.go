@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"sluice/functions/internal/bootstrap"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/record"
 )
 
@@ -40,7 +40,7 @@ func New(ctx context.Context, getenv func(string) string, w io.Writer) (*Monitor
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := jobdynamo.New(dynamodb.NewFromConfig(sdk), getenv("EXPORT_JOBS_TABLE"))
+	jobs, err := dynamo.NewExportJobs(dynamodb.NewFromConfig(sdk), getenv("EXPORT_JOBS_TABLE"))
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_JOBS_TABLE: %w", err)
 	}

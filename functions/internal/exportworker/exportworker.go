@@ -14,11 +14,9 @@ import (
 
 	"sluice/functions/internal/bootstrap"
 	"sluice/functions/internal/jobstream"
-	entitydynamo "sluice/pkg/entity/dynamostore"
-	eventdynamo "sluice/pkg/event/dynamostore"
-	jobdynamo "sluice/pkg/exportjob/dynamostore"
-	"sluice/pkg/exportjob/s3files"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/exportjob/worker"
+	"sluice/pkg/files"
 )
 
 const (
@@ -52,19 +50,19 @@ func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error
 	}
 	sdk.RetryMaxAttempts = attempts
 	client := dynamodb.NewFromConfig(sdk)
-	entities, err := entitydynamo.Open(client, getenv)
+	entities, err := dynamo.OpenEntities(client, getenv)
 	if err != nil {
 		return nil, err
 	}
-	events, err := eventdynamo.Open(client, getenv)
+	events, err := dynamo.OpenEvents(client, getenv)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := jobdynamo.New(client, getenv("EXPORT_JOBS_TABLE"))
+	jobs, err := dynamo.NewExportJobs(client, getenv("EXPORT_JOBS_TABLE"))
 	if err != nil {
 		return nil, fmt.Errorf("EXPORT_JOBS_TABLE: %w", err)
 	}
-	files, err := s3files.Open(sdk, getenv)
+	files, err := files.OpenS3(sdk, getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"sluice"
+	"sluice/internal/template"
 	"sluice/internal/test/child"
-	"sluice/pkg/dynamotable"
-	"sluice/pkg/template"
 )
 
 // Region is the AWS region of the clients. The engine has the same tables for every
@@ -130,7 +129,7 @@ func (e *Engine) Table(t testing.TB, logicalID string) string {
 	}
 	client, name := e.Client(), logicalID+"-"+rand.Text()
 	tables[i].TTL.Enabled = false // most tests use clocks in the past, so the engine would remove their items
-	if err := dynamotable.Create(t.Context(), client, tables[i], name); err != nil {
+	if err := template.CreateTable(t.Context(), client, tables[i], name); err != nil {
 		t.Fatalf("%v\n%s", err, e.Log())
 	}
 	t.Cleanup(func() {

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/internal/template"
 	"sluice/internal/test/child"
 	"sluice/internal/test/templatetest"
-	"sluice/pkg/template"
 )
 
 // environments are the environments of samconfig.toml, with their expected properties.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/template"
 	"sluice/internal/test/templatetest"
-	"sluice/pkg/template"
 )
 
 // notMade contains the types of resources that moto cannot create. testdata/create_stack.py

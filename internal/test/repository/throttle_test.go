@@ -10,9 +10,9 @@ import (
 
 	"sluice/internal/test/templatetest"
 	"sluice/pkg/access"
+	"sluice/pkg/dynamo"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/ratelimit/dynamostore"
 )
 
 // resourceUnits maps a resource to a number of capacity units. A resource is for example
@@ -52,7 +52,7 @@ var unitsOf = map[string]resourceUnits{
 
 // connects maps a function to the number of write units of CountersTable that one instance
 // takes when it starts. For functions that are not in the map, the number is 1.
-var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamostore.UsageReaders}
+var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
 // (TestReadUnitsOfAList in package override/dynamostore). An instance reads the table when it

@@ -11,13 +11,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sluice/internal/template"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
 	"sluice"
-	"sluice/pkg/template"
 )
 
 // Function is a function of a template.

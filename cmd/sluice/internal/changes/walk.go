@@ -1,0 +1,184 @@
+// Package changes implements walks. A walk reads all changes in a service since a given time and
+// writes them to a file. If a walk is stopped or killed, the next run continues it.
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
+	"sluice/pkg/record"
+)
+
+// PageSize is the maximum number of changes per page.
+const PageSize = 200
+
+var noun = progress.Noun{One: "change", Many: "changes"}
+
+// Mark is the progress of a walk, as saved in its journal.
+type Mark struct {
+	Since       record.Time  `json:"since"`        // the walk reads the changes since this time
+	SyncedUntil *record.Time `json:"synced_until"` // the walk reads the changes before this time; nil until the first page is read
+	List        int          `json:"list"`         // index of the current list; the number of lists if all are read
+	Cursor      string       `json:"cursor"`       // cursor of the next page of the list; "" for the first page
+	Changes     int64        `json:"changes"`      // number of changes in the file
+	Bytes       int64        `json:"bytes"`        // size of the file in bytes
+
+	Force bool `json:"force,omitempty"` // whether the run that began the walk called Open with force
+}
+
+// Walk reads lists of changes one after the other and writes the changes to an NDJSON file in
+// that order. It saves its progress in a journal after each page. The journal also prevents
+// other processes from writing to the file. A Walk is not safe for concurrent use.
+type Walk struct {
+	journal *journal.Journal
+	path    string // path of the file
+	force   bool   // parameter force of Open
+	mark    Mark
+}
+
+// Open opens or creates the journal of a walk at path. The parameters command and task
+// identify the walk. If force is set, Open also opens the journal of another unfinished walk,
+// and Begin then abandons that walk. The walk writes the changes to the file path + ".part".
+// The errors are those of journal.Open.
+func Open(path, command string, task any, force bool) (*Walk, error) {
+	w, open := &Walk{path: path + ".part", force: force}, journal.Open
+	if force {
+		open = journal.OpenAny
+	}
+	var err error
+	w.journal, err = open(path, command, task, &w.mark)
+	return w, err
+}
+
+// Begun reports whether this run or an earlier one began the walk.
+func (w *Walk) Begun() bool { return w.journal.ID != "" }
+
+// Used reports whether an earlier run began this walk or another one at the same path.
+func (w *Walk) Used() bool { return w.journal.Used }
+
+// Mark returns the progress of the walk.
+func (w *Walk) Mark() Mark { return w.mark }
+
+// Path returns the path of the file.
+func (w *Walk) Path() string { return w.path }
+
+// Begin begins a walk that reads the changes since the given time. It discards the changes that
+// an earlier walk has read.
+func (w *Walk) Begin(since record.Time) error {
+	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := w.journal.Begin(); err != nil {
+		return err
+	}
+	w.mark = Mark{Since: since, Force: w.force}
+	return w.journal.Save(w.mark)
+}
+
+// Continue continues the walk of an earlier run if three conditions are met: the parameter
+// since equals Mark.Since of that walk, the walk has read at least one page, and the file has at
+// least Mark.Bytes bytes. Otherwise Continue begins a new walk. It reports whether it continues
+// the earlier walk. Continue does not read the file, so it does not detect changed content.
+func (w *Walk) Continue(since record.Time) (continues bool, err error) {
+	if w.mark.SyncedUntil != nil && w.mark.Since == since {
+		switch info, err := os.Stat(w.path); {
+		case err == nil && info.Size() >= w.mark.Bytes:
+			return true, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return false, err
+		}
+	}
+	return false, w.Begin(since)
+}
+
+// Read reads the remaining pages. After Read returns nil, the next walk begins at
+// Mark().SyncedUntil. Read writes its progress to stderr. waiting returns a text for
+// progress.State.Waiting, which says what the client is waiting for.
+func (w *Walk) Read(ctx context.Context, lists []List, waiting func() string, stderr io.Writer) (err error) {
+	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := file.Truncate(w.mark.Bytes); err != nil {
+		return err
+	}
+	if _, err := file.Seek(0, io.SeekEnd); err != nil {
+		return err
+	}
+	var read atomic.Int64
+	defer progress.Start(stderr, noun, func() progress.State {
+		return progress.State{Done: read.Load(), Part: -1, Details: "read", Waiting: waiting()}
+	})()
+	for w.mark.List < len(lists) {
+		page, err := lists[w.mark.List](ctx, w.mark)
+		if err != nil {
+			return err
+		}
+		if err := w.add(file, page); err != nil {
+			return err
+		}
+		read.Add(page.Read)
+	}
+	return nil
+}
+
+// add appends a page to the file and saves the progress.
+func (w *Walk) add(file *os.File, page Page) error {
+	if _, err := file.Write(page.Lines); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	w.mark.Changes += page.Count
+	w.mark.Bytes += int64(len(page.Lines))
+	if w.mark.SyncedUntil == nil {
+		w.mark.SyncedUntil = &page.SyncedUntil
+	}
+	if page.Next != nil {
+		w.mark.Cursor = *page.Next
+	} else {
+		w.mark.List, w.mark.Cursor = w.mark.List+1, ""
+	}
+	return w.journal.Save(w.mark)
+}
+
+// Stop returns err with a hint that says how to continue the walk. If ctx is done, the
+// cancellation cause of ctx replaces err. If the walk has read no page, Stop removes the files
+// of the walk and adds no hint.
+func (w *Walk) Stop(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if w.mark.SyncedUntil == nil {
+		return errors.Join(err, w.Remove())
+	}
+	when := "The"
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
+		when = "Once the service accepts the request, the"
+	}
+	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
+}
+
+// Done returns a text that says how many changes are in the file, such as "1 change".
+func (w *Walk) Done() string { return noun.Count(w.mark.Changes) }
+
+// Remove removes the file and the journal. The caller must still close the journal.
+func (w *Walk) Remove() error {
+	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return w.journal.Remove()
+}
+
+// Close closes the journal.
+func (w *Walk) Close() error { return w.journal.Close() }

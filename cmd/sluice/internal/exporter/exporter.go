@@ -1,0 +1,369 @@
+// Package exporter exports records from a service to a file. Run creates an export job, waits
+// for the job, and downloads and verifies its file. RunSince reads the changes since a given
+// time, without an export job.
+package exporter
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// cancelTimeout is the time limit for canceling a job after an interrupt.
+const cancelTimeout = 5 * time.Second
+
+// Options configures an export.
+type Options struct {
+	URL    string              // URL of the service
+	Order  client.NewExportJob // what to export; Run sets the field ID
+	Path   string              // path of the file, which exists only when it is complete; "-" for Stdout
+	Force  bool                // replace an existing file at Path
+	Stdout io.Writer
+	Unpack bool // decompress the file
+
+	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
+}
+
+// task identifies an export in its journal.
+type task struct {
+	URL            string              `json:"url"`
+	Order          client.NewExportJob `json:"order"`
+	Since          *record.Time        `json:"since,omitempty"` // the since argument of RunSince; nil for Run
+	IncludeDeleted bool                `json:"include_deleted,omitempty"`
+}
+
+// exporter is one run of an export.
+type exporter struct {
+	Options
+	client  *client.Client
+	journal *journal.Journal // journal.ID is the id of the job
+	resumed bool             // whether an earlier run began the journal
+	created bool             // whether the service may have created the job
+	part    string           // path of the partial download
+	stderr  io.Writer
+}
+
+// Run exports to a file, or to o.Stdout, and returns the export job. The file appears at
+// o.Path only when it is complete and verified. Until then, Run keeps the partial download and
+// a journal with the id of the job in other files in the same directory. After an error,
+// another call with the same options continues the export. An export to o.Stdout cannot
+// continue, so Run cancels the job if ctx is done. Run writes its progress to stderr.
+func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j exportjob.Job, err error) {
+	path, remove, err := o.workPath()
+	if err != nil {
+		return j, err
+	}
+	defer remove()
+	ex := &exporter{Options: o, client: c, part: path + ".part", stderr: stderr}
+	if ex.journal, err = journal.Open(path, "export", task{URL: o.URL, Order: o.Order}, nil); err != nil {
+		return j, err
+	}
+	defer func() { err = errors.Join(err, ex.journal.Close()) }()
+	ex.created = true
+	if ex.resumed = ex.journal.ID != ""; !ex.resumed {
+		if err := ex.begin(); err != nil {
+			return j, err
+		}
+	}
+	j, err = ex.run(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err == nil:
+		err = ex.journal.Remove()
+	case !ex.created:
+		err = errors.Join(err, ex.journal.Remove())
+	case o.Path != "-" && isRejected(err):
+		err = fmt.Errorf("%w\nOnce the service accepts the request, the same command continues with the export job %s", err, ex.journal.ID)
+	case o.Path != "-":
+		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
+	case ctx.Err() != nil:
+		err = errors.Join(err, ex.cancel(context.WithoutCancel(ctx)))
+	}
+	return j, err
+}
+
+// workPath returns the path of the journal. The paths of the other temporary files begin with
+// this path. The returned function deletes all these files if the export is to o.Stdout. For
+// any other export, it has no effect.
+func (o Options) workPath() (path string, remove func(), err error) {
+	const suffix = ".sluice-export"
+	if o.Path != "-" {
+		return o.Path + suffix, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "sluice-export-")
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
+}
+
+// isRejected reports whether err means that the service rejected a call
+// permanently. Such a call had no effect.
+func isRejected(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Rejected()
+}
+
+// cancel cancels the job if it exists and has not ended.
+func (ex *exporter) cancel(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+	defer cancel()
+	_, err := ex.client.CancelExportJob(ctx, ex.journal.ID)
+	if err == nil || errors.Is(err, client.ErrNotFound) || errors.Is(err, client.ErrConflict) {
+		return nil
+	}
+	return fmt.Errorf("the export job %s could not be canceled: %w", ex.journal.ID, err)
+}
+
+// begin starts a new export and discards a partial download.
+func (ex *exporter) begin() error {
+	ex.resumed, ex.created = false, false
+	if err := os.Remove(ex.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return ex.journal.Begin()
+}
+
+// run waits for the job, downloads the rest of the job's file, and delivers the complete file.
+func (ex *exporter) run(ctx context.Context) (exportjob.Job, error) {
+	j, err := ex.await(ctx)
+	if err != nil {
+		return j, err
+	}
+	part, err := os.OpenFile(ex.part, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return j, err
+	}
+	defer part.Close()                                      //nolint:errcheck // download has synced the file
+	defer context.AfterFunc(ctx, func() { part.Close() })() //nolint:errcheck // stops reading a large file when ctx is done
+	if err = ex.download(ctx, j, part); err == nil {
+		err = check(ctx, j, part)
+	}
+	if err == nil {
+		var convert func(w io.Writer, part io.Reader) error
+		if ex.Unpack {
+			convert = decompress
+		}
+		err = ex.deliver(part, convert)
+	}
+	return j, err
+}
+
+// await waits until the job has ended. If no earlier run created the job, await creates it
+// first. If the job of an earlier run ended without a file, await creates a new job.
+func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
+	for {
+		ex.Order.ID = ex.journal.ID
+		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
+			ex.created = ex.created || !isRejected(err)
+			return exportjob.Job{}, err
+		}
+		ex.created = true
+		var latest atomic.Pointer[exportjob.Job]
+		latest.Store(new(exportjob.Job))
+		stop := progress.Start(ex.stderr, progress.Noun{One: "record", Many: "records"}, func() progress.State {
+			s := jobState(latest.Load())
+			s.Waiting = ex.Waiting()
+			return s
+		})
+		j, err := ex.client.AwaitExportJob(ctx, ex.Order.ID, func(j exportjob.Job) { latest.Store(&j) })
+		stop()
+		switch {
+		case err != nil:
+			return exportjob.Job{}, err
+		case j.Status == exportjob.Succeeded && j.DownloadURL != nil && j.SizeBytes != nil:
+			return j, nil
+		case !ex.resumed:
+			return exportjob.Job{}, fmt.Errorf("the export job %s", describeEnd(j))
+		}
+		fmt.Fprintf(ex.stderr, "The earlier export job %s. Beginning a new one.\n", strings.TrimSuffix(describeEnd(j), "."))
+		if err := ex.begin(); err != nil {
+			return exportjob.Job{}, err
+		}
+	}
+}
+
+// describeEnd returns a text that says how j ended. It is used for a job that has no file.
+func describeEnd(j exportjob.Job) string {
+	text := fmt.Sprintf("%s has %s", j.ID, j.Status)
+	if j.Status == exportjob.Cancelled {
+		text = fmt.Sprintf("%s was canceled", j.ID)
+	}
+	if j.Error != nil {
+		text += ": " + *j.Error
+	}
+	return text
+}
+
+// jobState returns the progress of a job.
+func jobState(j *exportjob.Job) progress.State {
+	s := progress.State{Done: j.RecordsWritten, Part: -1, Details: string(j.Status)}
+	if j.RecordsExpected != nil && *j.RecordsExpected > 0 {
+		s.Part = min(float64(j.RecordsWritten)/float64(*j.RecordsExpected), 1)
+	}
+	return s
+}
+
+// download appends the missing bytes of the job's file to the partial file.
+func (ex *exporter) download(ctx context.Context, j exportjob.Job, part *os.File) error {
+	have, err := part.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if have > 0 {
+		fmt.Fprintf(ex.stderr, "Continuing after byte %d of %d.\n", have, *j.SizeBytes)
+	}
+	stop := progress.Start(ex.stderr, progress.Noun{One: "KB", Many: "KB"}, func() progress.State {
+		var n int64
+		if info, err := part.Stat(); err == nil {
+			n = info.Size()
+		}
+		return progress.State{Done: n >> 10, Part: float64(n) / float64(max(*j.SizeBytes, 1)), Details: "downloaded", Waiting: ex.Waiting()}
+	})
+	defer stop()
+	if _, err := ex.client.DownloadExport(ctx, j.ID, have, part); err != nil {
+		return err
+	}
+	return part.Sync()
+}
+
+// check verifies that the downloaded file is the complete file of j: every checksum is right,
+// every record is valid, and the number of records is j.RecordsWritten. Otherwise check
+// returns an error and, unless ctx is done, truncates the partial file to 0 bytes.
+func check(ctx context.Context, j exportjob.Job, part *os.File) error {
+	records, err := countRecords(j, part)
+	if err == nil && records != j.RecordsWritten {
+		err = fmt.Errorf("it has %d records, the job wrote %d", records, j.RecordsWritten)
+	}
+	if err != nil && ctx.Err() == nil {
+		// Truncate the partial file, so that the next run downloads the whole file again.
+		err = errors.Join(fmt.Errorf("the file differs from the one that the job wrote: %w", err), part.Truncate(0))
+	}
+	return err
+}
+
+// countRecords reads a downloaded file and returns the number of its records.
+func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	columns := entity.Columns()
+	if j.Resource == exportjob.Event {
+		columns = event.Columns()
+	}
+	file, err := recordfile.NewReader(part, j.Format, columns)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		rec, err := file.Read()
+		switch {
+		case err == io.EOF:
+			return records, nil
+		case err != nil:
+			return records, err
+		case rec.Err != nil:
+			return records, fmt.Errorf("line %d: %w", rec.Line, rec.Err)
+		}
+		records++
+	}
+}
+
+// decompress writes the decompressed content of a gzip file to w.
+func decompress(w io.Writer, file io.Reader) error {
+	in, err := gzip.NewReader(file)
+	if err == nil {
+		_, err = io.Copy(w, in)
+	}
+	return err
+}
+
+// deliver moves the downloaded file to the path of the export, or writes its content to
+// o.Stdout. If the parameter convert is not nil, deliver uses it to convert the content first.
+func (ex *exporter) deliver(part *os.File, convert func(w io.Writer, part io.Reader) error) error {
+	if convert == nil && ex.Path != "-" {
+		return ex.place(part.Name())
+	}
+	if convert == nil {
+		convert = func(w io.Writer, part io.Reader) error {
+			_, err := io.Copy(w, part)
+			return err
+		}
+	}
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if ex.Path == "-" {
+		return convert(ex.Stdout, part)
+	}
+	converted, err := os.OpenFile(ex.Path+".sluice-export.converted", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(converted.Name()) //nolint:errcheck // the file was moved, or is incomplete
+	if err = convert(converted, part); err == nil {
+		err = converted.Sync()
+	}
+	if err := errors.Join(err, converted.Close()); err != nil {
+		return err
+	}
+	if err := ex.place(converted.Name()); err != nil {
+		return err
+	}
+	return os.Remove(part.Name())
+}
+
+// place moves a complete file to the path of the export. Without Force, it does not replace
+// a file that was created there during the export.
+func (ex *exporter) place(file string) error {
+	if ex.Force {
+		return os.Rename(file, ex.Path)
+	}
+	err := moveNew(file, ex.Path, os.Link)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s appeared during the export; --force replaces it", ex.Path)
+	}
+	return err
+}
+
+// moveNew moves a file to a path. If a file exists at the path, moveNew moves nothing and
+// returns an error that matches fs.ErrExist. The parameter link is os.Link, or a replacement
+// in tests.
+func moveNew(file, path string, link func(oldname, newname string) error) error {
+	switch err := link(file, path); {
+	case err == nil:
+		return os.Remove(file)
+	case errors.Is(err, fs.ErrExist):
+		return err
+	}
+	// Some file systems do not support links. os.Rename would replace an existing file.
+	// Therefore first create an empty file. This fails if a file exists at the path. If the
+	// process is killed before the rename, the empty file remains.
+	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(reserved.Close(), os.Rename(file, path)); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package exporter
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"sluice/cmd/sluice/internal/changes"
+	"sluice/pkg/client"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// Changes is the result of RunSince.
+type Changes struct {
+	Records     int64       // number of records, including tombstones
+	SyncedUntil record.Time // start of the next export
+}
+
+// RunSince exports the changes since the given time as NDJSON. It writes them to a file or to
+// o.Stdout, in the order of the changes. For entities, it includes tombstones if includeDeleted
+// is set. For events, a change is the arrival of an event. Of o.Order.Filters, only Type applies
+// to entities, and only EntityID applies to events. As with Run, the file appears only when it is
+// complete. After an error, another call with the same arguments continues the export.
+func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
+	path, remove, err := o.workPath()
+	if err != nil {
+		return Changes{}, err
+	}
+	defer remove()
+	walk, err := changes.Open(path, "export", task{o.URL, o.Order, &since, includeDeleted}, false)
+	if err != nil {
+		return Changes{}, err
+	}
+	defer func() { err = errors.Join(err, walk.Close()) }()
+	continues, err := walk.Continue(since)
+	if err != nil {
+		return Changes{}, err
+	}
+	if continues {
+		fmt.Fprintf(stderr, "Continuing after %s.\n", walk.Done())
+	}
+	list := changes.Events(c, client.ArrivalQuery{EntityID: o.Order.Filters.EntityID, Limit: changes.PageSize})
+	if o.Order.Resource == exportjob.Entity {
+		list = changes.Entities(c, client.ChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted, Limit: changes.PageSize})
+	}
+	if err = walk.Read(ctx, []changes.List{list}, o.Waiting, stderr); err == nil {
+		err = o.deliverChanges(walk.Path())
+	}
+	if err != nil && o.Path != "-" {
+		err = walk.Stop(ctx, err)
+	}
+	if err != nil {
+		return Changes{}, err
+	}
+	return Changes{walk.Mark().Changes, *walk.Mark().SyncedUntil}, walk.Remove()
+}
+
+// deliverChanges delivers the content of an NDJSON file to the path of the export or to
+// o.Stdout. The parameter path is the path of the NDJSON file. If o.Unpack is false,
+// deliverChanges compresses the content with gzip.
+func (o Options) deliverChanges(path string) error {
+	part, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer part.Close() //nolint:errcheck // the file is only read
+	ex := exporter{Options: o}
+	if o.Unpack {
+		return ex.deliver(part, nil)
+	}
+	return ex.deliver(part, func(w io.Writer, part io.Reader) error {
+		packed := gzip.NewWriter(w)
+		_, err := io.Copy(packed, part)
+		return errors.Join(err, packed.Close())
+	})
+}

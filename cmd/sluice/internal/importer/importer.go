@@ -1,0 +1,288 @@
+// Package importer imports the records of a file into a service. It sends as many
+// requests as the limits of the service allow. Each record is stored once, no matter how
+// often the import is stopped and continued.
+package importer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/cmd/sluice/internal/journal"
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
+	"sluice/pkg/recordfile"
+)
+
+// perRound is the number of calls that each worker makes before the results are
+// committed.
+const perRound = 8
+
+// Options configures an import.
+type Options struct {
+	URL        string // URL of the service
+	Resource   string // "events" or "entities"
+	Path       string // path of the file; "-" for Stdin
+	Stdin      io.Reader
+	Format     recordfile.Format
+	OneByOne   bool   // create each event with a separate call
+	CreateOnly bool   // create each entity with a separate call; do not merge it into an existing entity
+	Workers    int    // number of concurrent calls, at least 1
+	Journal    string // path of the journal; not used with Stdin
+	Rejects    string // path of the file for rejected records; an existing file must be empty or the reject file of an earlier import
+	Again      bool   // import the file even if it was already imported
+
+	Waiting func() string // describes what the client is waiting for; returns "" while the service responds
+}
+
+// Result is the result of an import.
+type Result struct {
+	Resource string `json:"resource"`
+	File     string `json:"file"`
+	Counts
+	Calls        int64   `json:"calls"`                  // calls in this run
+	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
+	Seconds      float64 `json:"seconds"`                // duration of this run
+	RejectsFile  string  `json:"rejects_file,omitempty"` // absent if no record was rejected
+}
+
+// Counts holds the number of records by result.
+type Counts struct {
+	Created  int64 `json:"created"`
+	Existing int64 `json:"existing"` // already stored with the same content
+	Updated  int64 `json:"updated"`  // merged into existing entities, with or without a change
+	Rejected int64 `json:"rejected"`
+}
+
+func (c *Counts) add(d Counts) {
+	c.Created += d.Created
+	c.Existing += d.Existing
+	c.Updated += d.Updated
+	c.Rejected += d.Rejected
+}
+
+// Total returns the number of records.
+func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
+
+// task identifies an import in its journal.
+type task struct {
+	Resource string            `json:"resource"`
+	Format   recordfile.Format `json:"format"`
+	URL      string            `json:"url"`
+	Size     int64             `json:"size_bytes"` // size of the file
+	SHA256   string            `json:"sha256"`     // hash of the file
+}
+
+// mark is the progress of an import in its journal.
+type mark struct {
+	Line    int64         `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
+	Offset  int64         `json:"offset"` // byte offset of the end of that record
+	Rejects rejectContent `json:"rejects"`
+	Counts  Counts        `json:"counts"`
+}
+
+// importer is one run of an import.
+type importer struct {
+	Options
+	client         *client.Client
+	calls, refused atomic.Int64
+	stored         atomic.Bool      // whether the service may have stored a record in this run
+	journal        *journal.Journal // nil for standard input
+	seed           string           // determines the ids of records that have no id in the file
+	task           task             // the zero value for standard input
+	rejects        *rejectFile
+
+	mu   sync.Mutex // guards mark: the method commit sets it, and the method state reads it
+	mark mark
+}
+
+// Run imports a file and shows its progress on stderr. connect returns the client of the
+// service. If an earlier run was stopped, Run imports the rest of the file. If an earlier run
+// has imported the whole file, Run imports the file again only if o.Again is set. A rejected
+// record does not stop Run, but any other error does. After such an error, another call with
+// the same options continues the import of a file, but not of standard input.
+func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Client, error), stderr io.Writer) (Result, error) {
+	im := &importer{Options: o}
+	var err error
+	if im.client, err = connect(client.Config{OnTry: im.onTry}); err != nil {
+		return Result{}, err
+	}
+	began := time.Now()
+	if o.Path == "-" {
+		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
+		im.seed = rand.Text()
+		if im.rejects, err = newRejects(o.Rejects, rejectContent{}); err == nil {
+			err = im.run(ctx, o.Stdin, stderr)
+		}
+	} else {
+		err = im.runFile(ctx, stderr)
+	}
+	r := Result{
+		Resource: o.Resource, File: o.Path, Counts: im.mark.Counts,
+		Calls: im.calls.Load(), CallsRefused: im.refused.Load(), Seconds: time.Since(began).Seconds(),
+	}
+	if r.Rejected > 0 {
+		r.RejectsFile = o.Rejects
+	}
+	return r, err
+}
+
+func (im *importer) onTry(t client.Try) {
+	im.calls.Add(1)
+	if t.Status < 300 || t.Status >= 500 {
+		im.stored.Store(true)
+	}
+	if t.Status == http.StatusTooManyRequests {
+		im.refused.Add(1)
+	}
+}
+
+// runFile imports a file with a journal.
+func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
+	file, err := os.Open(im.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // the file is only read
+	hash := sha256.New()
+	size, err := io.Copy(hash, file)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", im.Path, err)
+	}
+	im.task = task{im.Resource, im.Format, im.URL, size, hex.EncodeToString(hash.Sum(nil))}
+	if im.journal, err = journal.Open(im.Journal, "import", im.task, &im.mark); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.journal.Close()) }()
+	unknown := im.journal.ID == ""
+	switch finished := im.journal.FinishedAt; {
+	case im.journal.ID == "" || finished != nil && im.Again:
+		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
+			im.mark = mark{}
+			err = im.journal.Begin()
+		}
+	case finished != nil:
+		fmt.Fprintf(stderr, "Already imported: finished at %s; --again imports the file again.\n", finished.Format(time.RFC3339))
+		return nil
+	default:
+		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+		im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line)
+	}
+	if err != nil {
+		return err
+	}
+	im.seed = im.journal.ID
+	err = im.run(ctx, file, stderr)
+	switch {
+	case err == nil:
+		return im.journal.Finish()
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case unknown && !im.stored.Load():
+		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
+	}
+	return fmt.Errorf("%w\nThe import stopped after line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
+}
+
+// continuation returns a text that says how to continue an import after an error.
+func continuation(err error) string {
+	var e *client.Error
+	if errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		return "with a key that the service accepts, the same command continues there"
+	}
+	return "the same command continues there"
+}
+
+// run imports the records that have no result yet. In each round it reads records, sends
+// them with concurrent calls, and commits the results in the order of the file.
+func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) error {
+	defer progress.Start(stderr, progress.Noun{One: "record", Many: "records"}, im.state)()
+	hash := sha256.New()
+	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
+	for err == nil {
+		var list []record
+		list, err = im.read(records)
+		if sendErr := im.sendAll(ctx, list); sendErr != nil {
+			err = sendErr
+		}
+		if commitErr := im.commit(list); commitErr != nil {
+			err = errors.Join(err, commitErr)
+		}
+	}
+	if err != io.EOF {
+		return err
+	}
+	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
+		return errors.New("the file changed while it was read")
+	}
+	return nil
+}
+
+// read returns the records of the next round. With the last records it returns io.EOF.
+func (im *importer) read(records *recordReader) (list []record, err error) {
+	calls := perRound * im.Workers
+	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
+		rec, err := records.read()
+		switch {
+		case err == io.EOF:
+			return list, err
+		case err != nil:
+			return list, fmt.Errorf("read %s: %w", im.Path, err)
+		case rec.Line > im.mark.Line:
+			list, size = append(list, rec), size+rec.size()
+		}
+	}
+	return list, nil
+}
+
+// commit saves the results of the records up to the first record without a result. It writes
+// the rejected records to the reject file, and then a mark to the journal.
+func (im *importer) commit(records []record) error {
+	done := im.mark
+	var rejects []reject
+	for _, rec := range records {
+		if rec.counts == (Counts{}) {
+			break
+		}
+		done.Line, done.Offset = rec.Line, rec.Offset
+		done.Counts.add(rec.counts)
+		if rec.reject != nil {
+			rejects = append(rejects, *rec.reject)
+		}
+	}
+	if err := im.rejects.write(rejects); err != nil {
+		return fmt.Errorf("write the reject file: %w", err)
+	}
+	done.Rejects = im.rejects.content()
+	im.mu.Lock()
+	im.mark = done
+	im.mu.Unlock()
+	if im.journal == nil {
+		return nil
+	}
+	return im.journal.Save(im.mark)
+}
+
+// state returns the progress of the import.
+func (im *importer) state() progress.State {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	c := im.mark.Counts
+	s := progress.State{Done: c.Total(), Part: -1, Waiting: im.Waiting(), Details: fmt.Sprintf("%d rejected, %d refused by a limit", c.Rejected, im.refused.Load())}
+	if im.task.Size > 0 {
+		s.Part = min(float64(im.mark.Offset)/float64(im.task.Size), 1)
+	}
+	return s
+}

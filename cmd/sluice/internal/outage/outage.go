@@ -1,0 +1,81 @@
+// Package outage reports that a service does not respond, and says when the client will try
+// again. The report goes to a terminal or a log.
+package outage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"sluice/cmd/sluice/internal/progress"
+	"sluice/pkg/client"
+)
+
+// Report writes a line when a client receives no response. It is safe for concurrent use.
+type Report struct {
+	out      io.Writer
+	url      string // URL of the service
+	progress bool   // whether the caller shows its progress on a terminal
+
+	mu      sync.Mutex
+	waiting bool      // whether the last try got no response
+	next    time.Time // time of the next try
+}
+
+// New returns a Report about the service at url. The Report writes to out. showsProgress says
+// whether the caller shows its progress and the result of Waiting on out. If showsProgress is
+// true and out is a terminal, the Report writes a line only when an outage begins. Otherwise
+// it writes a line for every try without a response.
+func New(out io.Writer, url string, showsProgress bool) *Report {
+	return &Report{out: out, url: url, progress: showsProgress && progress.IsTerminal(out)}
+}
+
+// Note records the result of a try. If the try got no response and the client tries again,
+// Note writes a line as New describes. Use Note as client.Config.OnTry.
+func (r *Report) Note(t client.Try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.Status != 0 || t.Err == nil || t.Wait == 0 {
+		r.waiting = false // the service responded, or the command itself reports the error
+		return
+	}
+	began := !r.waiting
+	r.waiting, r.next = true, time.Now().Add(t.Wait)
+	switch {
+	case !r.progress:
+		fmt.Fprintf(r.out, "No response from %s: %s. Next try in %.1f s.\n", r.url, reason(t.Err), t.Wait.Seconds())
+	case began:
+		progress.Println(r.out, fmt.Sprintf("No response from %s: %s.", r.url, reason(t.Err)))
+	}
+}
+
+// Waiting returns a text with the time until the next try, or "" if the service responds.
+func (r *Report) Waiting() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.waiting {
+		return ""
+	}
+	return fmt.Sprintf("no response, next try in %.0f s", math.Ceil(max(time.Until(r.next), 0).Seconds()))
+}
+
+// reason returns the reason for a missing response, without the addresses and operations
+// at the beginning of network errors.
+func reason(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err.Error()
+	}
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,212 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/event"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/httpapi"
+	"sluice/pkg/memory"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
+)
+
+const workspace = "default"
+
+// service serves the lists of records from stores that a test changes. The test also sets the
+// clock of the service.
+type service struct {
+	url      string
+	now      time.Time
+	rng      *rand.Rand
+	entities *erasures
+	events   event.Store
+	requests atomic.Int64
+	onGet    func(request int64) (ok bool) // called before each request; if ok is false, the request fails
+}
+
+// erasures is an entity store that can mark tombstones as erased.
+type erasures struct {
+	entity.Store
+	ids map[string]bool
+}
+
+func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQuery) ([]entity.Change, bool, error) {
+	changes, more, err := s.Store.Changes(ctx, workspace, q)
+	for i := range changes {
+		if changes[i].Deleted && s.ids[changes[i].ID] {
+			changes[i].Erased, changes[i].ErasedAt = true, changes[i].DeletedAt
+		}
+	}
+	return changes, more, err
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
+	db.MaxBatchDelay = 0
+	entities, err := bolt.NewEntities(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := bolt.NewEvents(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{
+		now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(1, 2)),
+		entities: &erasures{entities, make(map[string]bool)}, events: events, onGet: func(int64) bool { return true },
+	}
+	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, name := range map[string]string{"/entity": "list-entity", "/event": "list-event"} {
+		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: events}, httpapi.Options{
+			AccessOff: true, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mux.Handle(path, api)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.onGet(s.requests.Add(1)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// change makes n random changes to the records of the service. Then it advances the clock, so
+// that the next walk includes the changes.
+func (s *service) change(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		s.now = s.now.Add(time.Duration(s.rng.IntN(1500)) * time.Millisecond)
+		var err error
+		switch id := fmt.Sprint("e", s.rng.IntN(40)); s.rng.IntN(6) {
+		case 0:
+			err = entity.Delete(t.Context(), s.entities, workspace, id, s.now)
+		case 1, 2:
+			e := event.New{Event: event.Event{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: event.OptionalID(id), Attributes: record.Attributes("{}")}}
+			e.OccurredAt, e.OccurredAtSet = record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000))*time.Hour)), true
+			_, _, err = event.Create(t.Context(), s.events, workspace, e, s.now)
+		default:
+			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Entity{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, s.now)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.now = s.now.Add(record.SyncLag + time.Second)
+}
+
+// erase deletes an entity and marks its tombstone as erased. Unlike a complete erasure, it
+// does not delete the events of the entity.
+func (s *service) erase(t *testing.T, id string) (at time.Time) {
+	t.Helper()
+	s.entities.ids[id] = true
+	if err := entity.Delete(t.Context(), s.entities, workspace, id, s.now); err != nil {
+		t.Fatal(err)
+	}
+	at = s.now
+	s.now = s.now.Add(record.SyncLag + time.Second)
+	return at
+}
+
+// copyOf returns the lines that a copy must have. If keep is not nil, a copy of events
+// contains only the events for which the function keep returns true.
+func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(event.Event) bool) string {
+	t.Helper()
+	var b []byte
+	add := func(r interface{ AppendJSON([]byte) ([]byte, error) }) {
+		var err error
+		if b, err = r.AppendJSON(b); err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, '\n')
+	}
+	if resource == exportjob.Entity {
+		page, err := s.entities.List(t.Context(), workspace, entity.Query{Limit: 10_000})
+		if err != nil || page.More {
+			t.Fatal(err, page.More)
+		}
+		for _, e := range page.Entities {
+			add(e)
+		}
+		return string(b)
+	}
+	page, err := s.events.List(t.Context(), workspace, event.Query{Limit: 10_000})
+	if err != nil || page.More {
+		t.Fatal(err, page.More)
+	}
+	lines := make(map[string]event.Event)
+	for _, e := range page.Events {
+		lines[e.ID] = e
+	}
+	for _, id := range slices.Sorted(maps.Keys(lines)) {
+		if keep == nil || keep(lines[id]) {
+			add(lines[id])
+		}
+	}
+	return string(b)
+}
+
+// open opens the copy at path. It returns a run with small pages and batches, and the
+// strings.Builder that collects the stderr of the run.
+func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
+	t.Helper()
+	c, err := client.New(s.url, client.Config{MaxTries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{URL: s.url, Resource: resource, Path: path, PageSize: 7, Now: func() time.Time { return s.now }, Waiting: func() string { return "" }}
+	for _, f := range change {
+		f(&o)
+	}
+	var stderr strings.Builder
+	run, err := open(o, c, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.batchBytes = 1500
+	return run, &stderr
+}
+
+// sync updates the copy at path, as Run does.
+func (s *service) sync(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string, err error) {
+	t.Helper()
+	run, out := s.open(t, resource, path, change...)
+	r, err = run.run(t.Context())
+	if closeErr := run.walk.Close(); closeErr != nil {
+		t.Error(closeErr)
+	}
+	return r, out.String(), err
+}

@@ -1,0 +1,330 @@
+// Package syncer keeps a local copy of a service's entities or events up to date. The copy
+// is an NDJSON file that has each record once, in order of id.
+//
+// A run reads the changes since the last run, and merges them with the copy into a new file.
+// Then it renames that file to the path of the copy. A state file beside the copy records the
+// time up to which the copy is complete, and the digests of the files that a run may replace.
+// If a run fails or is killed, either the old copy or the new copy exists. The next run reads
+// the remaining changes or repeats the merge, with the same result.
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sluice/cmd/sluice/internal/changes"
+	"sluice/pkg/client"
+	"sluice/pkg/entity"
+	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
+)
+
+// Options configures a run.
+type Options struct {
+	URL      string             // URL of the service
+	Resource exportjob.Resource // Entity or Event
+	Path     string             // path of the copy
+	Force    bool               // replace any file at Path with a new copy, or continue an interrupted run that had Force
+	PageSize int                // maximum number of changes per page; changes.PageSize by default
+
+	Now     func() time.Time // clock; time.Now by default
+	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
+}
+
+// Result is the result of a run.
+type Result struct {
+	Resource    exportjob.Resource `json:"resource"`
+	File        string             `json:"file"`
+	Records     int64              `json:"records"` // number of records in the copy
+	Changes     int64              `json:"changes"` // number of changes since the last run
+	SyncedUntil record.Time        `json:"synced_until"`
+}
+
+// task identifies a walk in its journal.
+type task struct {
+	URL      string             `json:"url"`
+	Resource exportjob.Resource `json:"resource"`
+}
+
+// syncer is one run.
+type syncer struct {
+	Options
+	client     *client.Client
+	stderr     io.Writer
+	statePath  string // path of the state file
+	state      *state
+	walk       *changes.Walk
+	mode       fs.FileMode // permissions of the copy
+	batchBytes int
+}
+
+// maxAge is the maximum age of a copy that a run updates. If the copy is older, the run starts
+// a new copy. maxAge is one day less than entity.TombstoneAge, so that all tombstones since the
+// last run still exist when this run reads them. If a tombstone were missing, the deleted
+// entity would stay in the copy.
+const maxAge = entity.TombstoneAge - 24*time.Hour
+
+// Run updates the copy at o.Path. It starts a new copy if no copy exists, if tombstones since
+// the last run may expire before this run has read them, or if o.Force is set. It writes its
+// progress to stderr.
+//
+// The error is a *RefusedError if Run is not allowed to replace the file at o.Path. For
+// example, another program wrote or changed the file, or the file is a copy of another service
+// or resource. After any other error, a call with the same options continues the update.
+func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
+	s, err := open(o, c, stderr)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := s.run(ctx)
+	return r, errors.Join(err, s.walk.Close())
+}
+
+// open returns a run. Until that run ends, another call of open for the same copy returns an
+// error.
+func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
+	if o.PageSize == 0 {
+		o.PageSize = changes.PageSize
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	// A rename would replace a symbolic link instead of its target.
+	if path, err := filepath.EvalSymlinks(o.Path); err == nil {
+		o.Path = path
+	}
+	s := &syncer{Options: o, client: c, stderr: stderr, statePath: o.Path + ".sluice-sync", mode: 0o600, batchBytes: defaultBatchBytes}
+	var err error
+	s.walk, err = changes.Open(s.statePath+".walk", "sync", task{o.URL, o.Resource}, o.Force)
+	return s, err
+}
+
+// run updates the copy. If it continues the walk of an earlier run, that walk does not include
+// the latest changes. A second walk then reads the latest changes.
+func (s *syncer) run(ctx context.Context) (Result, error) {
+	continues, err := s.prepare()
+	if err != nil && !s.walk.Used() {
+		err = errors.Join(err, s.walk.Remove())
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	err = s.update(ctx)
+	read := s.walk.Mark().Changes
+	if continues && err == nil {
+		if err = s.walk.Begin(s.since()); err == nil {
+			err = s.update(ctx)
+		}
+		read += s.walk.Mark().Changes
+	}
+	if refused := new(RefusedError); errors.As(err, &refused) {
+		return Result{}, err
+	}
+	if err != nil {
+		return Result{}, s.walk.Stop(ctx, err)
+	}
+	return Result{s.Resource, s.Path, s.state.Records, read, s.since()}, s.walk.Remove()
+}
+
+// update reads the remaining changes and replaces the copy.
+func (s *syncer) update(ctx context.Context) error {
+	if err := s.walk.Read(ctx, s.lists(), s.Waiting, s.stderr); err != nil {
+		return err
+	}
+	merged, err := s.mergeChanges(ctx)
+	if err != nil {
+		return err
+	}
+	if merged.path != "" {
+		if err := s.replaceCopy(merged); err != nil {
+			return err
+		}
+	}
+	return s.finish(merged)
+}
+
+// replaceCopy moves the new copy to s.Path. It returns a *RefusedError if the file at s.Path
+// has changed since mergeChanges checked it.
+func (s *syncer) replaceCopy(merged copyFile) error {
+	now, err := fileAt(s.Path)
+	if err != nil {
+		return err
+	}
+	if !sameFile(merged.old, now) {
+		return errors.Join(refuse("%s has changed during this run; name another file, or replace it with --force", s.Path), os.Remove(merged.path))
+	}
+	return replace(s.Path, merged.path)
+}
+
+// prepare loads the state, checks the file at s.Path, and begins a walk or continues the
+// walk of an earlier run. It reports whether it continues an earlier walk.
+func (s *syncer) prepare() (continues bool, err error) {
+	info, err := os.Stat(s.Path)
+	exists := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case !exists && isLink(s.Path):
+		return false, refuse("%s is a symbolic link to a file that does not exist", s.Path)
+	case exists && !info.Mode().IsRegular():
+		return false, refuse("%s is not a regular file", s.Path)
+	case exists:
+		s.mode = info.Mode().Perm()
+	}
+	if s.Force {
+		files, err := s.existing(exists)
+		if err != nil {
+			return false, err
+		}
+		if !s.continuesForce(files) {
+			return false, s.startOver(files)
+		}
+	}
+	if s.state, err = loadState(s.statePath); err != nil {
+		return false, err
+	}
+	if s.state == nil {
+		if exists {
+			return false, refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
+		}
+		s.state = s.newState()
+	}
+	switch {
+	case s.state.URL != s.URL || s.state.Resource != s.Resource:
+		return false, refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
+	case exists && !s.state.knowsSize(info.Size()):
+		return false, s.refuseChanged()
+	case !exists && s.state.SyncedUntil != nil:
+		fmt.Fprintf(s.stderr, "%s no longer exists. Starting a new copy.\n", s.Path)
+		return false, s.startOver(nil)
+	case s.outdated():
+		fmt.Fprintf(s.stderr, "The last sync was more than %d days ago, so the service may no longer report all deletions since then. Starting a new copy.\n", maxAge/(24*time.Hour))
+		return false, s.startOver(s.state.Files)
+	}
+	continues, err = s.walk.Continue(s.since())
+	if continues {
+		fmt.Fprintf(s.stderr, "Continuing after %s.\n", s.walk.Done())
+	}
+	return continues, err
+}
+
+func (s *syncer) newState() *state {
+	return &state{Version: stateVersion, URL: s.URL, Resource: s.Resource}
+}
+
+func (s *syncer) refuseChanged() error {
+	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
+}
+
+// existing returns a list with the digest of the file at s.Path. If exists is false, the list is
+// empty.
+func (s *syncer) existing(exists bool) ([]digest, error) {
+	if !exists {
+		return nil, nil
+	}
+	d, err := digestOf(s.Path)
+	return []digest{d}, err
+}
+
+// continuesForce reports whether an earlier run with Force began this copy and was interrupted.
+// files is the result of s.existing. If a file exists at s.Path, the earlier run must also have
+// been allowed to replace that file.
+func (s *syncer) continuesForce(files []digest) bool {
+	if !s.walk.Begun() || !s.walk.Mark().Force {
+		return false
+	}
+	earlier, err := loadState(s.statePath)
+	if err != nil || earlier == nil || earlier.URL != s.URL || earlier.Resource != s.Resource {
+		return false
+	}
+	return len(files) == 0 || slices.Contains(earlier.Files, files[0])
+}
+
+// startOver starts a new copy. The new copy may replace an existing file only if files
+// contains the digest of that file.
+func (s *syncer) startOver(files []digest) error {
+	s.state = s.newState()
+	s.state.Files = files
+	if err := s.state.save(s.statePath); err != nil {
+		return err
+	}
+	return s.walk.Begin(s.since())
+}
+
+// since returns the time from which the walk reads changes. For a new copy, this is the Unix
+// epoch, so the walk reads all records.
+func (s *syncer) since() record.Time {
+	if s.state.SyncedUntil == nil {
+		return record.Time{}
+	}
+	return *s.state.SyncedUntil
+}
+
+// outdated reports whether some tombstones may expire before this run has read them. To update
+// a complete copy, the run needs all tombstones since s.state.SyncedUntil. To complete a copy
+// whose first walk was interrupted, it needs all tombstones since s.walk.Mark().SyncedUntil.
+func (s *syncer) outdated() bool {
+	until := s.state.SyncedUntil
+	if until == nil {
+		until = s.walk.Mark().SyncedUntil
+	}
+	return until != nil && s.Now().Sub(until.Time()) > maxAge
+}
+
+// lists returns the lists that the walk reads.
+func (s *syncer) lists() []changes.List {
+	if s.Resource == exportjob.Entity {
+		return []changes.List{changes.Entities(s.client, client.ChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
+	}
+	return []changes.List{
+		changes.Events(s.client, client.ArrivalQuery{Limit: s.PageSize}),
+		changes.Erasures(s.client, s.PageSize),
+	}
+}
+
+// mergeChanges writes the new copy to a file beside s.Path. If a file exists at s.Path,
+// mergeChanges first checks that the state file has the digest of that file. After the merge, it
+// saves the digests of both files in the state file. If the process is killed, either of the two
+// files can be at s.Path, and the next run may replace it.
+func (s *syncer) mergeChanges(ctx context.Context) (copyFile, error) {
+	base := s.Path
+	if s.state.SyncedUntil == nil {
+		base = ""
+	} else if s.walk.Mark().Changes == 0 {
+		return copyFile{records: s.state.Records}, nil
+	}
+	old, err := fileAt(s.Path)
+	if err != nil {
+		return copyFile{}, err
+	}
+	files, err := s.existing(old != nil)
+	if err != nil {
+		return copyFile{}, err
+	}
+	if old != nil && !slices.Contains(s.state.Files, files[0]) {
+		return copyFile{}, s.refuseChanged()
+	}
+	merged, err := s.merge(ctx, base)
+	if err != nil {
+		return copyFile{}, err
+	}
+	merged.old = old
+	s.state.Files = append(files, merged.digest)
+	return merged, s.state.save(s.statePath)
+}
+
+// finish updates the state file after the copy is complete.
+func (s *syncer) finish(merged copyFile) error {
+	s.state.SyncedUntil, s.state.Records = s.walk.Mark().SyncedUntil, merged.records
+	if merged.path != "" {
+		s.state.Files = []digest{merged.digest}
+	}
+	return s.state.save(s.statePath)
+}

@@ -1,0 +1,149 @@
+// Package dynamotable creates DynamoDB tables from their definitions in the deployment
+// template. It is for DynamoDB Local, in tests and on a developer's machine. On AWS,
+// CloudFormation creates the tables.
+package template
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// TableClient is the part of *dynamodb.Client that Create uses.
+type TableClient interface {
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+}
+
+// MaxWait is the maximum time that Create waits for a table to become active. AWS takes
+// up to half a minute for an empty table. In DynamoDB Local a table is active at once.
+const MaxWait = 2 * time.Minute
+
+// ErrDiffers is the error for an existing table whose key, indexes, stream or TTL
+// attribute differ from the definition. Create does not change such a table.
+var ErrDiffers = errors.New("a table of this name exists with another definition")
+
+// CreateTable creates a table with the given name and definition if no table has this name. It
+// waits until the table is active. Then it enables the time to live of the table. Create
+// may be called repeatedly, and concurrently by several programs. After an error other
+// than ErrDiffers, the table may be incomplete. Another call then completes the table.
+func CreateTable(ctx context.Context, client TableClient, table Table, name string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
+		}
+	}()
+	in := input(table, name)
+	_, err = client.CreateTable(ctx, in)
+	if taken := new(types.ResourceInUseException); err != nil && !errors.As(err, &taken) {
+		return err
+	}
+	waiter := dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) {
+		o.MinDelay = 50 * time.Millisecond
+		o.MaxDelay = 2 * time.Second
+	})
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &name}, MaxWait)
+	if err != nil {
+		return err
+	}
+	if !same(in, out.Table) {
+		return ErrDiffers
+	}
+	if !table.TTL.Enabled {
+		return nil
+	}
+	return expire(ctx, client, name, string(table.TTL.Attribute))
+}
+
+// input returns the request that creates the table.
+func input(table Table, name string) *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName:   &name,
+		BillingMode: types.BillingMode(table.BillingMode),
+		KeySchema:   schema(table.Key),
+	}
+	for _, a := range table.Attributes {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
+			AttributeName: aws.String(string(a.Name)),
+			AttributeType: types.ScalarAttributeType(a.Type),
+		})
+	}
+	for _, index := range table.Indexes {
+		var attributes []string
+		for _, a := range index.Projection.Attributes {
+			attributes = append(attributes, string(a))
+		}
+		slices.Sort(attributes)
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName:  aws.String(string(index.Name)),
+			KeySchema:  schema(index.Key),
+			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection.Type), NonKeyAttributes: attributes},
+		})
+	}
+	if view := table.Stream.View; view != "" {
+		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewType(view)}
+	}
+	return in
+}
+
+func schema(key []KeyElement) (schema []types.KeySchemaElement) {
+	for _, e := range key {
+		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(string(e.Name)), KeyType: types.KeyType(e.Type)})
+	}
+	return schema
+}
+
+// same reports whether an existing table matches the request to create it. It compares
+// the key, the attributes, the indexes and the stream. It ignores the order of
+// attributes, of indexes and of projected attributes, because DynamoDB returns them in
+// any order.
+func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
+	var indexes []types.GlobalSecondaryIndex
+	for _, i := range exists.GlobalSecondaryIndexes {
+		slices.Sort(i.Projection.NonKeyAttributes)
+		indexes = append(indexes, types.GlobalSecondaryIndex{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection})
+	}
+	attributeName := func(a types.AttributeDefinition) string { return aws.ToString(a.AttributeName) }
+	indexName := func(i types.GlobalSecondaryIndex) string { return aws.ToString(i.IndexName) }
+	return reflect.DeepEqual(in.KeySchema, exists.KeySchema) &&
+		reflect.DeepEqual(in.StreamSpecification, exists.StreamSpecification) &&
+		reflect.DeepEqual(sorted(in.AttributeDefinitions, attributeName), sorted(exists.AttributeDefinitions, attributeName)) &&
+		reflect.DeepEqual(sorted(in.GlobalSecondaryIndexes, indexName), sorted(indexes, indexName))
+}
+
+func sorted[E any](all []E, name func(E) string) []E {
+	return slices.SortedFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(name(a), name(b)) })
+}
+
+// expire enables the table's time to live. DynamoDB rejects the update if an earlier or a
+// concurrent call has already enabled the time to live.
+func expire(ctx context.Context, client TableClient, name, attribute string) error {
+	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},
+	})
+	if updateErr == nil {
+		return nil
+	}
+	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil {
+		return fmt.Errorf("describe time to live: %w", err)
+	}
+	switch ttl := out.TimeToLiveDescription; {
+	case ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling:
+		return fmt.Errorf("update time to live: %w", updateErr)
+	case aws.ToString(ttl.AttributeName) != attribute:
+		return ErrDiffers
+	}
+	return nil
+}

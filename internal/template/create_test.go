@@ -1,0 +1,260 @@
+package template_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice"
+	"sluice/internal/template"
+	"sluice/internal/test/dynamolocal"
+)
+
+// jobs is a definition that uses every field.
+var jobs = template.Table{
+	LogicalID:   "JobsTable",
+	BillingMode: "PAY_PER_REQUEST",
+	Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
+	Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
+	Indexes: []template.Index{
+		{Name: "by_time", Key: []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}}, Projection: template.Projection{Type: "ALL"}},
+		{Name: "by_hash", Key: []template.KeyElement{{Name: "hash", Type: "HASH"}}, Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name"}}},
+	},
+	TTL:    template.TTL{Attribute: "expires_at", Enabled: true},
+	Stream: template.Stream{View: "NEW_IMAGE"},
+}
+
+// copyOfJobs returns a copy of jobs that a test may change.
+func copyOfJobs() template.Table {
+	table := jobs
+	table.Attributes, table.Key, table.Indexes = slices.Clone(jobs.Attributes), slices.Clone(jobs.Key), slices.Clone(jobs.Indexes)
+	for i := range table.Indexes {
+		table.Indexes[i].Key = slices.Clone(table.Indexes[i].Key)
+	}
+	return table
+}
+
+// fresh returns a unique name for a table. The table is deleted at the end of the test.
+func fresh(t *testing.T, client *dynamodb.Client) string {
+	name := "template-" + rand.Text()
+	t.Cleanup(func() {
+		client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}) //nolint:errcheck // fails if the test created no table
+	})
+	return name
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	name := fresh(t, client)
+	for range 2 { // the second call finds the table that the first call created
+		if err := template.CreateTable(t.Context(), client, jobs, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.Table.TableStatus; got != types.TableStatusActive {
+		t.Errorf("the table is %s", got)
+	}
+	if got := out.Table.BillingModeSummary; got == nil || got.BillingMode != types.BillingModePayPerRequest {
+		t.Errorf("the table is billed by %+v", got)
+	}
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := aws.ToString(ttl.TimeToLiveDescription.AttributeName); got != "expires_at" {
+		t.Errorf("items expire by %q", got)
+	}
+
+	// The item has the key attributes of both indexes, so both indexes contain it.
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
+		"pk":   &types.AttributeValueMemberS{Value: "a"},
+		"at":   &types.AttributeValueMemberN{Value: "1"},
+		"hash": &types.AttributeValueMemberB{Value: []byte("h")},
+		"more": &types.AttributeValueMemberS{Value: "m"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for index, attributes := range map[string]int{"by_hash": 3, "by_time": 4} {
+		out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &name, IndexName: &index})
+		if err != nil || len(out.Items) != 1 || len(out.Items[0]) != attributes {
+			t.Errorf("%s: got %+v, %v, want one item with %d attributes", index, out, err, attributes)
+		}
+	}
+}
+
+func TestCreateEveryTableOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	tables, err := template.Parse(sluice.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if err := template.CreateTable(t.Context(), client, table, fresh(t, client)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestConcurrentCreatesSucceed(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	name := fresh(t, client)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := template.CreateTable(t.Context(), client, jobs, name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	name := fresh(t, client)
+	if err := template.CreateTable(t.Context(), client, jobs, name); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(*template.Table){
+		"no range":   func(d *template.Table) { d.Key = d.Key[:1] },
+		"other hash": func(d *template.Table) { d.Key[0].Name, d.Key[1].Name = d.Key[1].Name, d.Key[0].Name },
+		"other type": func(d *template.Table) { d.Attributes[1].Type = "S" },
+		"one index fewer": func(d *template.Table) {
+			d.Attributes, d.Indexes = d.Attributes[:2], d.Indexes[:1]
+		},
+		"other index key":  func(d *template.Table) { d.Indexes[1].Key = d.Indexes[0].Key },
+		"other projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "KEYS_ONLY" },
+		"other attributes": func(d *template.Table) { d.Indexes[1].Projection.Attributes = []template.Text{"other"} },
+		"other expiry":     func(d *template.Table) { d.TTL.Attribute = "gone_at" },
+		"no stream":        func(d *template.Table) { d.Stream = template.Stream{} },
+		"other stream":     func(d *template.Table) { d.Stream.View = "OLD_IMAGE" },
+	} {
+		other := copyOfJobs()
+		change(&other)
+		if err := template.CreateTable(t.Context(), client, other, name); !errors.Is(err, template.ErrDiffers) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+// slow is a Client whose first two calls of DescribeTable report that the table is not
+// active yet. It sends each UpdateTimeToLive twice, as if another program had sent the
+// first request.
+type slow struct {
+	*dynamodb.Client
+	looks int
+}
+
+func (c *slow) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, options ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := c.Client.DescribeTable(ctx, in, options...)
+	if c.looks++; err == nil && c.looks < 3 {
+		out.Table.TableStatus = types.TableStatusCreating
+	}
+	return out, err
+}
+
+func (c *slow) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, options ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	if _, err := c.Client.UpdateTimeToLive(ctx, in, options...); err != nil {
+		return nil, err
+	}
+	return c.Client.UpdateTimeToLive(ctx, in, options...)
+}
+
+func TestCreateWaitsUntilActive(t *testing.T) {
+	t.Parallel()
+	client := &slow{Client: dynamolocal.Client(t)}
+	if err := template.CreateTable(t.Context(), client, jobs, fresh(t, client.Client)); err != nil {
+		t.Fatal(err)
+	}
+	if client.looks != 3 {
+		t.Errorf("DescribeTable was called %d times, want 3", client.looks)
+	}
+}
+
+// Package template does not check definitions. If a definition is invalid, Create
+// therefore must return the error of DynamoDB.
+func TestCreateReportsAnInvalidDefinition(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	for what, change := range map[string]func(*template.Table){
+		"no billing mode":        func(d *template.Table) { d.BillingMode = "" },
+		"provisioned":            func(d *template.Table) { d.BillingMode = "PROVISIONED" },
+		"no attributes":          func(d *template.Table) { d.Attributes = nil },
+		"attribute type":         func(d *template.Table) { d.Attributes[1].Type = "SS" },
+		"attribute without type": func(d *template.Table) { d.Attributes[1].Type = "" },
+		"attribute without name": func(d *template.Table) { d.Attributes[0].Name = "" },
+		"attribute twice":        func(d *template.Table) { d.Attributes = append(d.Attributes, d.Attributes[0]) },
+		"attribute twice with different types": func(d *template.Table) {
+			d.Attributes = append(d.Attributes, template.Attribute{Name: "pk", Type: "N"})
+		},
+		"unused attribute":           func(d *template.Table) { d.Indexes = nil },
+		"key without attribute":      func(d *template.Table) { d.Attributes = d.Attributes[:2] },
+		"no key":                     func(d *template.Table) { d.Key = nil },
+		"range without hash":         func(d *template.Table) { d.Key[0].Type = "RANGE"; d.Key = d.Key[:1] },
+		"range before hash":          func(d *template.Table) { slices.Reverse(d.Key) },
+		"two hashes":                 func(d *template.Table) { d.Key[1].Type = "HASH" },
+		"key type":                   func(d *template.Table) { d.Key[1].Type = "SORT" },
+		"index twice":                func(d *template.Table) { d.Indexes[1].Name = d.Indexes[0].Name },
+		"index without name":         func(d *template.Table) { d.Indexes[1].Name = "" },
+		"index without key":          func(d *template.Table) { d.Indexes[0].Key = nil },
+		"index with two hashes":      func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
+		"index without projection":   func(d *template.Table) { d.Indexes[0].Projection.Type = "" },
+		"unknown projection":         func(d *template.Table) { d.Indexes[0].Projection.Type = "SOME" },
+		"INCLUDE without attributes": func(d *template.Table) { d.Indexes[0].Projection.Type = "INCLUDE" },
+		"stream view":                func(d *template.Table) { d.Stream.View = "ALL" },
+		"TTL without attribute":      func(d *template.Table) { d.TTL.Attribute = "" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			table := copyOfJobs()
+			change(&table)
+			err := template.CreateTable(t.Context(), client, table, fresh(t, client))
+			if err == nil || !strings.HasPrefix(err.Error(), "create table JobsTable as template-") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// If the time to live is disabled in the definition, the items of the table do not
+// expire.
+func TestCreateLeavesDisabledExpiryOff(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	name, table := fresh(t, client), copyOfJobs()
+	table.TTL.Enabled = false
+	if err := template.CreateTable(t.Context(), client, table, name); err != nil {
+		t.Fatal(err)
+	}
+	ttl, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
+		t.Errorf("got %+v, %v", ttl, err)
+	}
+}
+
+func TestCreateStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := template.CreateTable(ctx, client, jobs, fresh(t, client)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

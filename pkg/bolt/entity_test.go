@@ -1,0 +1,136 @@
+package bolt_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+	"sluice/pkg/storetest"
+)
+
+func openDBEntity(t *testing.T) *bbolt.DB {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func openIn(t *testing.T, db *bbolt.DB) entity.Store {
+	t.Helper()
+	s, err := bolt.NewEntities(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openEntities(t *testing.T) entity.Store { return openIn(t, openDBEntity(t)) }
+
+func TestEntities(t *testing.T) { storetest.Entities(t, openEntities) }
+
+func TestWalksOfEntities(t *testing.T) {
+	t.Parallel()
+	storetest.WalkEntities(t, openEntities(t))
+}
+
+// A merge may take long, and bbolt allows only one writing transaction at a time. An
+// update therefore merges before its transaction. While the test holds a writing
+// transaction, updates that write nothing must return.
+func TestAnUpdateMergesOutsideTheWriteTransaction(t *testing.T) {
+	t.Parallel()
+	db := openDBEntity(t)
+	s := openIn(t, db)
+	create(t, s, "a")
+	writer, err := db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Rollback() //nolint:errcheck // nothing was written
+	for patch, invalid := range map[string]bool{`{"a":1}`: false, `{"b":"` + strings.Repeat("x", record.MaxAttributesBytes) + `"}`: true} {
+		updated := make(chan error, 1)
+		go func() {
+			_, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(patch), time.Now())
+			updated <- err
+		}()
+		select {
+		case err := <-updated:
+			if (err != nil) != invalid || invalid && record.KindOf(err) != record.Invalid {
+				t.Errorf("%.20s: error %v", patch, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%.20s: the update waits for another writer", patch)
+		}
+	}
+}
+
+func TestAnUpdateThatChangesNothingWritesNothing(t *testing.T) {
+	t.Parallel()
+	db := openDBEntity(t)
+	s := openIn(t, db)
+	create(t, s, "a")
+	for _, tt := range []struct {
+		patch  string
+		writes int
+	}{{`{}`, 0}, {`{"a":1}`, 0}, {`{"b":null}`, 0}, {`{"a":2}`, 1}, {`{"a":2}`, 0}} {
+		before := transactions(t, db)
+		if _, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(tt.patch), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if n := transactions(t, db) - before; n != tt.writes {
+			t.Errorf("%s: %d writing transactions, want %d", tt.patch, n, tt.writes)
+		}
+	}
+}
+
+// An earlier build may have escaped characters that this build stores unescaped, such as
+// '<' and '>'.
+func TestAnEntityOfAnEarlierBuildCanBeUpdated(t *testing.T) {
+	t.Parallel()
+	db := openDBEntity(t)
+	s := openIn(t, db)
+	create(t, s, "a")
+	err := db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("entities")).Bucket([]byte("default")).Put([]byte("a"), []byte(
+			`{"type":"\u003caccount\u003e","id":"a","attributes":{"a":1},"created_at":"2026-01-02T15:04:05Z","updated_at":"2026-01-02T15:04:05Z"}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := entity.Update(t.Context(), s, "default", "a", record.Attributes(`{"a":2}`), time.Now())
+	if err != nil || e.Type != "<account>" || string(e.Attributes) != `{"a":2}` {
+		t.Errorf("updated to %+v, error %v", e, err)
+	}
+}
+
+// transactions returns the number of writing transactions so far.
+func transactions(t *testing.T, db *bbolt.DB) (n int) {
+	t.Helper()
+	if err := db.View(func(tx *bbolt.Tx) error { n = tx.ID(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// create creates an entity with the attributes {"a":1}.
+func create(t *testing.T, s entity.Store, id string) {
+	t.Helper()
+	e := entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1}`)}
+	if _, created, err := s.Create(t.Context(), "default", e); !created || err != nil {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+}
+
+func TestNewRequiresADatabase(t *testing.T) {
+	if _, err := bolt.NewEntities(nil); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,156 @@
+package bolt
+
+import (
+	"context"
+	"iter"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// The names of the top-level buckets and of the buckets in a workspace.
+const (
+	eventsBucket      = "events"
+	eventsByEntity    = "events_by_entity"
+	eventsByCreatedAt = "events_by_created_at"
+	eventsByExpiresAt = "events_by_expires_at"
+	byID              = "by_id"
+	byPosition        = "by_position"
+)
+
+// Events is an event.Store. It is safe for concurrent use.
+//
+// It keeps events in a bbolt file, so that a local server needs no
+// database.
+//
+// The file has the following buckets. Each of them contains one bucket per workspace.
+//
+//   - The bucket events contains, per workspace, the buckets by_id and by_position. by_id
+//     maps each id to the event in JSON. by_position maps event.Position.String to the id.
+//     bbolt sorts keys by bytes, and lists have the same order.
+//   - events_by_entity contains, per workspace, a bucket for each entity id. This bucket
+//     has the same keys and values as by_position, but only for the events of the entity.
+//   - events_by_created_at maps the text of record.SyncPosition to the id.
+//   - events_by_expires_at has an entry for each event that expires. The key is the text
+//     of a record.SyncPosition with the event's time of expiry and id. The value is the id.
+type Events struct {
+	workspaces *workspaces
+}
+
+// NewEvents returns a Store in db, which other stores may share. The caller closes db.
+func NewEvents(db *bbolt.DB) (*Events, error) {
+	workspaces, err := openWorkspaces(db, eventsBucket, byID)
+	if err != nil {
+		return nil, err
+	}
+	return &Events{workspaces: workspaces}, nil
+}
+
+// eventDocument is the JSON form in which the store keeps an event.
+type eventDocument struct {
+	event.Event
+	ExpiresAt record.Time `json:"expires_at,omitzero"`
+}
+
+// event returns the event in d.
+func (d eventDocument) event() event.Event {
+	d.Event.ExpiresAt = d.ExpiresAt
+	return d.Event
+}
+
+// eventPage returns a page of events, like readPage.
+func eventPage(values iter.Seq2[[]byte, []byte], limit int) (events []event.Event, more bool, err error) {
+	documents, more, err := readPage[eventDocument](values, limit)
+	for _, d := range documents {
+		events = append(events, d.event())
+	}
+	return events, more, err
+}
+
+// Create implements event.Store. Concurrent calls share an fsync.
+func (s *Events) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
+	err = s.workspaces.Update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
+		if err := sweepEvents(events, workspace, e); err != nil {
+			return err
+		}
+		d, isNew, err := createRecord(events, e.ID, eventDocument{e, e.ExpiresAt})
+		if stored, created = d.event(), isNew; err != nil || !created {
+			return err
+		}
+		return indexEvent(events, workspace, e)
+	})
+	return stored, created, err
+}
+
+// indexEvent puts an event into the indexes.
+func indexEvent(events *bbolt.Bucket, workspace string, e event.Event) error {
+	if err := indexArrival(events, workspace, e); err != nil {
+		return err
+	}
+	if (e.ExpiresAt != record.Time{}) {
+		if err := putIndex(events.Tx(), eventExpiry(e), e.ID, eventsByExpiresAt, workspace); err != nil {
+			return err
+		}
+	}
+	position := e.Position().String()
+	err := putIndex(events.Tx(), position, e.ID, eventsBucket, workspace, byPosition)
+	if err != nil || e.EntityID == "" {
+		return err
+	}
+	return putIndex(events.Tx(), position, e.ID, eventsByEntity, workspace, string(e.EntityID))
+}
+
+// indexArrival puts an event into the index by creation time.
+func indexArrival(events *bbolt.Bucket, workspace string, e event.Event) error {
+	return putIndex(events.Tx(), e.SyncPosition().String(), e.ID, eventsByCreatedAt, workspace)
+}
+
+// Get implements event.Store.
+func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
+	d, err := getRecord[eventDocument](ctx, s.workspaces, "event", workspace, id)
+	return d.event(), err
+}
+
+// List implements event.Store.
+func (s *Events) List(ctx context.Context, workspace string, q event.Query) (p event.Page, err error) {
+	err = s.workspaces.View(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
+		p.Events, p.More, err = eventPage(scanEvents(events, workspace, q), q.Limit)
+		return err
+	})
+	return p, err
+}
+
+// Arrivals implements event.Store.
+func (s *Events) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (p event.Page, err error) {
+	err = s.workspaces.View(ctx, "list arrivals of events", workspace, func(events *bbolt.Bucket) (err error) {
+		low, high := q.Bounds()
+		ids := scan(bucketAt(events.Tx(), eventsByCreatedAt, workspace), low, high, !q.Descending)
+		p.Events, p.More, err = eventPage(lookup(events, ids), q.Limit)
+		return err
+	})
+	return p, err
+}
+
+// Count implements event.Store.
+func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (n int64, err error) {
+	q.After = nil
+	err = s.workspaces.View(ctx, "count events", workspace, func(events *bbolt.Bucket) (err error) {
+		n, err = count(scanEvents(events, workspace, q), until)
+		return err
+	})
+	return n, err
+}
+
+// scanEvents returns an iterator over the events that q selects. The parameter events is the
+// bucket byID of the workspace.
+func scanEvents(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
+	low, high := q.Bounds()
+	path := []string{eventsBucket, workspace, byPosition}
+	if q.EntityID != "" {
+		path = []string{eventsByEntity, workspace, string(q.EntityID)}
+	}
+	positions := bucketAt(events.Tx(), path...)
+	return lookup(events, scan(positions, low, high, q.Ascending))
+}

@@ -1,0 +1,70 @@
+package bolt_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"sluice/pkg/bolt"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/storetest"
+)
+
+func openDBEvent(t *testing.T) *bbolt.DB {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func openEvents(t *testing.T) event.Store {
+	s, err := bolt.NewEvents(openDBEvent(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEvents(t *testing.T) { storetest.Events(t, openEvents) }
+
+func TestWalksOfEvents(t *testing.T) {
+	t.Parallel()
+	storetest.WalkEvents(t, openEvents(t), false)
+}
+
+// Creating an event removes expired events.
+func TestExpiredEventsAreSwept(t *testing.T) {
+	t.Parallel()
+	s, noon := openEvents(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	create := func(id string, at time.Time) {
+		t.Helper()
+		e := event.New{Event: event.Event{ID: id, Name: "n", Attributes: record.Attributes("{}"), ExpiresAt: event.Retention(at, 1)}}
+		if _, created, err := event.Create(t.Context(), s, "default", e, at); !created || err != nil {
+			t.Fatalf("%v, error %v", created, err)
+		}
+	}
+	for i := range 15 {
+		create(fmt.Sprint("old-", i), noon)
+	}
+	create("younger", noon.Add(time.Second))
+	for i := range 2 {
+		create(fmt.Sprint("new-", i), noon.AddDate(0, 0, 1).Add(time.Millisecond))
+	}
+	page, err := s.List(t.Context(), "default", event.Query{Limit: 100})
+	if err != nil || len(page.Events) != 3 {
+		t.Errorf("%d events are left, error %v; want 3", len(page.Events), err)
+	}
+}
+
+func TestNewEventsNeedsADatabase(t *testing.T) {
+	if _, err := bolt.NewEvents(nil); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,31 @@
+package bolt_test
+
+import (
+	"path/filepath"
+	"sluice/pkg/bolt"
+	"sluice/pkg/storetest"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+func TestExportJobs(t *testing.T) {
+	storetest.ExportJobs(t, func(t *testing.T) storetest.ExportJobStore {
+		db, err := bbolt.Open(filepath.Join(t.TempDir(), "jobs.db"), 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		s, err := bolt.NewExportJobs(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestNewExportJobsNeedsADatabase(t *testing.T) {
+	if _, err := bolt.NewExportJobs(nil); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,249 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsratelimit "github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/ratelimit"
+)
+
+// retention is the time from the end of an item's window until the item may be
+// deleted. ratelimit.Usage needs one minute.
+const counterRetention = 5 * time.Minute
+
+// CountersClient is the part of *dynamodb.Client that a Store uses.
+type CountersClient interface {
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// Counters is a ratelimit.Store. It is safe for concurrent use.
+//
+// It keeps rate limit counters in a DynamoDB table, which any
+// number of processes can share.
+//
+// An item holds the counters of one ratelimit.Key:
+//
+//	pk          S  partition key: address#scope#minute; the minute as the Unix time of its beginning
+//	second      N  sort key: the window, as Unix time
+//	records, imports, r_list_entity, …
+//	            N  the counters
+//	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
+//
+// The minute is part of the partition key. The counters of an address therefore get a
+// new partition key every minute. One Query can read all counters of an address that have
+// the same scope and belong to windows of the same minute. Correctness does not depend on
+// the deletion of items, because each window has its own items.
+//
+// A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
+// DynamoDB serializes the updates of an item and applies each one completely or not at
+// all, so concurrent processes cannot exceed a limit together. A transaction would take
+// twice the write units. It would also fail if it conflicted with another charge, whereas
+// an UpdateItem waits. A read followed by a write would be a race.
+type Counters struct {
+	// Timeout is the maximum duration of a charge. New sets it to 2 seconds.
+	// Callers must not change it once the Store is in use.
+	Timeout time.Duration
+
+	client  CountersClient
+	table   string
+	retryer aws.Retryer // retryer of charges
+}
+
+// NewCounters returns a Store that keeps its counters in table. It returns an error if
+// client is nil or table is empty.
+func NewCounters(client CountersClient, table string) (*Counters, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("dynamo: a client and a table name are required")
+	}
+	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
+}
+
+// counterOptions returns the options of a call. They turn off the SDK's validation of
+// response checksums. DynamoDB Local sends no checksum with an error response, so
+// the SDK would log a warning for every refused charge. The validation only logs
+// warnings, and TLS already protects the responses.
+func counterOptions(retryer aws.Retryer) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) {
+		o.Retryer = retryer
+		o.DisableValidateResponseChecksum = true
+	}
+}
+
+// newRetryer returns a retryer that repeats a charge once if DynamoDB throttled the
+// charge or no connection was opened. In these cases, the charge cannot have been
+// applied. After any other failure, the charge may have been applied, and a repeated
+// charge would count twice. The SDK's default retryer also repeats a charge after such
+// failures.
+func newRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = 2
+		o.MaxBackoff = 50 * time.Millisecond
+		o.RateLimiter = awsratelimit.None
+		o.Retryables = []retry.IsErrorRetryable{
+			retry.RetryableErrorCode{Codes: retry.DefaultThrottleErrorCodes},
+			retry.IsErrorRetryableFunc(notConnected),
+		}
+	})
+}
+
+// notConnected reports whether err is a failure to connect.
+func notConnected(err error) aws.Ternary {
+	var op *net.OpError
+	return aws.BoolTernary(errors.As(err, &op) && op.Op == "dial")
+}
+
+// Charge implements ratelimit.Store with one UpdateItem, which takes one write unit. If
+// an amount is above its limit, Charge refuses the charge without a call. The condition
+// of the UpdateItem would admit such a charge as long as the counter does not exist.
+func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
+	for _, c := range costs {
+		if c.Amount > c.Rule.Limit {
+			return ratelimit.Result{}, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	out, err := s.client.UpdateItem(ctx, s.update(key, costs), counterOptions(s.retryer))
+	result := ratelimit.Result{Used: make([]int64, len(costs))}
+	var item map[string]types.AttributeValue
+	var refused *types.ConditionalCheckFailedException
+	switch {
+	case err == nil:
+		result.Admitted, item = true, out.Attributes
+	case errors.As(err, &refused):
+		item = refused.Item
+	default:
+		return ratelimit.Result{}, fmt.Errorf("update counters: %w", err)
+	}
+	counters, err := readCounters(item)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
+	for i, c := range costs {
+		result.Used[i] = counters[c.Rule.Counter]
+	}
+	return result, nil
+}
+
+// Connect opens the connection that the first charge needs. It sends an UpdateItem
+// whose condition always fails, because the item does not exist. The call changes
+// nothing, takes one write unit and needs only the permission that a charge needs too.
+// Its partition key is random, so instances that start at the same time write to
+// different partitions.
+func (s *Counters) Connect(ctx context.Context) error {
+	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:           &s.table,
+		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}, "second": counterNumber(0)},
+		UpdateExpression:    aws.String("REMOVE expires_at"),
+		ConditionExpression: aws.String("attribute_exists(pk)"),
+	}, counterOptions(aws.NopRetryer{}))
+	var absent *types.ConditionalCheckFailedException
+	if err == nil || errors.As(err, &absent) {
+		return nil
+	}
+	return fmt.Errorf("connect to the counters: %w", err)
+}
+
+// update returns the UpdateItem that adds the costs to their counters. It leaves out costs
+// of 0, which always fit and add nothing. The response contains the counters of these costs
+// anyway.
+func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
+	names := map[string]string{"#expires_at": "expires_at"}
+	values := map[string]types.AttributeValue{":expires_at": counterNumber(key.Window.Reset() + int64(counterRetention/time.Second))}
+	var add, conditions []string
+	for i, c := range costs {
+		if c.Amount == 0 {
+			continue
+		}
+		name, amount, room := fmt.Sprintf("#counter%d", i), fmt.Sprintf(":amount%d", i), fmt.Sprintf(":room%d", i)
+		names[name] = c.Rule.Counter
+		values[amount] = counterNumber(c.Amount)
+		add = append(add, name+" "+amount)
+		if c.Rule.Limit == ratelimit.NoLimit {
+			continue
+		}
+		values[room] = counterNumber(c.Rule.Limit - c.Amount)
+		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", name, room))
+	}
+	in := &dynamodb.UpdateItemInput{
+		TableName:                           &s.table,
+		Key:                                 itemKey(key),
+		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	if len(add) > 0 {
+		*in.UpdateExpression += " ADD " + strings.Join(add, ", ")
+	}
+	if len(conditions) > 0 {
+		in.ConditionExpression = aws.String(strings.Join(conditions, " AND "))
+	}
+	return in
+}
+
+// readCounters returns the counters of an item, by name.
+func readCounters(item map[string]types.AttributeValue) (map[string]int64, error) {
+	counters := make(map[string]int64, len(item))
+	for name := range item {
+		if name == "pk" || name == "second" || name == "expires_at" {
+			continue
+		}
+		var err error
+		if counters[name], err = readNumber(item, name); err != nil {
+			return nil, err
+		}
+	}
+	return counters, nil
+}
+
+// readNumber returns the value of the number attribute called name.
+func readNumber(item map[string]types.AttributeValue, name string) (int64, error) {
+	value, ok := item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("read %s: it is a %T, not a number", name, item[name])
+	}
+	n, err := strconv.ParseInt(value.Value, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	return n, nil
+}
+
+// itemKey returns the primary key of the item that holds the counters of key.
+func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"pk":     partitionKey(key.Address, key.Scope, minuteOf(key.Window)),
+		"second": counterNumber(int64(key.Window)),
+	}
+}
+
+// partitionKey returns the partition key for a minute. It is unique for each
+// combination of address, scope and minute.
+func partitionKey(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
+	return &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", address, scope, minute)}
+}
+
+const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
+
+// minuteOf returns the first window of the minute that contains w.
+func minuteOf(w ratelimit.Window) ratelimit.Window {
+	return w - (w%windowsPerMinute+windowsPerMinute)%windowsPerMinute
+}
+
+func counterNumber(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}

@@ -1,0 +1,112 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/storetest"
+)
+
+func openCounters(t *testing.T) ratelimit.Store {
+	s, err := NewCounters(dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The function one returns a slice with a single cost. The amount is 1, and the rule has the
+// given counter and limit.
+func one(counter string, limit int64) []ratelimit.Cost {
+	return []ratelimit.Cost{{Rule: ratelimit.Rule{Policy: counter, Counter: counter, Limit: limit}, Amount: 1}}
+}
+
+func TestCounters(t *testing.T) { storetest.Counters(t, openCounters) }
+
+// counterMeter is a Client that counts its calls and the write units they consume.
+type counterMeter struct {
+	client *dynamodb.Client
+	calls  atomic.Int64
+	units  float64
+}
+
+func (m *counterMeter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	m.calls.Add(1)
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.client.UpdateItem(ctx, in, opts...)
+	if err == nil {
+		m.units += *out.ConsumedCapacity.CapacityUnits
+	}
+	return out, err
+}
+
+func TestAChargeIsOneCallAndOneWriteUnit(t *testing.T) {
+	m := &counterMeter{client: dynamolocal.Client(t)}
+	s, err := NewCounters(m, dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := ratelimit.Key{Address: "2001:db8:1234:5678::/64", Scope: "usage", Window: 1_800_000_000}
+	// Even with more routes than the service has, the item stays within the 1 KB
+	// that one write unit covers.
+	for i := range 20 {
+		costs := append(one("records", 200), one("r_create_export_job_"+string(rune('a'+i)), 200)...)
+		if result, err := s.Charge(t.Context(), key, costs); !result.Admitted || err != nil {
+			t.Fatalf("%+v, error %v", result, err)
+		}
+	}
+	if m.calls.Load() != 20 || m.units != 20 {
+		t.Errorf("20 charges of two rules took %d calls and %v write units, want 20 and 20", m.calls.Load(), m.units)
+	}
+}
+
+func TestACostAboveTheLimitMakesNoCall(t *testing.T) {
+	m := &counterMeter{client: dynamolocal.Client(t)}
+	s, err := NewCounters(m, "no-such-table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: "a", Limit: 1}, Amount: 2}}
+	if result, err := s.Charge(t.Context(), ratelimit.Key{}, costs); result.Admitted || err != nil || m.calls.Load() != 0 {
+		t.Errorf("%+v, error %v, %d calls", result, err, m.calls.Load())
+	}
+}
+
+func TestARefusalLogsNoWarning(t *testing.T) {
+	var log bytes.Buffer
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.Logger = logging.NewStandardLogger(&log) })
+	s, err := NewCounters(client, dynamolocal.Table(t, "CountersTable"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		result, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1))
+		if err != nil || result.Admitted != (i == 0) {
+			t.Fatalf("charge %d: %+v, error %v", i, result, err)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the SDK logged: %s", &log)
+	}
+}
+
+func TestAMissingTableIsAnError(t *testing.T) {
+	s, err := NewCounters(dynamolocal.Client(t), "no-such-table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Charge(t.Context(), ratelimit.Key{Address: "192.0.2.1"}, one("a", 1)); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,49 @@
+package dynamo
+
+import (
+	"reflect"
+	"testing"
+
+	"sluice/pkg/ratelimit"
+)
+
+// FuzzItemKey checks that different values of ratelimit.Key have different items.
+func FuzzItemKey(f *testing.F) {
+	f.Add("192.0.2.1", byte(0), int64(1_800_000_000), "192.0.2.1", byte(1), int64(1_800_000_000))
+	f.Add("192.0.2.1", byte(0), int64(1), "192.0.2.11", byte(0), int64(1))
+	f.Add("192.0.2.1", byte(0), int64(1), "192.0.2.1", byte(0), int64(61))
+	f.Add("192.0.2.1", byte(0), int64(59), "192.0.2.1", byte(0), int64(60))
+	f.Add("192.0.2.1", byte(0), int64(-1), "192.0.2.1", byte(0), int64(0))
+	f.Add("192.0.2.1", byte(0), int64(1), "::ffff:192.0.2.1", byte(0), int64(1))
+	f.Add("2001:db8::1", byte(0), int64(11), "2001:db8:0:1::", byte(0), int64(1))
+	f.Add("2001:db8::", byte(2), int64(-1), "2001:db8::1", byte(2), int64(1))
+	f.Add("1.2.3.4", byte(0), int64(0), "::102:304", byte(0), int64(0))
+	scopes := []ratelimit.Scope{"export", "import", "usage", "not-found"}
+	f.Fuzz(func(t *testing.T, s1 string, scope1 byte, window1 int64, s2 string, scope2 byte, window2 int64) {
+		for _, prefix := range []int{64, 128} {
+			a1, err1 := ratelimit.ParseAddress(s1, prefix)
+			a2, err2 := ratelimit.ParseAddress(s2, prefix)
+			if err1 != nil || err2 != nil {
+				return
+			}
+			k1 := ratelimit.Key{Address: a1, Scope: scopes[int(scope1)%len(scopes)], Window: ratelimit.Window(window1)}
+			k2 := ratelimit.Key{Address: a2, Scope: scopes[int(scope2)%len(scopes)], Window: ratelimit.Window(window2)}
+			if i1, i2 := itemKey(k1), itemKey(k2); (k1 == k2) != reflect.DeepEqual(i1, i2) {
+				t.Errorf("the item of %+v is %v, that of %+v is %v", k1, i1, k2, i2)
+			}
+		}
+	})
+}
+
+// All windows of a minute have the same partition key. The windows of other minutes have
+// other partition keys.
+func TestAMinuteSharesAPartitionKey(t *testing.T) {
+	key := func(w ratelimit.Window) any {
+		return itemKey(ratelimit.Key{Address: "192.0.2.1", Scope: "export", Window: w})["pk"]
+	}
+	for _, begin := range []ratelimit.Window{1_800_000_000, 0, -60} {
+		if !reflect.DeepEqual(key(begin), key(begin+59)) || reflect.DeepEqual(key(begin), key(begin-1)) || reflect.DeepEqual(key(begin), key(begin+60)) {
+			t.Errorf("the minute at %d: first key %v, last key %v, key before %v, key after %v", begin, key(begin), key(begin+59), key(begin-1), key(begin+60))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// Package dynamo holds every store that keeps its data in DynamoDB, a file per noun. Each store
+// declares the part of *dynamodb.Client that it uses, so that a function links only what it calls.
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"sluice/pkg/record"
+)
+
+// putter is the part of *dynamodb.Client that Create uses.
+type putter interface {
+	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+}
+
+// getter is the part of *dynamodb.Client that Get uses.
+type getter interface {
+	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+}
+
+// querier is the part of *dynamodb.Client that Page and Count use.
+type querier interface {
+	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+// createItem puts item into a table if the table has no item with the same key. The item holds
+// the record r. Create returns the record that is stored after the call, and reports whether
+// the call created it. Create makes only one API call, because the response to a failed put
+// contains the existing item. hashKey is the name of the table's partition key attribute.
+// The functions in options may change the put.
+//
+// If the SDK retries a put whose response was lost, the retry finds the item of the first
+// attempt. Then created is false and stored equals r.
+func createItem[R any](ctx context.Context, client putter, table, hashKey string, r R, item attributeValues, decode func(attributeValues) (R, error), options ...func(*dynamodb.PutItemInput)) (stored R, created bool, err error) {
+	in := &dynamodb.PutItemInput{
+		TableName:                           &table,
+		Item:                                item,
+		ConditionExpression:                 aws.String("attribute_not_exists(#key)"),
+		ExpressionAttributeNames:            map[string]string{"#key": hashKey},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	for _, option := range options {
+		option(in)
+	}
+	_, err = client.PutItem(ctx, in)
+	var exists *types.ConditionalCheckFailedException
+	switch {
+	case err == nil:
+		return r, true, nil
+	case !errors.As(err, &exists):
+		return stored, false, storeError("put into "+table, err)
+	}
+	stored, err = decode(exists.Item)
+	return stored, false, err
+}
+
+// getItem returns the record with a key, and whether the table has it. The read is strongly
+// consistent, so a client finds a record that it has just created.
+func getItem[R any](ctx context.Context, client getter, table string, key attributeValues, decode func(attributeValues) (R, error)) (r R, found bool, err error) {
+	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
+	switch {
+	case err != nil:
+		return r, false, storeError("get from "+table, err)
+	case out.Item == nil:
+		return r, false, nil
+	}
+	r, err = decode(out.Item)
+	return r, true, err
+}
+
+// scanItems returns the records of all items in the result of a scan, in no particular order.
+func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamodb.ScanInput, decode func(attributeValues) (R, error)) ([]R, error) {
+	var all []R
+	for pages := dynamodb.NewScanPaginator(client, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, storeError("scan "+aws.ToString(in.TableName), err)
+		}
+		some, err := each(page.Items, decode)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// storeError wraps the error of an SDK call in the form that record stores return. If DynamoDB
+// rejects the call itself, for example because a table is missing or access is denied, the
+// service has a fault, and the result is not a *record.Error. In all other cases, the call
+// may succeed later, and the result has kind Unavailable.
+func storeError(op string, err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return record.UnavailableError(op, err)
+}
+
+// isRefusal reports whether err is a response of DynamoDB that rejects the call itself,
+// so that a retry would fail too. It uses the HTTP status, because the SDK has no type
+// for many errors. Throttling is an exception: its status is 400, but a retry may
+// succeed.
+func isRefusal(err error) bool {
+	var apiError smithy.APIError
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &apiError) || !errors.As(err, &response) {
+		return false
+	}
+	_, throttled := retry.DefaultThrottleErrorCodes[apiError.ErrorCode()]
+	_, timedOut := retry.DefaultRetryableErrorCodes[apiError.ErrorCode()]
+	// These codes usually mean that a transaction conflicts with another request.
+	transaction := strings.HasPrefix(apiError.ErrorCode(), "Transaction")
+	status := response.HTTPStatusCode()
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !throttled && !timedOut && !transaction
+}
+
+// contended reports whether err means that a condition is false or that another request
+// is changing the item. err is the error of a conditional write or of a transaction of
+// conditional writes.
+func contended(err error) bool {
+	var failed *types.ConditionalCheckFailedException
+	var conflict *types.TransactionConflictException
+	var cancelled *types.TransactionCanceledException
+	if errors.As(err, &failed) || errors.As(err, &conflict) {
+		return true
+	}
+	return errors.As(err, &cancelled) && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
+		code := aws.ToString(r.Code)
+		return code == "ConditionalCheckFailed" || code == "TransactionConflict"
+	})
+}

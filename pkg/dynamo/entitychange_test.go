@@ -1,0 +1,228 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func create(t *testing.T, s *Entities, id string) entity.Entity {
+	t.Helper()
+	e, created, err := entity.Create(t.Context(), s, "default", entity.Entity{ID: id, Type: "account", Attributes: record.Attributes(`{"a":1.0}`)}, noon)
+	if !created || err != nil {
+		t.Fatalf("create %s: %v, error %v", id, created, err)
+	}
+	return e
+}
+
+// A tombstone is a separate item that expires. Only lists of changes return it.
+func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EntitiesTable")
+	l := &log{Client: client}
+	s := openEntities(t, l, table)
+	create(t, s, "ada")
+	item := func(workspace string) attributeValues {
+		t.Helper()
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributeValues{"workspace": text(workspace), "id": text("ada")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Item
+	}
+	want := attributeValues{
+		"workspace": text("default"), "id": text("ada"), "type": text("account"),
+		"type_key": text("default#account"), "attributes": text(`{"a":1.0}`),
+		"created_at": text("2026-01-02T12:00:00.000Z"), "updated_at": text("2026-01-02T12:00:00.000Z"),
+		"shard": text("default#0"), "change": text("2026-01-02T12:00:00.000Z#ada"),
+	}
+	if got := item("default"); !reflect.DeepEqual(got, want) {
+		t.Errorf("the entity is %v, want %v", got, want)
+	}
+	if err := entity.Delete(t.Context(), s, "default", "ada", noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want = attributeValues{
+		"workspace": text("default#deleted"), "id": text("ada"), "type": text("account"),
+		"created_at": text("2026-01-02T12:00:00.000Z"),
+		"expires_at": &types.AttributeValueMemberN{Value: strconv.FormatInt(noon.Add(time.Hour+30*24*time.Hour).Unix(), 10)},
+		"shard":      text("default#0"), "change": text("2026-01-02T13:00:00.000Z#ada"),
+	}
+	if got := item("default#deleted"); !reflect.DeepEqual(got, want) || item("default") != nil {
+		t.Errorf("the tombstone is %v, want %v, and no entity", got, want)
+	}
+	l.calls = nil
+	for _, q := range []entity.Query{{Limit: 10}, {Limit: 10, Type: "account"}} {
+		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Entities) != 0 {
+			t.Errorf("%+v, error %v", page, err)
+		}
+	}
+	for _, call := range l.calls {
+		if call != "query, consistent false, read 0" {
+			t.Error(call)
+		}
+	}
+}
+
+// stopsAfter is a client whose UpdateItem succeeds a limited number of times and then
+// fails.
+type stopsAfter struct {
+	*dynamodb.Client
+	mu   sync.Mutex
+	left int
+}
+
+func (c *stopsAfter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.mu.Lock()
+	c.left--
+	stop := c.left < 0
+	c.mu.Unlock()
+	if stop {
+		return nil, context.Canceled
+	}
+	return c.Client.UpdateItem(ctx, in, opts...)
+}
+
+// entityMeter is a Client that adds up the read units of queries and records the sizes of the
+// items that they return.
+type entityMeter struct {
+	*dynamodb.Client
+	mu    sync.Mutex
+	units float64
+	bytes map[string]int // sizes of items by id
+}
+
+func (m *entityMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	for _, item := range out.Items {
+		n := 0
+		for name, value := range item {
+			n += len(name) + len(value.(*types.AttributeValueMemberS).Value)
+		}
+		m.bytes[item["id"].(*types.AttributeValueMemberS).Value] = n
+	}
+	return out, nil
+}
+
+// TestReadUnitsOfChanges creates many entities, changes some of them, and then lists
+// these changes in pages of 200. The environment variable SYNC_ENTITIES sets the number
+// of entities. SYNC_CHANGES sets the number of changes.
+func TestReadUnitsOfChanges(t *testing.T) {
+	total, changed := count(t, "SYNC_ENTITIES", 2_000), count(t, "SYNC_CHANGES", 400)
+	for _, shards := range []int{1, 16} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			table := dynamolocal.Table(t, "EntitiesTable")
+			m := &entityMeter{Client: dynamolocal.Client(t), bytes: make(map[string]int)}
+			s, err := NewEntities(m, table, EntitiesConfig{Shards: shards})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, m.Client, table, s, Shards(shards), total, changed)
+			began, pages, read := time.Now(), 0, 0
+			for q := (record.SyncQuery{Since: record.TimeOf(noon.Add(time.Hour)), Limit: 200}); ; pages++ {
+				changes, more, err := s.Changes(t.Context(), "default", q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				read += len(changes)
+				if !more {
+					pages++
+					break
+				}
+				last := changes[len(changes)-1].SyncPosition()
+				q.After = &last
+			}
+			took, bytes := time.Since(began), 0
+			for _, n := range m.bytes {
+				bytes += n
+			}
+			// A page takes one query per shard, and DynamoDB rounds up the read units of
+			// each query.
+			own := math.Ceil(float64(bytes)/4096) / 2
+			most := 1.25 * own
+			if shards > 1 {
+				most = 2 * max(own, float64(shards*pages)/2)
+			}
+			t.Logf("%d changes of %d entities, %d shards: %d pages in %s, %.1f read units; own units %.1f, at most %.1f", changed, total, shards, pages, took, m.units, own, most)
+			if read != changed || m.units > most {
+				t.Errorf("%d changes by %.1f read units, want %d by at most %.1f", read, m.units, changed, most)
+			}
+		})
+	}
+}
+
+func count(t *testing.T, variable string, n int) int {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// fill puts entities into a table, with noon as the time of creation. It updates some of
+// them with a time one hour later.
+func fill(t *testing.T, client *dynamodb.Client, table string, s *Entities, shards Shards, total, changed int) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(8)
+	at := record.TimeOf(noon).String()
+	for first := 0; first < total; first += 25 {
+		group.Go(func() error {
+			var puts []types.WriteRequest
+			for i := first; i < min(first+25, total); i++ {
+				id := spread(i)
+				puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: attributeValues{
+					"workspace": text("default"), "id": text(id), "type": text("person"),
+					"type_key": text("default#person"), "created_at": text(at), "updated_at": text(at),
+					"attributes": text(fmt.Sprintf(`{"name":"Ada Lovelace","number":%d,"note":%q}`, i, id)),
+					"shard":      text(shards.Key("default", id)), "change": text(at + "#" + id),
+				}}})
+			}
+			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: puts}})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range changed {
+		group.Go(func() error {
+			_, err := entity.Update(t.Context(), s, "default", spread(i), record.Attributes(`{"changed":true}`), noon.Add(time.Hour+time.Duration(i)*time.Millisecond))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spread returns the i-th id of a series. Sorted by their bytes, the ids are in random order.
+func spread(i int) string { return fmt.Sprintf("%032x", uint64(i)*0x9e3779b97f4a7c15) }

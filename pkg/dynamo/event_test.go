@@ -1,0 +1,181 @@
+package dynamo
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+	"sluice/pkg/storetest"
+)
+
+func openEvents(t *testing.T, shards int) *Events {
+	t.Helper()
+	s, err := NewEvents(dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable"), EventsConfig{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEvents(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			storetest.Events(t, func(t *testing.T) event.Store { return openEvents(t, shards) })
+		})
+	}
+}
+
+func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	s, err := NewEvents(client, table, EventsConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	occurred, err := record.ParseTime("2026-01-02T15:04:05.678Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entityID := range []event.OptionalID{"", "u-1"} {
+		id := "e-" + string(entityID)
+		e := event.Event{ID: id, Name: "login", EntityID: entityID, OccurredAt: occurred, Attributes: record.Attributes(`{"a":1.0}`)}
+		if _, _, err := s.Create(t.Context(), "default", e); err != nil {
+			t.Fatal(err)
+		}
+		key := attributeValues{"pk": text("default#" + id)}
+		out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := attributeValues{
+			"pk":          text("default#" + id),
+			"id":          text(id),
+			"name":        text("login"),
+			"occurred_at": text("2026-01-02T15:04:05.678Z"),
+			"attributes":  text(`{"a":1.0}`),
+			"created_at":  text("1970-01-01T00:00:00.000Z"),
+			"shard":       text("default#0"),
+			"position":    text("2026-01-02T15:04:05.678Z#" + id),
+			"arrival":     text("1970-01-01T00:00:00.000Z#" + id),
+		}
+		if entityID != "" {
+			want["entity_id"] = text("u-1")
+			want["entity_key"] = text("default#u-1")
+		}
+		if !reflect.DeepEqual(out.Item, want) {
+			t.Errorf("got %v, want %v", out.Item, want)
+		}
+	}
+}
+
+// When the number of shards grows, existing events stay in their shards, and ids stay
+// unique over all shards.
+func TestTheNumberOfShardsMayGrow(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	var want []string
+	for _, shards := range []int{1, 3, MaxShards} {
+		s, err := NewEvents(client, table, EventsConfig{Shards: shards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			e := event.Event{ID: fmt.Sprintf("%02d-%02d", shards, n), Name: "login", Attributes: record.Attributes(`{}`)}
+			for _, wantCreated := range []bool{true, false} {
+				if _, created, err := s.Create(t.Context(), "default", e); created != wantCreated || err != nil {
+					t.Fatalf("create %s: created %v, error %v", e.ID, created, err)
+				}
+			}
+			want = append(want, e.ID)
+		}
+		if _, created, err := s.Create(t.Context(), "default", event.Event{ID: want[0], Name: "login", Attributes: record.Attributes(`{}`)}); created || err != nil {
+			t.Errorf("%d shards: the first event: created %v, error %v", shards, created, err)
+		}
+		page, err := s.List(t.Context(), "default", event.Query{Ascending: true, Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Events {
+			got = append(got, e.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d shards list %v, want %v", shards, got, want)
+		}
+	}
+}
+
+func TestEventsAreSpreadEvenlyOverShards(t *testing.T) {
+	t.Parallel()
+	const shards, each = 16, 40
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	s, err := NewEvents(client, table, EventsConfig{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for worker := range shards {
+		wg.Go(func() {
+			for n := range each {
+				e := event.Event{ID: fmt.Sprintf("order-%04d", worker*each+n), Name: "login", Attributes: record.Attributes(`{}`)}
+				if _, _, err := s.Create(t.Context(), "default", e); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for n := range shards {
+		out, err := client.Query(t.Context(), &dynamodb.QueryInput{
+			TableName: &table, IndexName: aws.String("by_position"),
+			KeyConditionExpression:    aws.String("#shard = :shard"),
+			ExpressionAttributeNames:  map[string]string{"#shard": "shard"},
+			ExpressionAttributeValues: attributeValues{":shard": text(fmt.Sprintf("default#%d", n))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Count < each/2 || out.Count > each*2 {
+			t.Errorf("shard %d holds %d of %d events", n, out.Count, shards*each)
+		}
+	}
+}
+
+func TestOpenReadsTheEnvironment(t *testing.T) {
+	t.Parallel()
+	for shards, ok := range map[string]bool{"": true, "1": true, "64": true, "0": false, "65": false, "-1": false, "x": false, "1.5": false, " 1": false} {
+		env := map[string]string{"EVENTS_TABLE": "events", "EVENT_SHARDS": shards}
+		_, err := OpenEvents(&dynamodb.Client{}, func(name string) string { return env[name] })
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "EVENT_SHARDS") {
+			t.Errorf("EVENT_SHARDS=%q: %v", shards, err)
+		}
+	}
+	if _, err := OpenEvents(&dynamodb.Client{}, func(string) string { return "" }); err == nil {
+		t.Error("no error without EVENTS_TABLE")
+	}
+}
+
+func TestNewEventsRequiresAClientAndATable(t *testing.T) {
+	t.Parallel()
+	if _, err := NewEvents(nil, "events", EventsConfig{}); err == nil {
+		t.Error("no error without a client")
+	}
+	if _, err := NewEvents(&dynamodb.Client{}, "", EventsConfig{}); err == nil {
+		t.Error("no error without a table")
+	}
+	for _, shards := range []int{-1, MaxShards + 1} {
+		if _, err := NewEvents(&dynamodb.Client{}, "events", EventsConfig{Shards: shards}); err == nil {
+			t.Errorf("no error with %d shards", shards)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/event"
+)
+
+// eraseWriters is the maximum number of items that Erase deletes at the same time.
+const eraseWriters = 10
+
+// Erase implements event.Store. It finds the events in the index by_entity, which is
+// eventually consistent. It deletes each event on the condition that it belongs to the
+// entity and was created at or before q.Until. Without the condition, Erase could delete
+// a new event that has the id of an expired event. If some items cannot be deleted, Erase
+// still deletes the other items.
+func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
+	after := ""
+	if q.After != nil {
+		after = q.After.String() + "\x00"
+	}
+	in := between(s.table, "by_entity", "entity_key", eventKey(workspace, q.EntityID), "position", after, "", true)
+	in.Limit = aws.Int32(int32(min(q.Limit, maxErasePage)))
+	in.ProjectionExpression = aws.String("#id, #occurred_at, #created_at")
+	for _, name := range []string{"id", "occurred_at", "created_at"} {
+		in.ExpressionAttributeNames["#"+name] = name
+	}
+	out, err := s.client.Query(ctx, in)
+	if err != nil {
+		return event.Erased{}, storeError("find events to erase", err)
+	}
+	found, err := each(out.Items, placeOf)
+	if err != nil {
+		return event.Erased{}, err
+	}
+	erased := event.Erased{More: len(out.LastEvaluatedKey) > 0}
+	if n := len(found); n > 0 {
+		last := found[n-1].Position()
+		erased.Last = &last
+	}
+	erased.Events, err = s.deleteEach(ctx, workspace, found, q)
+	return erased, err
+}
+
+// maxErasePage is the maximum number of items per query of Erase.
+const maxErasePage = 1000
+
+// placeOf returns an event with only the fields that Erase needs.
+func placeOf(item attributeValues) (event.Event, error) {
+	r := readItem(item)
+	e := event.Event{ID: r.Text("id"), OccurredAt: r.Time("occurred_at"), CreatedAt: r.Time("created_at")}
+	return e, r.Err()
+}
+
+// deleteEach deletes the items of the events that were created at or before q.Until. It
+// returns the number of deleted items and the errors of the failed deletions.
+func (s *Events) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
+	var deleted atomic.Int64
+	var group sync.WaitGroup
+	room := make(chan struct{}, eraseWriters)
+	errs := make([]error, len(events))
+	for i, e := range events {
+		if e.CreatedAt.Compare(q.Until) > 0 {
+			continue
+		}
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+				TableName:                &s.table,
+				Key:                      attributeValues{"pk": text(eventKey(workspace, e.ID))},
+				ConditionExpression:      aws.String("#created_at <= :until AND #entity_key = :entity_key"),
+				ExpressionAttributeNames: map[string]string{"#created_at": "created_at", "#entity_key": "entity_key"},
+				ExpressionAttributeValues: attributeValues{
+					":until": text(q.Until.String()), ":entity_key": text(eventKey(workspace, q.EntityID)),
+				},
+			})
+			var gone *types.ConditionalCheckFailedException
+			switch {
+			case err == nil:
+				deleted.Add(1)
+			case !errors.As(err, &gone):
+				errs[i] = storeError("erase event", err)
+			}
+		})
+	}
+	group.Wait()
+	return deleted.Load(), errors.Join(errs...)
+}

@@ -1,0 +1,61 @@
+package dynamo
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// staleIndex is a Client. After each query, it calls change and then returns the result of the
+// query.
+type staleIndex struct {
+	*dynamodb.Client
+	change func()
+}
+
+func (c staleIndex) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out, err := c.Client.Query(ctx, in, opts...)
+	c.change()
+	return out, err
+}
+
+// While the index still has an expired event, an event with the same id is created for
+// another entity. Both events were created before the Until of the erasure.
+func TestEraseLeavesAnEventOfAnotherEntityWithTheSameID(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "EventsTable")
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	create := func(s event.Store, entityID event.OptionalID, at time.Time) event.Event {
+		t.Helper()
+		e := event.Event{ID: "a", Name: "n", EntityID: entityID, Attributes: record.Attributes(`{}`), CreatedAt: record.TimeOf(at), ExpiresAt: event.Retention(at, 1)}
+		if _, created, err := s.Create(t.Context(), "default", e); !created || err != nil {
+			t.Fatalf("create for %s: %v, error %v", entityID, created, err)
+		}
+		return e
+	}
+	for _, tt := range []struct {
+		entity event.OptionalID
+		erased int64
+	}{{"grace", 0}, {"", 0}, {"ada", 1}} {
+		s, err := NewEvents(client, table, EventsConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(s, "ada", noon)
+		stale, err := NewEvents(staleIndex{client, func() { create(s, tt.entity, noon.AddDate(0, 0, 2)) }}, table, EventsConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		erased, err := stale.Erase(t.Context(), "default", event.Erasure{EntityID: "ada", Until: record.TimeOf(noon.AddDate(0, 0, 3)), Limit: 10})
+		if err != nil || erased.Events != tt.erased {
+			t.Errorf("entity %q: %d events were erased, error %v; want %d", tt.entity, erased.Events, err, tt.erased)
+		}
+		noon = noon.AddDate(0, 0, 10)
+	}
+}

@@ -1,0 +1,114 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/event"
+	"sluice/pkg/storetest"
+)
+
+// eventMeter is a Client that adds up the read units of queries and records the sizes of the
+// items that they return.
+type eventMeter struct {
+	*dynamodb.Client
+
+	mu      sync.Mutex
+	units   float64
+	queries int
+	items   map[string]eventItem // items that queries returned, by id
+}
+
+// eventItem holds the properties of an item that determine the cost of reading it.
+type eventItem struct {
+	bytes int
+	shard string
+}
+
+func (m *eventMeter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.units += aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	m.queries++
+	for _, row := range out.Items {
+		size := 0
+		for name, value := range row {
+			size += len(name) + len(textOf(value))
+		}
+		m.items[textOf(row["id"])] = eventItem{bytes: size, shard: textOf(row["shard"])}
+	}
+	return out, nil
+}
+
+func textOf(v types.AttributeValue) string { return v.(*types.AttributeValueMemberS).Value }
+
+// units returns the read units of an eventually consistent query that reads a number of
+// bytes. Every query takes at least half a read unit.
+func units(bytes int) float64 { return max(math.Ceil(float64(bytes)/4096), 1) / 2 }
+
+// The test compares the read units of pages with two figures:
+//
+//   - ideal is the number of units that a single query would need to read exactly the
+//     returned items.
+//   - least is the number of units that one query per shard would need in total, if each
+//     query read exactly the returned items of its shard.
+func TestWalksAndTheirReadUnits(t *testing.T) {
+	for _, shards := range []int{1, 4, 16} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			m := &eventMeter{Client: dynamolocal.Client(t), items: make(map[string]eventItem)}
+			s, err := NewEvents(m, dynamolocal.Table(t, "EventsTable"), EventsConfig{Shards: shards})
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.WalkEvents(t, s, true)
+			for _, limit := range []int{1, 7, 50, 200} {
+				m.units, m.queries = 0, 0
+				var ideal, least float64
+				pages := 0
+				q := event.Query{Limit: limit}
+				for pages < 30 {
+					page, err := s.List(t.Context(), "default", q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					size, sizes := 0, make(map[string]int)
+					for _, e := range page.Events {
+						size += m.items[e.ID].bytes
+						sizes[m.items[e.ID].shard] += m.items[e.ID].bytes
+					}
+					ideal += units(size)
+					least += float64(shards-len(sizes)) / 2
+					for _, size := range sizes {
+						least += units(size)
+					}
+					pages++
+					if !page.More {
+						break
+					}
+					after := page.Events[len(page.Events)-1].Position()
+					q.After = &after
+				}
+				n := float64(pages)
+				t.Logf("%2d shards, limit %3d: %5.2f read units in %4.1f queries a page; ideal %5.2f (%5.2f times); least by shard %5.2f (%4.2f times)",
+					shards, limit, m.units/n, float64(m.queries)/n, ideal/n, m.units/ideal, least/n, m.units/least)
+				if m.units > 1.25*least {
+					t.Errorf("%d shards, limit %d: %v read units, more than 1.25 times the %v that the shards make necessary", shards, limit, m.units, least)
+				}
+			}
+		})
+	}
+}

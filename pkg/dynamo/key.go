@@ -1,0 +1,170 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/pkg/access"
+	"sluice/pkg/record"
+)
+
+// KeysClient is the part of *dynamodb.Client that a Store uses. The Lambda functions call
+// only Store.Get, which needs only GetItem.
+type KeysClient interface {
+	putter
+	getter
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Keys is an access.Manager. It is safe for concurrent use.
+//
+// It keeps API keys in a DynamoDB table.
+//
+// The attributes of an item are:
+//
+//	id           S   partition key
+//	workspace    S
+//	name         S   absent if empty
+//	scopes       SS
+//	secret_hash  S   hexadecimal
+//	created_at   S   in the text form of record.Time, like the other times
+//	expires_at   S   absent if the key does not expire
+//	revoked_at   S   absent if the key is not revoked
+//
+// Expired and revoked keys stay in the table as a record of former access.
+type Keys struct {
+	client KeysClient
+	table  string
+}
+
+// NewKeys returns a Store that keeps its keys in the table with the given name. It returns an
+// error if client is nil or the name is empty.
+func NewKeys(client KeysClient, table string) (*Keys, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("dynamo: a client and a table name are required")
+	}
+	return &Keys{client: client, table: table}, nil
+}
+
+// Get implements access.Store. The read is strongly consistent, so it sees every
+// earlier revocation.
+func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
+	k, found, err := getItem(ctx, s.client, s.table, keyKey(id), keyFromItem)
+	if err == nil && !found {
+		err = access.ErrNotFound
+	}
+	return k, err
+}
+
+// Create implements access.Manager. If the response to a put is lost, the SDK retries the
+// put. The retry finds the key that the first attempt stored, and Create succeeds.
+func (s *Keys) Create(ctx context.Context, k access.Key) error {
+	stored, _, err := createItem(ctx, s.client, s.table, "id", k, keyToItem(k), keyFromItem)
+	if err == nil && stored.SecretHash != k.SecretHash {
+		err = access.ErrExists
+	}
+	return err
+}
+
+// List implements access.Manager with a strongly consistent Scan of the table.
+func (s *Keys) List(ctx context.Context) ([]access.Key, error) {
+	keys, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, keyFromItem)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	slices.SortFunc(keys, func(a, b access.Key) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return keys, nil
+}
+
+// Revoke implements access.Manager with one UpdateItem.
+func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
+	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.table,
+		Key:                       keyKey(id),
+		ConditionExpression:       aws.String("attribute_exists(#id)"),
+		UpdateExpression:          aws.String("SET #revoked_at = if_not_exists(#revoked_at, :at)"),
+		ExpressionAttributeNames:  map[string]string{"#id": "id", "#revoked_at": "revoked_at"},
+		ExpressionAttributeValues: attributeValues{":at": timeText(at)},
+		ReturnValues:              types.ReturnValueAllNew,
+	})
+	var absent *types.ConditionalCheckFailedException
+	switch {
+	case errors.As(err, &absent):
+		return access.Key{}, access.ErrNotFound
+	case err != nil:
+		return access.Key{}, fmt.Errorf("revoke key: %w", err)
+	}
+	return keyFromItem(out.Attributes)
+}
+
+func keyKey(id string) attributeValues {
+	return attributeValues{"id": text(id)}
+}
+
+func timeText(t time.Time) types.AttributeValue {
+	return text(record.TimeOf(t).String())
+}
+
+func keyToItem(k access.Key) attributeValues {
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	item := attributeValues{
+		"id":          text(k.ID),
+		"workspace":   text(k.Workspace),
+		"scopes":      &types.AttributeValueMemberSS{Value: scopes},
+		"secret_hash": text(k.SecretHash.String()),
+		"created_at":  timeText(k.CreatedAt),
+	}
+	if k.Name != "" {
+		item["name"] = text(k.Name)
+	}
+	if !k.ExpiresAt.IsZero() {
+		item["expires_at"] = timeText(k.ExpiresAt)
+	}
+	if !k.RevokedAt.IsZero() {
+		item["revoked_at"] = timeText(k.RevokedAt)
+	}
+	return item
+}
+
+func keyFromItem(item attributeValues) (access.Key, error) {
+	r := readItem(item)
+	k := access.Key{
+		ID:        r.Text("id"),
+		Name:      r.OptionalText("name"),
+		Workspace: r.Text("workspace"),
+		CreatedAt: r.Time("created_at").Time(),
+	}
+	for name, dst := range map[string]*time.Time{"expires_at": &k.ExpiresAt, "revoked_at": &k.RevokedAt} {
+		if item[name] != nil {
+			*dst = r.Time(name).Time()
+		}
+	}
+	if scopes, ok := item["scopes"].(*types.AttributeValueMemberSS); ok {
+		for _, s := range scopes.Value {
+			k.Scopes = append(k.Scopes, access.Scope(s))
+		}
+		slices.Sort(k.Scopes)
+	}
+	err := r.Err()
+	if err == nil {
+		err = k.SecretHash.UnmarshalText([]byte(r.Text("secret_hash")))
+	}
+	if err != nil {
+		return access.Key{}, fmt.Errorf("read key: %w", err)
+	}
+	return k, nil
+}

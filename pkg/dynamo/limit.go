@@ -1,0 +1,164 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sluice/pkg/ratelimit"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// LimitsClient is the part of *dynamodb.Client that a Store uses. The Lambda functions call
+// only Store.List, which needs only Scan.
+type LimitsClient interface {
+	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+// Limits is an ratelimit.RowManager. It is safe for concurrent use.
+//
+// It keeps the rows of package override in a DynamoDB table.
+//
+// The attributes of an item are:
+//
+//	cidr        S  partition key, such as 192.0.2.0/24
+//	action      S
+//	updated_at  N  Unix time in seconds
+//	records     N  absent means the default
+//	imports     N  absent means the default
+//	requests    N  absent means the default
+//	note        S  absent if empty
+//	expires_at  N  Unix time in seconds; absent if the row does not expire
+//
+// expires_at is the table's time-to-live attribute: DynamoDB removes a row some
+// time after it has expired.
+type Limits struct {
+	client LimitsClient
+	table  string
+}
+
+// NewLimits returns a Store that keeps its rows in table. It returns an error if client
+// is nil or table is empty.
+func NewLimits(client LimitsClient, table string) (*Limits, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("dynamo: a client and a table name are required")
+	}
+	return &Limits{client: client, table: table}, nil
+}
+
+// List implements ratelimit.RowStore with a strongly consistent Scan of the table. It
+// takes one read unit for each 4 KB of rows, and at least one read unit.
+func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
+	rows, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, rowFromItem)
+	if err != nil {
+		return nil, fmt.Errorf("list limits: %w", err)
+	}
+	slices.SortFunc(rows, func(a, b ratelimit.Row) int { return a.CIDR.Compare(b.CIDR) })
+	return rows, nil
+}
+
+// Put implements ratelimit.RowManager with a Scan and a PutItem.
+func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
+	others, err := s.countOthers(ctx, r)
+	if err != nil {
+		return fmt.Errorf("count limits: %w", err)
+	}
+	if others >= ratelimit.MaxRows {
+		return ratelimit.ErrTooManyRows
+	}
+	if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: rowToItem(r)}); err != nil {
+		return fmt.Errorf("put limits: %w", err)
+	}
+	return nil
+}
+
+// countOthers returns the number of rows of blocks other than r.CIDR. Rows that have
+// expired by r.UpdatedAt do not count.
+func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err error) {
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName:        &s.table,
+		ConsistentRead:   aws.Bool(true),
+		Select:           types.SelectCount,
+		FilterExpression: aws.String("cidr <> :cidr AND (attribute_not_exists(expires_at) OR expires_at > :now)"),
+		ExpressionAttributeValues: attributeValues{
+			":cidr": text(r.CIDR.String()), ":now": number(r.UpdatedAt.Unix()),
+		},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n += int(page.Count)
+	}
+	return n, nil
+}
+
+// Remove implements ratelimit.RowManager with one DeleteItem. If the response to a deletion
+// is lost, the SDK repeats the deletion. The repeated deletion finds no row, and Remove
+// returns ErrNotFound.
+func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
+	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.table, Key: attributeValues{"cidr": text(block.String())}, ReturnValues: types.ReturnValueAllOld,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove limits: %w", err)
+	case len(out.Attributes) == 0:
+		return ratelimit.ErrNoRow
+	}
+	return nil
+}
+
+func rowToItem(r ratelimit.Row) attributeValues {
+	item := attributeValues{
+		"cidr":       text(r.CIDR.String()),
+		"action":     text(string(r.Action)),
+		"updated_at": number(r.UpdatedAt.Unix()),
+	}
+	for name, limit := range map[string]int64{"records": r.Records, "imports": r.Imports, "requests": r.Requests} {
+		if limit != 0 {
+			item[name] = number(limit)
+		}
+	}
+	if r.Note != "" {
+		item["note"] = text(r.Note)
+	}
+	if !r.ExpiresAt.IsZero() {
+		item["expires_at"] = number(r.ExpiresAt.Unix())
+	}
+	return item
+}
+
+func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
+	read := readItem(item)
+	cidr := read.Text("cidr")
+	r.Action, r.Note = ratelimit.Action(read.Text("action")), read.OptionalText("note")
+	r.UpdatedAt, r.ExpiresAt = unixTime(read.OptionalInt("updated_at")), unixTime(read.OptionalInt("expires_at"))
+	r.Records, r.Imports, r.Requests = read.OptionalInt("records"), read.OptionalInt("imports"), read.OptionalInt("requests")
+	if err = read.Err(); err == nil {
+		r.CIDR, err = netip.ParsePrefix(cidr)
+	}
+	if err == nil {
+		err = r.Validate()
+	}
+	if err != nil {
+		return ratelimit.Row{}, fmt.Errorf("row %q: %w", cidr, err)
+	}
+	return r, nil
+}
+
+// unixTime converts a Unix time in seconds. It returns the zero Time for 0.
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}

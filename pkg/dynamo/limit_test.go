@@ -1,0 +1,145 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/internal/test/dynamoproxy"
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/storetest"
+)
+
+func openLimits(t *testing.T, client LimitsClient, table string) *Limits {
+	t.Helper()
+	s, err := NewLimits(client, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestLimits(t *testing.T) {
+	storetest.Limits(t, func(t *testing.T) ratelimit.RowManager {
+		return openLimits(t, dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable"))
+	})
+}
+
+// limitReader is a Client that records whether its reads are strongly consistent.
+type limitReader struct {
+	*dynamodb.Client
+	consistent bool
+}
+
+func (r *limitReader) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	r.consistent = aws.ToBool(in.ConsistentRead)
+	return r.Client.Scan(ctx, in, opts...)
+}
+
+func TestRowsAreReadStronglyConsistently(t *testing.T) {
+	t.Parallel()
+	client := &limitReader{Client: dynamolocal.Client(t)}
+	if _, err := openLimits(t, client, dynamolocal.Table(t, "LimitsTable")).List(t.Context()); err != nil || !client.consistent {
+		t.Errorf("consistent %v, error %v", client.consistent, err)
+	}
+}
+
+// The cost estimates in docs/deploy.md use these figures.
+func TestReadUnitsOfAList(t *testing.T) {
+	t.Parallel()
+	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
+	table := dynamolocal.Table(t, "LimitsTable")
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) { o.BaseEndpoint = &proxy.URL })
+	s, filler := openLimits(t, client, table), dynamolocal.Client(t)
+	call := dynamoproxy.Call{Operation: "Scan", Table: table}
+	count := 0
+	for _, tt := range []struct {
+		rows  int
+		calls int
+		most  float64 // maximum number of read units
+	}{{0, 1, 1}, {20, 1, 1}, {ratelimit.MaxRows, 1, 30}} {
+		for ; count < tt.rows; count++ {
+			item := attributeValues{
+				"cidr":   text(fmt.Sprintf("2001:db8:%x::/48", count)),
+				"action": text("limit"),
+				"note":   text(strings.Repeat("n", 30)),
+			}
+			for _, name := range []string{"records", "imports", "requests", "updated_at", "expires_at"} {
+				item[name] = &types.AttributeValueMemberN{Value: fmt.Sprint(count%900 + 1)}
+			}
+			if _, err := filler.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := proxy.Usage()[call]
+		if rows, err := s.List(t.Context()); err != nil || len(rows) != tt.rows {
+			t.Fatalf("%d rows, error %v", len(rows), err)
+		}
+		after := proxy.Usage()[call]
+		calls, units := after.Calls-before.Calls, after.Units-before.Units
+		t.Logf("%d rows: %d calls, %v read units", tt.rows, calls, units)
+		if calls != tt.calls || units > tt.most {
+			t.Errorf("%d rows took %d calls and %v read units, want %d and at most %v", tt.rows, calls, units, tt.calls, tt.most)
+		}
+	}
+}
+
+func TestAnInvalidItemOfLimitsIsAnError(t *testing.T) {
+	t.Parallel()
+	client, table := dynamolocal.Client(t), dynamolocal.Table(t, "LimitsTable")
+	text := text
+	for name, item := range map[string]attributeValues{
+		"no action":    {"cidr": text("192.0.2.0/24")},
+		"no block":     {"cidr": text("all"), "action": text("limit")},
+		"host bits":    {"cidr": text("192.0.2.1/24"), "action": text("limit")},
+		"other action": {"cidr": text("192.0.2.0/24"), "action": text("allow")},
+		"string limit": {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": text("5")},
+		"fraction":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "records": &types.AttributeValueMemberN{Value: "0.5"}},
+		"too many":     {"cidr": text("192.0.2.0/24"), "action": text("limit"), "imports": &types.AttributeValueMemberN{Value: "901"}},
+	} {
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := openLimits(t, client, table).List(t.Context())
+		if cidr := readItem(item).Text("cidr"); err == nil || !strings.Contains(err.Error(), cidr) {
+			t.Errorf("%s: %+v, %v", name, rows, err)
+		}
+		if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: attributeValues{"cidr": item["cidr"]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnUnreachableTableIsAnError(t *testing.T) {
+	t.Parallel()
+	client := dynamolocal.Client(t, func(o *dynamodb.Options) {
+		o.BaseEndpoint, o.Retryer = aws.String("http://127.0.0.1:1"), aws.NopRetryer{}
+	})
+	s := openLimits(t, client, "limits")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, listErr := s.List(ctx)
+	r := ratelimit.Row{CIDR: netip.MustParsePrefix("10.0.0.0/8"), Action: "block"}
+	for op, err := range map[string]error{"list": listErr, "put": s.Put(ctx, r), "remove": s.Remove(ctx, r.CIDR)} {
+		if err == nil {
+			t.Errorf("%s: no error", op)
+		}
+	}
+}
+
+func TestNewLimitsRequiresAClientAndATable(t *testing.T) {
+	if _, err := NewLimits(nil, "t"); err == nil {
+		t.Error("no client: no error")
+	}
+	if _, err := NewLimits(&dynamodb.Client{}, ""); err == nil {
+		t.Error("no table: no error")
+	}
+}

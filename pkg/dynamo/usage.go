@@ -1,0 +1,103 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/pkg/ratelimit"
+)
+
+// UsageClient is the part of *dynamodb.Client that a UsageStore uses.
+type UsageClient interface {
+	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+}
+
+// UsageReaders is the maximum number of Query calls that one call of UsageStore.Used
+// makes concurrently.
+const UsageReaders = 4
+
+// Usage is a ratelimit.UsageStore that reads the table of a Store. Its reads
+// are eventually consistent, so charges of the last second may be missing. It is
+// safe for concurrent use.
+type Usage struct {
+	client UsageClient
+	table  string
+}
+
+// NewUsage returns a UsageStore that reads table. It returns an error if client is
+// nil or table is empty.
+func NewUsage(client UsageClient, table string) (*Usage, error) {
+	if client == nil || table == "" {
+		return nil, errors.New("dynamo: a client and a table name are required")
+	}
+	return &Usage{client: client, table: table}, nil
+}
+
+// Used implements ratelimit.UsageStore with one Query for each scope and minute.
+// The windows of the result lie in one minute or in two. A Query takes half a read unit
+// for each 4 KB that it finds, and at least half a read unit.
+func (s *Usage) Used(ctx context.Context, address string, scopes []ratelimit.Scope, last ratelimit.Window) ([]map[string]int64, error) {
+	used := make([]map[string]int64, ratelimit.UsageWindows)
+	for i := range used {
+		used[i] = make(map[string]int64)
+	}
+	first := ratelimit.FirstUsageWindow(last)
+	var mu sync.Mutex // guards used
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(UsageReaders)
+	for _, scope := range scopes {
+		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
+			group.Go(func() error {
+				items, err := s.query(ctx, partitionKey(address, scope, minute), first, last)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for window, counters := range items {
+					maps.Copy(used[window-first], counters)
+				}
+				return nil
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return used, nil
+}
+
+// query returns the counters in the items of a partition key, by window. The items fit
+// into one page, because there are at most 60 items of less than 1 KB each.
+func (s *Usage) query(ctx context.Context, pk types.AttributeValue, first, last ratelimit.Window) (map[ratelimit.Window]map[string]int64, error) {
+	out, err := s.client.Query(ctx, &dynamodb.QueryInput{
+		TableName:                &s.table,
+		KeyConditionExpression:   aws.String("pk = :pk AND #second BETWEEN :first AND :last"),
+		ExpressionAttributeNames: map[string]string{"#second": "second"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": pk, ":first": counterNumber(int64(first)), ":last": counterNumber(int64(last)),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("query counters: %w", err)
+	}
+	found := make(map[ratelimit.Window]map[string]int64, len(out.Items))
+	for _, item := range out.Items {
+		second, err := readNumber(item, "second")
+		if err != nil {
+			return nil, err
+		}
+		if found[ratelimit.Window(second)], err = readCounters(item); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,233 @@
+// Package files stores export files: in an S3 bucket, or in a directory for a local server.
+package files
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"sluice/pkg/exportjob"
+)
+
+// Prefix is the first part of the path of every link.
+const DirPrefix = "/export_file/"
+
+// LinkLifetime is how long a link is valid.
+const LinkLifetime = 15 * time.Minute
+
+// uploads is the name of the directory of the uploads. The directory of a workspace cannot
+// have this name, because FileKey escapes dots.
+const uploads = ".uploads"
+
+// Dir is an exportjob.Files and exportjob.Links, and the http.Handler of its links.
+// It is safe for concurrent use. A link is valid only as long as the Store that
+// created it exists.
+//
+// It stores export files in a directory, for a local server, and serves
+// them over HTTP to anyone who has a link.
+//
+// The path of a file is its exportjob.Job.FileKey. An upload is a directory below
+// .uploads. It holds one file per part. Each file is written under a temporary name and
+// then renamed, so no file is ever incomplete.
+type Dir struct {
+	dir string
+	key []byte // HMAC key that signs the links
+	now func() time.Time
+}
+
+// NewDir returns a Store in dir, which it creates if needed. The parameter now is the clock for
+// the expiry of links, files and uploads.
+func NewDir(dir string, now func() time.Time) (*Dir, error) {
+	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
+		return nil, fmt.Errorf("create the directory of export files: %w", err)
+	}
+	return &Dir{dir: dir, key: []byte(rand.Text()), now: now}, nil
+}
+
+// Start implements exportjob.Files.
+func (s *Dir) Start(context.Context, exportjob.Job) (upload string, err error) {
+	upload = rand.Text()
+	if err := os.Mkdir(s.upload(upload), 0o700); err != nil {
+		return "", fmt.Errorf("start upload: %w", err)
+	}
+	return upload, nil
+}
+
+func (s *Dir) upload(name string) string { return filepath.Join(s.dir, uploads, name) }
+
+// part returns the path of part n of an upload.
+func (s *Dir) part(upload string, n int) string {
+	return filepath.Join(s.upload(upload), strconv.Itoa(n))
+}
+
+// Put implements exportjob.Files. The etag is the SHA-256 of the part.
+func (s *Dir) Put(_ context.Context, j exportjob.Job, n int, part []byte) (etag string, err error) {
+	sum := sha256.Sum256(part)
+	err = replace(s.part(j.Progress.Upload, n), func(f *os.File) error {
+		_, err := f.Write(part)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", exportjob.ErrUpload
+	}
+	if err != nil {
+		return "", fmt.Errorf("put part: %w", err)
+	}
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// replace writes the named file atomically. It calls write to write the content. replace syncs
+// the content to disk, but not the rename, so a crash of the machine can undo the rename.
+func replace(name string, write func(*os.File) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// Complete implements exportjob.Files.
+func (s *Dir) Complete(ctx context.Context, j exportjob.Job) error {
+	name := s.file(j.FileKey())
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return fmt.Errorf("complete upload: %w", err)
+	}
+	err := replace(name, func(f *os.File) error { return s.join(f, j) })
+	if errors.Is(err, fs.ErrNotExist) {
+		// If the whole file exists, the upload was completed earlier. Otherwise the
+		// upload was removed.
+		if info, statErr := os.Stat(name); statErr == nil && info.Size() == *j.SizeBytes {
+			return nil
+		}
+		return exportjob.ErrUpload
+	}
+	if err != nil {
+		return fmt.Errorf("complete upload: %w", err)
+	}
+	return s.Abort(ctx, j)
+}
+
+// join writes the job's parts to w in order.
+func (s *Dir) join(w io.Writer, j exportjob.Job) error {
+	for i, etag := range j.Progress.Parts {
+		f, err := os.Open(s.part(j.Progress.Upload, i+1))
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(io.MultiWriter(w, sum), f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		if hex.EncodeToString(sum.Sum(nil)) != etag {
+			return exportjob.ErrUpload
+		}
+	}
+	return nil
+}
+
+func (s *Dir) file(key string) string { return filepath.Join(s.dir, filepath.FromSlash(key)) }
+
+// Abort implements exportjob.Files.
+func (s *Dir) Abort(_ context.Context, j exportjob.Job) error {
+	if j.Progress.Upload == "" {
+		return nil
+	}
+	if err := os.RemoveAll(s.upload(j.Progress.Upload)); err != nil {
+		return fmt.Errorf("abort upload: %w", err)
+	}
+	return nil
+}
+
+// Delete implements exportjob.Files.
+func (s *Dir) Delete(_ context.Context, j exportjob.Job) error {
+	if err := os.Remove(s.file(j.FileKey())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete file: %w", err)
+	}
+	return nil
+}
+
+// Expire removes the files and uploads that were last modified more than the given number
+// of days ago.
+func (s *Dir) Expire(days int) error {
+	oldest := s.now().AddDate(0, 0, -days)
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*") // files and the directories of uploads; each new part updates the modification time of its directory
+	for _, name := range names {
+		name = filepath.Join(s.dir, filepath.FromSlash(name))
+		info, statErr := os.Stat(name)
+		if statErr == nil && info.ModTime().Before(oldest) {
+			err = errors.Join(err, os.RemoveAll(name))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("expire export files: %w", err)
+	}
+	return nil
+}
+
+// Link implements exportjob.Links. The link is a path of the local server.
+func (s *Dir) Link(_ context.Context, j exportjob.Job) (string, error) {
+	key := j.FileKey()
+	expires := strconv.FormatInt(s.now().Add(LinkLifetime).Unix(), 10)
+	query := url.Values{"name": {j.FileName()}, "expires": {expires}, "signature": {s.sign(key, j.FileName(), expires)}}
+	return (&url.URL{Path: DirPrefix + key, RawQuery: query.Encode()}).String(), nil
+}
+
+// sign returns the signature of a link.
+func (s *Dir) sign(key, name, expires string) string {
+	mac := hmac.New(sha256.New, s.key)
+	fmt.Fprintf(mac, "%s\n%s\n%s", key, name, expires)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// ServeHTTP responds with the file of a link, or with the requested range of it. It
+// responds with 403 if the link is forged or has expired, and with 404 if the file
+// has expired.
+func (s *Dir) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "Use GET.", http.StatusMethodNotAllowed)
+		return
+	}
+	query := r.URL.Query()
+	key, name, expires := r.URL.Path[len(DirPrefix):], query.Get("name"), query.Get("expires")
+	if !hmac.Equal([]byte(query.Get("signature")), []byte(s.sign(key, name, expires))) {
+		http.Error(w, "This link is not valid, or the server was restarted after it created the link. Get the export job again for a new link.", http.StatusForbidden)
+		return
+	}
+	if until, err := strconv.ParseInt(expires, 10, 64); err != nil || s.now().Unix() >= until {
+		http.Error(w, "This link has expired. Get the export job again for a new link.", http.StatusForbidden)
+		return
+	}
+	if _, err := os.Stat(s.file(key)); err != nil {
+		http.Error(w, "The file has expired. Start the export again.", http.StatusNotFound)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/gzip")
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	header.Set("Cache-Control", "private, no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	http.ServeFile(w, r, s.file(key))
+}

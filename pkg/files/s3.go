@@ -1,0 +1,145 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+
+	"sluice/pkg/exportjob"
+)
+
+// S3 is an exportjob.Files and exportjob.Links. It is safe for concurrent use.
+//
+// It stores export files in an S3 bucket, by multipart uploads, and
+// creates presigned download links.
+type S3 struct {
+	client *s3.Client
+	links  *s3.PresignClient
+	bucket string
+}
+
+// NewS3 returns a Store in the named bucket.
+func NewS3(client *s3.Client, bucket string) (*S3, error) {
+	if client == nil || bucket == "" {
+		return nil, errors.New("files: a client and a bucket name are required")
+	}
+	return &S3{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
+}
+
+// OpenS3 returns the Store that environment variables describe. EXPORT_JOBS_BUCKET is
+// the name of the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket name is part of
+// the URL's path instead of the host.
+func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
+	s, err := NewS3(s3.NewFromConfig(sdk, func(o *s3.Options) {
+		// Servers other than S3 usually have one host name for all buckets, and some do
+		// not support the additional checksums of S3.
+		o.UsePathStyle = getenv("AWS_ENDPOINT_URL_S3") != ""
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	}), getenv("EXPORT_JOBS_BUCKET"))
+	if err != nil {
+		return nil, fmt.Errorf("EXPORT_JOBS_BUCKET: %w", err)
+	}
+	return s, nil
+}
+
+// Start implements exportjob.Files.
+func (s *S3) Start(ctx context.Context, j exportjob.Job) (upload string, err error) {
+	out, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &s.bucket, Key: aws.String(j.FileKey()),
+		ContentType:        aws.String("application/gzip"),
+		ContentDisposition: aws.String(mime.FormatMediaType("attachment", map[string]string{"filename": j.FileName()})),
+	})
+	if err != nil {
+		return "", fmt.Errorf("start upload: %w", err)
+	}
+	return aws.ToString(out.UploadId), nil
+}
+
+// Put implements exportjob.Files.
+func (s *S3) Put(ctx context.Context, j exportjob.Job, n int, part []byte) (etag string, err error) {
+	out, err := s.client.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+		PartNumber: aws.Int32(int32(n)), Body: bytes.NewReader(part),
+	})
+	if err != nil {
+		return "", s3Error("put part", err)
+	}
+	return aws.ToString(out.ETag), nil
+}
+
+// Complete implements exportjob.Files. S3 removes an upload when the upload is completed.
+// A repeated call therefore finds only the file.
+func (s *S3) Complete(ctx context.Context, j exportjob.Job) error {
+	parts := make([]types.CompletedPart, len(j.Progress.Parts))
+	for i, etag := range j.Progress.Parts {
+		parts[i] = types.CompletedPart{PartNumber: aws.Int32(int32(i + 1)), ETag: &etag}
+	}
+	_, err := s.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+	})
+	if err == nil {
+		return nil
+	}
+	if err = s3Error("complete upload", err); !errors.Is(err, exportjob.ErrUpload) {
+		return err
+	}
+	head, headErr := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+	if headErr == nil && aws.ToInt64(head.ContentLength) == *j.SizeBytes {
+		return nil
+	}
+	return err
+}
+
+// Abort implements exportjob.Files.
+func (s *S3) Abort(ctx context.Context, j exportjob.Job) error {
+	if j.Progress.Upload == "" {
+		return nil
+	}
+	_, err := s.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+		Bucket: &s.bucket, Key: aws.String(j.FileKey()), UploadId: &j.Progress.Upload,
+	})
+	if err != nil && !errors.Is(s3Error("", err), exportjob.ErrUpload) {
+		return fmt.Errorf("abort upload: %w", err)
+	}
+	return nil
+}
+
+// Delete implements exportjob.Files. S3 reports success if the file does not exist.
+func (s *S3) Delete(ctx context.Context, j exportjob.Job) error {
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+	if err != nil {
+		return fmt.Errorf("delete file: %w", err)
+	}
+	return nil
+}
+
+// Link implements exportjob.Links. It makes no call to S3 and does not check that the
+// file exists.
+func (s *S3) Link(ctx context.Context, j exportjob.Job) (string, error) {
+	link, err := s.links.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(j.FileKey())})
+	if err != nil {
+		return "", fmt.Errorf("sign link: %w", err)
+	}
+	return link.URL, nil
+}
+
+// s3Error wraps err. If err means that the upload does not exist or differs from the
+// job's Progress, the result also wraps ErrUpload.
+func s3Error(op string, err error) error {
+	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
+		switch apiError.ErrorCode() {
+		case "NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall":
+			return fmt.Errorf("%s: %w: %w", op, exportjob.ErrUpload, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}

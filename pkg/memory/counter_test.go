@@ -1,0 +1,232 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"sluice/pkg/ratelimit"
+	"sluice/pkg/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Counters(t, func(*testing.T) ratelimit.Store { return NewCounters() })
+}
+
+func TestUsageStore(t *testing.T) {
+	storetest.Usage(t, func(*testing.T) (ratelimit.Store, ratelimit.UsageStore) {
+		s := NewCounters()
+		return s, s
+	})
+}
+
+// keyAt returns a key whose address is a number.
+func keyAt(address int, w ratelimit.Window) ratelimit.Key {
+	return ratelimit.Key{Address: fmt.Sprint(address), Scope: "import", Window: w}
+}
+
+// counting returns a cost of 1 on a counter whose limit is 2.
+func counting(counter string) []ratelimit.Cost {
+	return []ratelimit.Cost{{Rule: ratelimit.Rule{Counter: counter, Limit: 2}, Amount: 1}}
+}
+
+func charge(t *testing.T, s *Counters, key ratelimit.Key) (admitted bool, used int64) {
+	t.Helper()
+	result, err := s.Charge(t.Context(), key, counting("a"))
+	if err != nil {
+		t.Fatalf("%v: %v", key, err)
+	}
+	return result.Admitted, result.Used[0]
+}
+
+func TestOldWindowsAreDropped(t *testing.T) {
+	for perWindow, windows := range map[int]ratelimit.Window{1: minute + 5, 100: minute + 5, 5000: 20, 20_000: 6} {
+		t.Run(fmt.Sprintf("%d new addresses a window", perWindow), func(t *testing.T) {
+			t.Parallel()
+			s := NewCounters()
+			for w := range windows {
+				for i := range perWindow {
+					charge(t, s, keyAt(int(w)*perWindow+i, w))
+				}
+			}
+			keys := 0
+			for i := range s.shards {
+				for _, window := range s.shards[i].windows {
+					keys += len(window)
+				}
+				if n := len(s.shards[i].windows); n > int(minute) {
+					t.Errorf("shard %d has %d windows", i, n)
+				}
+			}
+			if bound := min(int(minute)*perWindow, (retained+1)*perWindow+len(s.shards)*maxHistory); keys > bound {
+				t.Errorf("the store holds %d keys, want at most %d", keys, bound)
+			}
+		})
+	}
+}
+
+// One active client is enough to release the memory of all idle clients.
+func TestMemoryOfIdleAddressesIsReleased(t *testing.T) {
+	const addresses, boundOfActive, boundOfIdle = 100_000, 55 << 20, 1 << 20
+	s := NewCounters()
+	before := heap()
+	for i := range addresses {
+		charge(t, s, keyAt(i, 0))
+	}
+	if grown := heap() - before; grown > boundOfActive {
+		t.Errorf("%d addresses take %d bytes, want at most %d", addresses, grown, boundOfActive)
+	}
+	for w := range ratelimit.Window(retained + 2) { // the last charge drops the first window, because the keys of that window exceed maxHistory
+		charge(t, s, keyAt(1, w))
+	}
+	if grown := heap() - before; grown > boundOfIdle {
+		t.Errorf("%d idle addresses still take %d bytes, want at most %d", addresses, grown, boundOfIdle)
+	}
+	runtime.KeepAlive(s)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
+	s := NewCounters()
+	const others = 8000
+	for w := range ratelimit.Window(ratelimit.UsageWindows + 10) {
+		for range 2 {
+			charge(t, s, keyAt(-1, w))
+		}
+		switch w {
+		case 10: // many addresses, which fit into maxHistory
+			for i := range others {
+				charge(t, s, keyAt(i, w))
+			}
+		case 30: // more addresses than fit into maxHistory, so the usage of this window is lost, but not the usage of other windows
+			for i := range len(s.shards) * maxHistory * 3 / 2 {
+				charge(t, s, keyAt(i, w))
+			}
+		}
+	}
+	last := keyAt(-1, ratelimit.Window(ratelimit.UsageWindows+9))
+	used, err := s.Used(t.Context(), last.Address, []ratelimit.Scope{last.Scope}, last.Window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, counters := range used {
+		w := i + 10
+		if w == 30 {
+			if len(counters) != 0 {
+				t.Errorf("window %d holds %v, want no counters, because it had too many keys", w, counters)
+			}
+			continue
+		}
+		if counters["a"] != 2 || len(counters) != 1 {
+			t.Errorf("window %d holds %v", w, counters)
+		}
+	}
+}
+
+func TestAWindowCountsForAMinute(t *testing.T) {
+	s := NewCounters()
+	const last = 100 + minute - 1
+	for w := ratelimit.Window(100); w <= last; w++ {
+		charge(t, s, keyAt(1, w))
+		charge(t, s, keyAt(1, w))
+	}
+	for w := ratelimit.Window(100); w <= last; w++ {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
+		}
+	}
+}
+
+// A window with too many keys is dropped early, unless it is the newest window or one
+// of the three windows before it. A charge in a dropped window must not start from
+// zero.
+func TestAChargeInADroppedWindowFails(t *testing.T) {
+	s := NewCounters()
+	for w := ratelimit.Window(100); w < 104; w++ {
+		charge(t, s, keyAt(1, w))
+		charge(t, s, keyAt(1, w))
+		for i := range len(s.shards) * maxHistory * 3 / 2 {
+			charge(t, s, keyAt(i+2, w))
+		}
+	}
+	for w := ratelimit.Window(100); w < 104; w++ {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
+		}
+	}
+	charge(t, s, keyAt(1, 104))
+	for _, w := range []ratelimit.Window{100, 104 - minute + 1} {
+		if result, err := s.Charge(t.Context(), keyAt(1, w), counting("a")); result.Admitted || !errors.Is(err, errDropped) {
+			t.Errorf("window %d: %+v, error %v", w, result, err)
+		}
+	}
+	for _, w := range []ratelimit.Window{101, 102, 103} {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted || used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
+		}
+	}
+	if admitted, used := charge(t, s, keyAt(1, 104)); !admitted || used != 2 {
+		t.Errorf("the newest window after a late charge: admitted %v, used %d", admitted, used)
+	}
+}
+
+// A clock that is set back by a minute or more must not stop the service.
+func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
+	for _, back := range []ratelimit.Window{minute, 500} {
+		s := NewCounters()
+		for w := ratelimit.Window(10_000); w < 10_010; w++ {
+			for i := range len(s.shards) * maxHistory / 4 { // enough keys for windows to be dropped
+				charge(t, s, keyAt(i+2, w))
+			}
+			charge(t, s, keyAt(1, w))
+		}
+		for w := 10_009 - back; w < 10_000; w++ {
+			for n := range int64(3) {
+				if admitted, used := charge(t, s, keyAt(1, w)); admitted != (n < 2) || used != min(n+1, 2) {
+					t.Fatalf("window %d: admitted %v, used %d", w, admitted, used)
+				}
+			}
+		}
+	}
+}
+
+// A charge that is delayed by a minute looks like a charge after the clock was set
+// back. It must not change the counters of the newest window.
+func TestAChargeDelayedByAMinuteKeepsTheNewestWindow(t *testing.T) {
+	s := NewCounters()
+	for range 2 {
+		charge(t, s, keyAt(1, 10_000))
+	}
+	for _, w := range []ratelimit.Window{10_000 - minute, 10_000, 5000, 10_000} {
+		if admitted, used := charge(t, s, keyAt(1, w)); admitted != (w != 10_000) || w == 10_000 && used != 2 {
+			t.Errorf("window %d: admitted %v, used %d", w, admitted, used)
+		}
+	}
+}
+
+func TestAKeyHoldsAnyNumberOfCounters(t *testing.T) {
+	s := NewCounters()
+	const names = 10
+	for w := ratelimit.Window(100); w < 110; w++ {
+		for round := range int64(3) {
+			for i := range names {
+				result, err := s.Charge(t.Context(), keyAt(1, w), counting(fmt.Sprint(i)))
+				if err != nil || result.Admitted != (round < 2) || result.Used[0] != min(round+1, 2) {
+					t.Fatalf("window %d, counter %d: %+v, error %v", w, i, result, err)
+				}
+			}
+		}
+	}
+	used, err := s.Used(t.Context(), keyAt(1, 109).Address, []ratelimit.Scope{keyAt(1, 109).Scope}, 109)
+	if err != nil || len(used[50]) != names || len(used[59]) != names {
+		t.Errorf("%v, error %v", used, err)
+	}
+}

@@ -1,0 +1,154 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxRows is the maximum number of rows in a store. Every process keeps all rows
+// in memory.
+const MaxRows = 1000
+
+const (
+	maxNote    = 128       // maximum length of a note, in characters
+	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
+)
+
+// ErrNotFound is the error for a CIDR block without a row.
+var ErrNoRow = errors.New("there is no such row")
+
+// ErrFull is the error for adding a row to a store that has MaxRows rows.
+var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
+
+// Row overrides the limits of the addresses in a CIDR block. The requests of each
+// address in the block are still counted separately. If several blocks contain an
+// address, only the row with the longest prefix applies. Times are in UTC, in
+// whole seconds.
+//
+// It changes the rate limits of single addresses and CIDR blocks.
+// Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
+// keeps the rows of a store in the memory of a process.
+//
+// There are at most MaxRows rows. By default, a process whose copy of the rows is 45
+// seconds old reads all rows again at the next request, so a change takes effect
+// everywhere within a minute. The process reads in the background, so most requests do
+// not wait for the store.
+type Row struct {
+	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
+	Action    Action       `json:"action"`
+	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
+	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition per second; 0 means the default
+	Requests  int64        `json:"requests,omitzero"` // 1 to ratelimit.MaxPerPartition per second; 0 means the default
+	Note      string       `json:"note,omitzero"`     // free text for operators; at most 128 characters, may be empty
+	UpdatedAt time.Time    `json:"updated_at"`
+	ExpiresAt time.Time    `json:"expires_at,omitzero"` // time from which the row does not apply; zero if it does not expire
+}
+
+// NewRow returns r in the form that stores expect. It sets UpdatedAt to the given time, in
+// whole seconds. It returns an error if a field of r is not valid, or if r has expired by
+// this time.
+func NewRow(r Row, now time.Time) (Row, error) {
+	if r.Action == "" {
+		r.Action = ActionLimit
+	}
+	r.UpdatedAt = now.UTC().Truncate(time.Second)
+	if !r.ExpiresAt.IsZero() {
+		r.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Second)
+		if !r.ExpiresAt.After(r.UpdatedAt) {
+			return Row{}, errors.New("the expiry of the row must be in the future")
+		}
+	}
+	return r, r.Validate()
+}
+
+// Validate returns an error that says which field of r is not valid, or nil.
+func (r Row) Validate() error {
+	if !r.CIDR.IsValid() || r.CIDR != r.CIDR.Masked() || r.CIDR.Addr().Is4In6() {
+		return fmt.Errorf("%v is not a CIDR block", r.CIDR)
+	}
+	if r.Action == "" {
+		return errors.New("the action is missing")
+	}
+	if _, err := r.Limits().Check(0); err != nil {
+		return err
+	}
+	if r.Records > maxRecords {
+		return fmt.Errorf("the limit of records, %d, is above %d", r.Records, maxRecords)
+	}
+	if r.Action == ActionBlock && (r.Records != 0 || r.Imports != 0 || r.Requests != 0) {
+		return errors.New("the action block refuses every request, so limits have no effect; leave them out")
+	}
+	if !utf8.ValidString(r.Note) || utf8.RuneCountInString(r.Note) > maxNote || strings.ContainsFunc(r.Note, unicode.IsControl) {
+		return fmt.Errorf("the note must have at most %d characters and no control characters", maxNote)
+	}
+	return nil
+}
+
+// Limits returns the limits of the addresses in the block of r. A zero field means
+// the default.
+func (r Row) Limits() Limits {
+	return Limits{Records: r.Records, Imports: r.Imports, Requests: r.Requests, Action: r.Action}
+}
+
+// Expired reports whether r has expired by the given time.
+func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
+
+// ParseCIDR parses a CIDR block or an address. For an address, it returns the block that
+// contains only this address. The parameter ipv6Prefix is the number of leading bits that
+// identify an IPv6 client. An IPv6 block with a longer prefix would never apply, so
+// ParseCIDR returns an error for it. If possible, the error message suggests a valid
+// block.
+func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
+	block, err := netip.ParsePrefix(s)
+	if err != nil {
+		addr, addrErr := netip.ParseAddr(s)
+		if addrErr != nil {
+			return netip.Prefix{}, fmt.Errorf("%q is not a CIDR block or an address, such as 192.0.2.0/24 or 2001:db8::/32", s)
+		}
+		addr = addr.Unmap().WithZone("")
+		block = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	const mappedBits = 96 // prefix length of ::ffff:0:0/96, which contains the IPv4-mapped addresses
+	if addr := block.Addr(); addr.Is4In6() {
+		if block.Bits() < mappedBits {
+			return netip.Prefix{}, fmt.Errorf("%s also contains addresses that are not IPv4; write IPv4 blocks like 192.0.2.0/24", s)
+		}
+		block = netip.PrefixFrom(addr.Unmap(), block.Bits()-mappedBits)
+	}
+	if block.Addr().Is6() && block.Bits() > ipv6Prefix {
+		network, _ := block.Addr().Prefix(ipv6Prefix)
+		return netip.Prefix{}, fmt.Errorf("the prefix of %s is longer than /%d, the part of an address that identifies an IPv6 client (CLIENT_IPV6_PREFIX); use %s", s, ipv6Prefix, network)
+	}
+	if block != block.Masked() {
+		return netip.Prefix{}, fmt.Errorf("%s has bits set after its prefix; use %s", s, block.Masked())
+	}
+	return block, nil
+}
+
+// RowStore returns rows. Implementations are safe for concurrent use.
+type RowStore interface {
+	// List returns all rows, as they were last written, in the order of their
+	// blocks (netip.Prefix.Compare). It may omit rows that have expired.
+	List(ctx context.Context) ([]Row, error)
+}
+
+// RowManager is a Store that can change its rows.
+type RowManager interface {
+	RowStore
+
+	// Put adds a row, which must be valid, or replaces the row of the same block. If the
+	// store already contains MaxRows rows of other blocks, Put returns ErrFull and
+	// changes nothing. Rows that have expired by r.UpdatedAt do not count. Concurrent
+	// calls may exceed MaxRows by a few rows.
+	Put(ctx context.Context, r Row) error
+
+	// Remove removes the row of a block. It returns ErrNotFound if the block
+	// has no row.
+	Remove(ctx context.Context, block netip.Prefix) error
+}

@@ -1,0 +1,186 @@
+package ratelimit_test
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/pkg/ratelimit"
+)
+
+var rowStart = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+
+func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
+
+func TestParseCIDR(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		want string // "" if an error is expected
+		says string // part of the expected error
+	}{
+		{"192.0.2.0/24", "192.0.2.0/24", ""},
+		{"0.0.0.0/0", "0.0.0.0/0", ""},
+		{"192.0.2.7", "192.0.2.7/32", ""},
+		{"192.0.2.7/32", "192.0.2.7/32", ""},
+		{"192.0.2.7/24", "", "use 192.0.2.0/24"},
+		{"192.0.2.7/33", "", "not a CIDR block"},
+		{"::ffff:192.0.2.7", "192.0.2.7/32", ""},
+		{"::ffff:192.0.2.0/120", "192.0.2.0/24", ""},
+		{"::ffff:192.0.2.7/120", "", "use 192.0.2.0/24"},
+		{"::ffff:0:0/90", "", "write IPv4 blocks like 192.0.2.0/24"},
+		{"::/0", "::/0", ""},
+		{"2001:DB8::/32", "2001:db8::/32", ""},
+		{"2001:db8:1:2::/64", "2001:db8:1:2::/64", ""},
+		{"2001:db8:1:2::/65", "", "use 2001:db8:1:2::/64"},
+		{"2001:db8:1:2:3::1", "", "use 2001:db8:1:2::/64"},
+		{"2001:db8:1:2::1/64", "", "use 2001:db8:1:2::/64"},
+		{"2001:db8:1::/32", "", "use 2001:db8::/32"},
+		{"fe80::1%eth0", "", "use fe80::/64"},
+		{"", "", "not a CIDR block"},
+		{"example.com", "", "not a CIDR block"},
+		{"192.0.2.0/24 ", "", "not a CIDR block"},
+		{"192.0.2.0-192.0.2.9", "", "not a CIDR block"},
+	} {
+		got, err := ratelimit.ParseCIDR(tt.in, ratelimit.DefaultIPv6Prefix)
+		if tt.want == "" {
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%q: %v, error %v, want an error that contains %q", tt.in, got, err, tt.says)
+			}
+		} else if err != nil || got.String() != tt.want {
+			t.Errorf("%q: %v, error %v; want %s", tt.in, got, err, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		ipv6Prefix int
+		ok         bool
+	}{{128, true}, {57, true}, {56, true}, {55, false}} {
+		if _, err := ratelimit.ParseCIDR("2001:db8:1::/56", tt.ipv6Prefix); (err == nil) != tt.ok {
+			t.Errorf("a /56 block with the client prefix length %d: %v", tt.ipv6Prefix, err)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	now := rowStart.Add(999 * time.Millisecond)
+	for _, tt := range []struct {
+		name string
+		row  ratelimit.Row
+		says string // part of the expected error; "" if none is expected
+	}{
+		{"an empty row", ratelimit.Row{}, ""},
+		{"the highest limits", ratelimit.Row{Records: 1_000_000, Imports: 900, Requests: 900, Note: strings.Repeat("😀", 128), ExpiresAt: now.Add(time.Second)}, ""},
+		{"the action block", ratelimit.Row{Action: "block"}, ""},
+		{"the action block with limits", ratelimit.Row{Action: "block", Requests: 1}, "leave them out"},
+		{"an unknown action", ratelimit.Row{Action: "allow"}, "unlimited"},
+		{"too many records", ratelimit.Row{Records: 1_000_001}, "records"},
+		{"too many imports", ratelimit.Row{Imports: 901}, "above 900"},
+		{"too many requests", ratelimit.Row{Requests: 901, Action: "unlimited"}, "above 900"},
+		{"negative", ratelimit.Row{Records: -1}, "negative"},
+		{"a long note", ratelimit.Row{Note: strings.Repeat("n", 129)}, "note"},
+		{"a note of two lines", ratelimit.Row{Note: "a\nb"}, "note"},
+		{"a note that is not UTF-8", ratelimit.Row{Note: "\xff"}, "note"},
+		{"expired", ratelimit.Row{ExpiresAt: rowStart}, "in the future"},
+	} {
+		tt.row.CIDR = block("192.0.2.0/24")
+		got, err := ratelimit.NewRow(tt.row, now)
+		if tt.says != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: error %v, want an error that contains %q", tt.name, err, tt.says)
+			}
+			continue
+		}
+		if err != nil || !got.UpdatedAt.Equal(rowStart) || got.Action == "" || got.ExpiresAt.Nanosecond() != 0 {
+			t.Errorf("%s: %+v, error %v", tt.name, got, err)
+		}
+	}
+	for _, invalid := range []netip.Prefix{{}, netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("::ffff:192.0.2.0/120")} {
+		if _, err := ratelimit.NewRow(ratelimit.Row{CIDR: invalid}, now); err == nil {
+			t.Errorf("%v: no error", invalid)
+		}
+	}
+}
+
+func newTable(t *testing.T, rows ...ratelimit.Row) *ratelimit.Rows {
+	t.Helper()
+	table, err := ratelimit.NewRows(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func TestOnlyTheLongestPrefixApplies(t *testing.T) {
+	table := newTable(t,
+		ratelimit.Row{CIDR: block("0.0.0.0/0"), Action: "observe", Records: 1},
+		ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Imports: 2},
+		ratelimit.Row{CIDR: block("192.0.2.128/25"), Action: "block", ExpiresAt: rowStart.Add(time.Minute)},
+		ratelimit.Row{CIDR: block("192.0.2.129/32"), Action: "unlimited"},
+		ratelimit.Row{CIDR: block("2001:db8::/32"), Action: "limit", Requests: 4},
+		ratelimit.Row{CIDR: block("2001:db8:0:1::/64"), Action: "block"},
+		ratelimit.Row{CIDR: block("2001:db8:0:2::/65"), Action: "block"}, // longer than the client prefix of 64 bits
+	)
+	for _, tt := range []struct {
+		address string
+		now     time.Time
+		want    string // block of the row, "" if no row applies
+	}{
+		{"198.51.100.1", rowStart, "0.0.0.0/0"},
+		{"192.0.2.1", rowStart, "192.0.2.0/24"},
+		{"192.0.2.127", rowStart, "192.0.2.0/24"},
+		{"192.0.2.128", rowStart, "192.0.2.128/25"},
+		{"192.0.2.128", rowStart.Add(time.Minute - 1), "192.0.2.128/25"},
+		{"192.0.2.128", rowStart.Add(time.Minute), "192.0.2.0/24"}, // expired
+		{"192.0.2.129", rowStart, "192.0.2.129/32"},
+		{"2001:db8::/64", rowStart, "2001:db8::/32"},
+		{"2001:db8:0:1::/64", rowStart, "2001:db8:0:1::/64"},
+		{"2001:db8:0:2::/64", rowStart, "2001:db8::/32"},
+		{"2001:db9::/64", rowStart, ""},
+		{"nobody", rowStart, ""},
+		{"", rowStart, ""},
+	} {
+		r, ok := table.Find(tt.address, tt.now)
+		if ok != (tt.want != "") || ok && r.CIDR.String() != tt.want {
+			t.Errorf("%s: %v, %v; want %q", tt.address, r.CIDR, ok, tt.want)
+		}
+	}
+	if r, ok := (*ratelimit.Rows)(nil).Find("192.0.2.1", rowStart); ok {
+		t.Errorf("a nil Table returned %v", r)
+	}
+	if _, err := ratelimit.NewRows([]ratelimit.Row{{CIDR: block("10.0.0.0/8"), Action: "allow"}}); err == nil {
+		t.Error("an invalid row: no error")
+	}
+}
+
+func TestFindAgreesWithASearchOfAllRows(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	address := func() netip.Addr {
+		return netip.AddrFrom4([4]byte{10, byte(random.IntN(2)), byte(random.IntN(4)), byte(random.IntN(256))})
+	}
+	for range 50 {
+		var rows []ratelimit.Row
+		taken := make(map[netip.Prefix]bool)
+		for range 60 {
+			cidr, _ := address().Prefix(random.IntN(33))
+			if !taken[cidr] {
+				taken[cidr] = true
+				rows = append(rows, ratelimit.Row{CIDR: cidr, Action: "limit", Records: 1, ExpiresAt: rowStart.Add(time.Duration(random.IntN(3)) * time.Second)})
+			}
+		}
+		table := newTable(t, rows...)
+		for range 200 {
+			a, now := address(), rowStart.Add(time.Duration(random.IntN(3))*time.Second)
+			var want ratelimit.Row
+			for _, r := range rows {
+				if r.CIDR.Contains(a) && !r.Expired(now) && (want.Action == "" || r.CIDR.Bits() > want.CIDR.Bits()) {
+					want = r
+				}
+			}
+			if got, _ := table.Find(a.String(), now); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: %+v, want %+v", a, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// MaxAge is the default maximum age of the rows in a Cache. A change takes effect
+// in every process within this time.
+const MaxRowAge = time.Minute
+
+const (
+	rowReadTimeout = time.Second     // maximum duration of a read; Refresh waits for up to two reads
+	rowRetryAfter  = 5 * time.Second // time from a failed read to the next read
+)
+
+// ErrUnread is the error of a Cache that has never read its rows.
+var ErrRowsUnread = errors.New("the rows of the limits table have not been read yet; the default limits apply")
+
+// RowCacheConfig tunes a Cache. Its zero value is ready to use.
+type RowCacheConfig struct {
+	MaxAge time.Duration    // maximum age of the rows; 0 means the constant MaxAge
+	Now    func() time.Time // clock; nil means time.Now
+}
+
+// RowCache keeps the rows of a Store in memory. It is safe for concurrent use.
+//
+// Refresh reads the rows in the background once they have reached three quarters
+// of the maximum age. A request waits for the rows only if they have reached the
+// maximum age, for example because Lambda had frozen the process. If the store
+// cannot be read, the rows of the last successful read still apply. Before the first
+// successful read, no rows apply.
+type RowCache struct {
+	store  RowStore
+	maxAge time.Duration
+	now    func() time.Time
+	reads  singleflight.Group
+
+	mu    sync.Mutex
+	known rowState
+}
+
+// rowState holds the rows of a Cache and the result of its last read.
+type rowState struct {
+	table    *Rows
+	readAt   time.Time // when the read that returned the rows of table began; zero before the first successful read
+	failedAt time.Time // when the last read failed; zero if it succeeded
+	err      error     // error of the last read
+}
+
+// NewRowCache returns a Cache of store. The Cache has not read any rows yet. NewCache
+// returns an error if store is nil or cfg.MaxAge is negative.
+func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
+	if store == nil {
+		return nil, errors.New("override: a store is required")
+	}
+	if cfg.MaxAge < 0 {
+		return nil, fmt.Errorf("override: the maximum age %v is negative", cfg.MaxAge)
+	}
+	c := &RowCache{store: store, maxAge: cfg.MaxAge, now: cfg.Now}
+	if c.maxAge == 0 {
+		c.maxAge = MaxRowAge
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c, nil
+}
+
+// Limits returns the limits of an address. The address has the form that
+// ratelimit.ParseAddress returns. A field of the result is zero if no row sets it.
+// Limits does not read the store.
+func (c *RowCache) Limits(address string) Limits {
+	r, _ := c.state().table.Find(address, c.wallClock())
+	return r.Limits()
+}
+
+// Refresh starts to read the rows if they have reached three quarters of the maximum
+// age. Callers must call it before each request. If the rows have reached the maximum
+// age, Refresh waits until the read ends or ctx is done. A read takes at most one
+// second. For 5 seconds after a failed read, Refresh neither reads nor waits.
+//
+// Refresh returns nil if the rows are younger than the maximum age. Otherwise it
+// returns an error that says why they are too old. The error matches ErrUnread if no
+// read has succeeded. Limits may still be called after an error.
+func (c *RowCache) Refresh(ctx context.Context) error {
+	// If the first read began before the process was frozen, its rows may be too old.
+	// Then a second read is needed.
+	for range 2 {
+		s, now := c.state(), c.wallClock()
+		if within(c.maxAge*3/4, s.readAt, now) {
+			return nil
+		}
+		if within(rowRetryAfter, s.failedAt, now) {
+			break
+		}
+		reading := c.reads.DoChan("", func() (any, error) { return nil, c.read(context.WithoutCancel(ctx)) })
+		if within(c.maxAge, s.readAt, now) {
+			return nil
+		}
+		select {
+		case <-reading:
+		case <-ctx.Done():
+		}
+	}
+	return c.tooOld()
+}
+
+// read reads the rows from the store.
+func (c *RowCache) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rowReadTimeout)
+	defer cancel()
+	s := rowState{readAt: c.wallClock()}
+	rows, err := c.store.List(ctx)
+	if err == nil {
+		s.table, err = NewRows(rows)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.known.failedAt, c.known.err = c.wallClock(), err
+		return err
+	}
+	c.known = s
+	return nil
+}
+
+func (c *RowCache) state() rowState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+// tooOld returns an error that says why the rows are too old, or nil if they are
+// not.
+func (c *RowCache) tooOld() error {
+	s := c.state()
+	switch {
+	case s.readAt.IsZero():
+		return errors.Join(ErrRowsUnread, s.err)
+	case !within(c.maxAge, s.readAt, c.wallClock()):
+		return errors.Join(fmt.Errorf("the rows of the limits table were last read at %s and still apply", s.readAt.UTC().Format(time.RFC3339)), s.err)
+	}
+	return nil
+}
+
+// within reports whether less than the duration d has passed from t to now. It returns
+// false if t is zero, or if t is after now because the clock was set back.
+func within(d time.Duration, t, now time.Time) bool {
+	age := now.Sub(t)
+	return !t.IsZero() && age >= 0 && age < d
+}
+
+// wallClock returns the time without its monotonic reading, because the monotonic clock
+// stops while Lambda freezes the process between two requests.
+func (c *RowCache) wallClock() time.Time { return c.now().Round(0) }

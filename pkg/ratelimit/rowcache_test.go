@@ -1,0 +1,296 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/pkg/ratelimit"
+)
+
+var rowErrDown = errors.New("the table is down")
+
+// source is a Store whose reads may be slow and may fail.
+type source struct {
+	takes time.Duration // duration of a read, unless its context is done first
+
+	mu    sync.Mutex
+	rows  []ratelimit.Row
+	err   error
+	reads int
+}
+
+func (s *source) List(ctx context.Context) ([]ratelimit.Row, error) {
+	s.mu.Lock()
+	s.reads++
+	rows, err, takes := s.rows, s.err, s.takes // the values when the read begins
+	s.mu.Unlock()
+	select {
+	case <-time.After(takes):
+		return rows, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *source) set(err error, rows ...ratelimit.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.rows = err, rows
+}
+
+func (s *source) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+const client = "192.0.2.1"
+
+func rowOf(records int64) ratelimit.Row {
+	return ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "limit", Records: records}
+}
+
+func newCache(t *testing.T, s ratelimit.RowStore, cfg ratelimit.RowCacheConfig) *ratelimit.RowCache {
+	t.Helper()
+	c, err := ratelimit.NewRowCache(s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// refresh calls Refresh and returns its duration and its error.
+func refresh(t *testing.T, c *ratelimit.RowCache) (time.Duration, error) {
+	t.Helper()
+	begin := time.Now()
+	err := c.Refresh(t.Context())
+	return time.Since(begin), err
+}
+
+func checkRecords(t *testing.T, c *ratelimit.RowCache, want int64) {
+	t.Helper()
+	if got := c.Limits(client).Records; got != want {
+		t.Errorf("after %v: the limit of records is %d, want %d", time.Since(rowStart), got, want)
+	}
+}
+
+// In a busy process every change takes effect within a minute, and no request
+// waits.
+func TestRowsAreReadBeforeTheyAreAMinuteOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		checkRecords(t, c, 0)
+		if took, err := refresh(t, c); err != nil || took != s.takes {
+			t.Fatalf("the first read took %v, error %v", took, err)
+		}
+		checkRecords(t, c, 1)
+		changed := time.Now()
+		s.set(nil, rowOf(2))
+		for c.Limits(client).Records != 2 {
+			time.Sleep(100 * time.Millisecond)
+			if took, err := refresh(t, c); err != nil || took != 0 {
+				t.Fatalf("a request waited for %v, error %v", took, err)
+			}
+		}
+		if took := time.Since(changed); took > ratelimit.MaxRowAge || took < ratelimit.MaxRowAge/2 {
+			t.Errorf("the change took effect after %v", took)
+		}
+		before, hour := s.count(), time.Now()
+		for time.Since(hour) < time.Hour {
+			time.Sleep(100 * time.Millisecond)
+			refresh(t, c) //nolint:errcheck // checked above
+		}
+		if n := s.count() - before; n < 60 || n > 81 {
+			t.Errorf("%d reads in an hour", n)
+		}
+	})
+}
+
+// An instance that Lambda froze reads the rows before its next decision. Such a
+// freeze also stops the monotonic clock. The test cannot stop that clock, but the Cache
+// does not use it.
+func TestRowsAreReadAfterAnIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		time.Sleep(ratelimit.MaxRowAge)
+		var wg sync.WaitGroup
+		for range 10 { // all callers share one read
+			wg.Go(func() {
+				if took, err := refresh(t, c); err != nil || took != s.takes {
+					t.Errorf("%v, error %v", took, err)
+				}
+				checkRecords(t, c, 2)
+			})
+		}
+		wg.Wait()
+		if n := s.count(); n != 2 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+// If Lambda freezes the instance during a read, the read returns old rows. The Cache
+// then reads the rows again.
+func TestAReadThatBeganBeforeAFreezeIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var frozen time.Duration
+		now := func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(frozen)
+		}
+		s := &source{takes: 20 * time.Millisecond, rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{Now: now})
+		refresh(t, c) //nolint:errcheck // the first read
+		time.Sleep(50 * time.Second)
+		if took, err := refresh(t, c); err != nil || took != 0 { // this call begins a read
+			t.Fatalf("%v, error %v", took, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		mu.Lock()
+		frozen = time.Hour
+		mu.Unlock()
+		s.set(nil, rowOf(2))
+		if took, err := refresh(t, c); err != nil || took != 30*time.Millisecond {
+			t.Errorf("took %v, error %v; want the rest of the first read and a second read", took, err)
+		}
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(rowErrDown)
+		fresh := time.Now()
+		for time.Since(fresh) < 10*time.Minute {
+			time.Sleep(time.Second)
+			_, err := refresh(t, c)
+			synctest.Wait()
+			if stale := time.Since(fresh) >= ratelimit.MaxRowAge; stale != (err != nil) || stale && (!errors.Is(err, rowErrDown) || errors.Is(err, ratelimit.ErrRowsUnread)) {
+				t.Errorf("after %v: %v", time.Since(fresh), err)
+			}
+			checkRecords(t, c, 1)
+		}
+		if n := s.count() - 1; n < 100 || n > 120 {
+			t.Errorf("%d failed reads in ten minutes", n)
+		}
+		s.set(nil, rowOf(3))
+		time.Sleep(5 * time.Second)
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 3)
+	})
+}
+
+func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{err: rowErrDown, rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		for range 30 {
+			if _, err := refresh(t, c); !errors.Is(err, ratelimit.ErrRowsUnread) || !errors.Is(err, rowErrDown) {
+				t.Errorf("error %v", err)
+			}
+			if got := c.Limits(client); got != (ratelimit.Limits{}) {
+				t.Errorf("limits %+v", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.count(); n != 6 {
+			t.Errorf("%d reads in 30 seconds", n)
+		}
+		s.set(nil, rowOf(1))
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 1)
+	})
+}
+
+// While the table does not respond, one request every five seconds waits for one second.
+// No other request waits.
+func TestFewRequestsWaitForATableThatDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{takes: time.Hour}
+		c := newCache(t, s, ratelimit.RowCacheConfig{})
+		waited := 0
+		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			took, err := refresh(t, c)
+			if !errors.Is(err, context.DeadlineExceeded) || took != 0 && took != time.Second {
+				t.Fatalf("%v, error %v", took, err)
+			}
+			if took > 0 {
+				waited++
+			}
+		}
+		if waited != 10 {
+			t.Errorf("%d requests waited", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		time.Sleep(5 * time.Second)
+		begin := time.Now()
+		if err := c.Refresh(ctx); err == nil || time.Since(begin) > 2*time.Millisecond {
+			t.Errorf("a caller that gives up waited %v, error %v", time.Since(begin), err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// Old rows must not stay in effect because the clock was set back.
+func TestRowsAreReadAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		var back time.Duration
+		c := newCache(t, s, ratelimit.RowCacheConfig{Now: func() time.Time { return time.Now().Add(-back) }})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		back = 2 * time.Hour
+		if _, err := refresh(t, c); err != nil {
+			t.Error(err)
+		}
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestAnInvalidRowIsAFailedRead(t *testing.T) {
+	s := &source{rows: []ratelimit.Row{rowOf(-1)}}
+	if err := newCache(t, s, ratelimit.RowCacheConfig{}).Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "192.0.2.0/24") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMaxAgeIsConfigurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{rows: []ratelimit.Row{rowOf(1)}}
+		c := newCache(t, s, ratelimit.RowCacheConfig{MaxAge: 2 * time.Second})
+		refresh(t, c) //nolint:errcheck // the first read
+		s.set(nil, rowOf(2))
+		time.Sleep(2*time.Second - 1)
+		refresh(t, c) //nolint:errcheck // this call begins a read
+		synctest.Wait()
+		checkRecords(t, c, 2)
+	})
+}
+
+func TestNewCacheRequiresAStore(t *testing.T) {
+	if _, err := ratelimit.NewRowCache(nil, ratelimit.RowCacheConfig{}); err == nil {
+		t.Error("no store: no error")
+	}
+	if _, err := ratelimit.NewRowCache(&source{}, ratelimit.RowCacheConfig{MaxAge: -1}); err == nil {
+		t.Error("a negative age: no error")
+	}
+}

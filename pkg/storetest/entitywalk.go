@@ -1,0 +1,40 @@
+package storetest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/pkg/entity"
+	"sluice/pkg/record"
+)
+
+// WalkCount is the number of entities that Walk creates.
+const EntityWalkCount = 1_000
+
+// WalkEntities creates WalkCount entities in an empty store. It reads the list of all entities
+// and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
+// be in order and contain each entity that belongs to the list exactly once.
+func WalkEntities(t *testing.T, s entity.Store) {
+	var entities []entity.Entity
+	for i := range EntityWalkCount {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "entity %d", i)
+		n := h.Sum64()
+		e := plainEntity(fmt.Sprintf("%x", n))
+		e.Type = fmt.Sprintf("type-%d", n>>24%10)
+		e.Attributes = record.Attributes(`{"note":"` + strings.Repeat("x", int(50+n>>32%200)) + `"}`)
+		entities = append(entities, e)
+	}
+	entityKind.Fill(t, s, workspace, entities...)
+	for _, typ := range []string{"", "type-3"} {
+		want := slices.DeleteFunc(slices.Clone(entities), func(e entity.Entity) bool { return typ != "" && e.Type != typ })
+		for _, limit := range []int{1, 7, 50, 200} {
+			t.Run(fmt.Sprintf("%d of type %q by %d", len(want), typ, limit), func(t *testing.T) {
+				listEntities(t.Context(), s, workspace, typ).Check(t, want, limit)
+			})
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// The first and the last record.Time, and a time between them.
+var (
+	first     = recordAt("0000-01-01T00:00:00Z")
+	eventNoon = recordAt("2026-01-02T12:00:00Z")
+	last      = recordAt("9999-12-31T23:59:59.999Z")
+)
+
+// laterEvent returns the time that is d after noon.
+func laterEvent(d time.Duration) record.Time { return record.TimeOf(eventNoon.Time().Add(d)) }
+
+var eventKind = recordKind[event.Event, event.Store]{
+	Noun:       "event",
+	ID:         func(e event.Event) string { return e.ID },
+	Attributes: func(e event.Event) record.Attributes { return e.Attributes },
+	Plain:      func(id string) event.Event { return plainEvent(id, eventNoon) },
+	// Each variant has a different time. If a store wrongly keeps several variants of an
+	// id, its lists therefore contain all of them.
+	Variant: func(id string, n int) event.Event {
+		e := plainEvent(id, laterEvent(time.Duration(1+n)*time.Second))
+		e.Name, e.EntityID = fmt.Sprintf("variant %d", n), event.OptionalID(fmt.Sprintf("e-%d", n))
+		e.Attributes, e.CreatedAt = record.Attributes(fmt.Sprintf(`{"n":%d}`, n)), e.OccurredAt
+		return e
+	},
+	With: func(e event.Event, name string, attributes record.Attributes) event.Event {
+		e.Name, e.Attributes = name, attributes
+		return e
+	},
+	Extra: []event.Event{
+		{ID: "first", Name: "n", EntityID: "e", OccurredAt: first, Attributes: record.Attributes(`{}`), CreatedAt: last},
+		{ID: "last", Name: "n", EntityID: "e", OccurredAt: last, Attributes: record.Attributes(`{}`), CreatedAt: first},
+		{ID: "millisecond", Name: "n", EntityID: "e", OccurredAt: laterEvent(time.Millisecond), Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
+		{ID: "no-entity", Name: "n", OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
+		{ID: "long-entity", Name: "n", EntityID: event.OptionalID(slices.Repeat([]byte("y"), record.MaxIDLength)), OccurredAt: eventNoon, Attributes: record.Attributes(`{}`), CreatedAt: eventNoon},
+	},
+	Lists: func(ctx context.Context, s event.Store, workspace string) []recordList[event.Event] {
+		return []recordList[event.Event]{
+			listEvents(ctx, s, workspace, event.Query{}),
+			listEvents(ctx, s, workspace, event.Query{Ascending: true}),
+		}
+	},
+	Others: func(ctx context.Context, s event.Store) map[string]error {
+		_, countErr := s.Count(ctx, workspace, event.Query{}, eventNoon)
+		_, arrivalsErr := s.Arrivals(ctx, workspace, record.SyncQuery{Limit: 1})
+		_, eraseErr := s.Erase(ctx, workspace, event.Erasure{EntityID: "u-1", Until: last, Limit: 1})
+		return map[string]error{"count": countErr, "arrivals": arrivalsErr, "erase": eraseErr}
+	},
+}
+
+// Events checks that the stores returned by open fulfill the contract of event.Store. Each call
+// of open must return an empty store. The lists of the store must contain an event as soon as
+// it is created.
+func Events(t *testing.T, open func(t *testing.T) event.Store) {
+	eventKind.Run(t, open)
+	runAll(t, open, []test[event.Store]{
+		{Name: "a list is in order of time, then in byte order of id", Run: testEventOrder},
+		{Name: "a page starts after a position without an event", Run: testAfterAbsentPosition},
+		{Name: "events created between pages neither repeat nor hide others", Run: testCreatesBetweenPages},
+		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
+		{Name: "pages of one entity are in order and contain every event once", Run: testEntityPages},
+		{Name: "a count includes matching events that were created by a given time and had not expired", Run: testEventCount},
+		{Name: "a list of arrivals is in order of creation and contains only events in the requested time range", Run: testArrivals},
+		{Name: "an erasure removes the events of an entity that were created up to a given time", Run: testEventErase},
+		{Name: "an expired event can be replaced and erased", Run: testExpired},
+	})
+}
+
+// plainEvent returns a simple event with an id and a time.
+func plainEvent(id string, occurred record.Time) event.Event {
+	return event.Event{ID: id, Name: "login", EntityID: "u-1", OccurredAt: occurred, Attributes: record.Attributes(`{"a":1}`), CreatedAt: recordAt("2026-01-02T15:04:05.678Z")}
+}
+
+// listEvents returns the list of the events that q selects.
+func listEvents(ctx context.Context, s event.Store, workspace string, q event.Query) recordList[event.Event] {
+	return recordList[event.Event]{
+		Compare: func(a, b event.Event) int {
+			if !q.Ascending {
+				a, b = b, a
+			}
+			return a.Position().Compare(b.Position())
+		},
+		Page: func(after *event.Event, limit int) ([]event.Event, bool, error) {
+			q := q
+			q.Limit = limit
+			if after != nil {
+				position := after.Position()
+				q.After = &position
+			}
+			page, err := s.List(ctx, workspace, q)
+			return page.Events, page.More, err
+		},
+	}
+}
+
+func eventIDs(events []event.Event) (ids []string) {
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// testEventOrder creates events that have short ids and the same OccurredAt, and events whose
+// order by id differs from their order by time.
+func testEventOrder(t *testing.T, s event.Store) {
+	var events []event.Event
+	for c := range byte(128) {
+		if id := string(c); record.CheckID(id) == nil {
+			events = append(events, plainEvent(id, eventNoon), plainEvent("a"+id, eventNoon))
+		}
+	}
+	for i, occurred := range []record.Time{
+		last, laterEvent(time.Millisecond), laterEvent(time.Second), laterEvent(-time.Millisecond), first, recordAt("0000-01-01T00:00:00.001Z"),
+		recordAt("0999-12-31T23:59:59.999Z"), recordAt("1000-01-01T00:00:00Z"), recordAt("1969-12-31T23:59:59.999Z"), recordAt("1970-01-01T00:00:00Z"),
+	} {
+		events = append(events, plainEvent(fmt.Sprintf("time-%d", i), occurred), plainEvent(fmt.Sprintf("TIME-%d", i), occurred))
+	}
+	eventKind.Fill(t, s, workspace, events...)
+	for _, l := range eventKind.Lists(t.Context(), s, workspace) {
+		l.Check(t, events, 7, len(events), 200)
+	}
+}
+
+func testAfterAbsentPosition(t *testing.T, s event.Store) {
+	events := []event.Event{
+		plainEvent("x", first), plainEvent("b", eventNoon), plainEvent("d", eventNoon), plainEvent("a", laterEvent(time.Second)), plainEvent("x2", last),
+	}
+	eventKind.Fill(t, s, workspace, events...)
+	for _, after := range []event.Event{
+		{OccurredAt: first, ID: ""},
+		{OccurredAt: first, ID: "x"},
+		{OccurredAt: first, ID: "x-"},
+		{OccurredAt: laterEvent(-time.Millisecond), ID: "z"},
+		{OccurredAt: eventNoon, ID: ""},
+		{OccurredAt: eventNoon, ID: "a"},
+		{OccurredAt: eventNoon, ID: "b"},
+		{OccurredAt: eventNoon, ID: "b."},
+		{OccurredAt: eventNoon, ID: "c"},
+		{OccurredAt: eventNoon, ID: "z"},
+		{OccurredAt: laterEvent(time.Millisecond), ID: "a"},
+		{OccurredAt: laterEvent(time.Second), ID: "a"},
+		{OccurredAt: last, ID: "x"},
+		{OccurredAt: last, ID: "x2"},
+		{OccurredAt: last, ID: "z"},
+	} {
+		for i, l := range eventKind.Lists(t.Context(), s, workspace) {
+			want := slices.DeleteFunc(slices.SortedFunc(slices.Values(events), l.Compare), func(e event.Event) bool { return l.Compare(e, after) <= 0 })
+			if page, more := l.Read(t, &after, 10); !slices.Equal(eventIDs(page), eventIDs(want)) || more {
+				t.Errorf("list %d after %v: got %v, more %v; want %v and no more", i, after.Position(), eventIDs(page), more, eventIDs(want))
+			}
+		}
+	}
+}
+
+func testCreatesBetweenPages(t *testing.T, s event.Store) {
+	var old []event.Event
+	for i := range 6 {
+		old = append(old, plainEvent(fmt.Sprintf("old-%d", i), laterEvent(time.Duration(i)*time.Second)))
+	}
+	eventKind.Fill(t, s, workspace, old...)
+	l := listEvents(t.Context(), s, workspace, event.Query{})
+	page, more := l.Read(t, nil, 3)
+	if want := []string{"old-5", "old-4", "old-3"}; !slices.Equal(eventIDs(page), want) || !more {
+		t.Fatalf("the first page has %v, more %v; want %v and more", eventIDs(page), more, want)
+	}
+	after := page[2]
+	eventKind.Fill(t, s, workspace,
+		plainEvent("newest", last),
+		plainEvent("new-beside", laterEvent(4*time.Second)),
+		plainEvent("a-late", after.OccurredAt), // sorts just after the cursor
+		plainEvent("late", laterEvent(1500*time.Millisecond)),
+		plainEvent("oldest", first),
+	)
+	got := eventIDs(slices.Concat(l.Walk(t, &after, 2)...))
+	if want := []string{"a-late", "old-2", "late", "old-1", "old-0", "oldest"}; !slices.Equal(got, want) {
+		t.Errorf("the pages after the first have %v, want %v", got, want)
+	}
+}
+
+// testFilters reads the list for every combination of filters. The list must contain
+// exactly the events that match all filters of the combination.
+func testFilters(t *testing.T, s event.Store) {
+	times := []record.Time{first, laterEvent(-time.Millisecond), eventNoon, laterEvent(time.Millisecond), last}
+	var events []event.Event
+	for _, entityID := range []event.OptionalID{"", "u", "u:1", "v"} {
+		for i, occurred := range times {
+			e := plainEvent(fmt.Sprintf("%s.%d", entityID, i), occurred)
+			e.EntityID = entityID
+			events = append(events, e)
+		}
+	}
+	eventKind.Fill(t, s, workspace, events...)
+	eventKind.FillPlain(t, s, workspace+"-neighbor", "neighbor")
+	bounds := []*record.Time{nil}
+	for _, b := range append(times, laterEvent(time.Hour)) {
+		bounds = append(bounds, &b)
+	}
+	for _, entityID := range []event.OptionalID{"", "u", "u:1", "none"} {
+		for _, from := range bounds {
+			for _, to := range bounds {
+				want := slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool {
+					return entityID != "" && e.EntityID != entityID || from != nil && e.OccurredAt.Compare(*from) < 0 || to != nil && e.OccurredAt.Compare(*to) >= 0
+				})
+				for _, ascending := range []bool{true, false} {
+					listEvents(t.Context(), s, workspace, event.Query{EntityID: entityID, From: from, To: to, Ascending: ascending}).Check(t, want, 4)
+				}
+			}
+		}
+	}
+}
+
+func testEntityPages(t *testing.T, s event.Store) {
+	var events []event.Event
+	for i := range 12 {
+		events = append(events, plainEvent(fmt.Sprintf("%02d", 99-i), laterEvent(time.Duration(i/3)*time.Second)))
+		other := plainEvent(fmt.Sprintf("other-%d", i), laterEvent(time.Duration(i/3)*time.Second))
+		other.EntityID = "u-10"
+		eventKind.Fill(t, s, workspace, other)
+	}
+	eventKind.Fill(t, s, workspace, events...)
+	for _, ascending := range []bool{true, false} {
+		listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1", Ascending: ascending}).Check(t, events, 1, 5, 12, 13)
+	}
+}
+
+func testEventCount(t *testing.T, s event.Store) {
+	var events []event.Event
+	for i := range 12 {
+		e := plainEvent(fmt.Sprintf("%02d", i), laterEvent(time.Duration(i)*time.Minute))
+		e.EntityID = []event.OptionalID{"a", "b", ""}[i%3]
+		e.CreatedAt = laterEvent(time.Duration(i/4) * time.Millisecond)
+		events = append(events, e)
+	}
+	eventKind.Fill(t, s, workspace, events...)
+	brief := plainEvent("brief", laterEvent(3*time.Minute))
+	brief.EntityID, brief.CreatedAt, brief.ExpiresAt = "brief", eventNoon, laterEvent(time.Minute)
+	eventKind.Fill(t, s, workspace, brief)
+	from, to := laterEvent(2*time.Minute), laterEvent(10*time.Minute)
+	after := events[5].Position()
+	for _, tt := range []struct {
+		workspace string
+		until     record.Time
+		q         event.Query
+		want      int64
+	}{
+		{workspace, laterEvent(-time.Millisecond), event.Query{}, 0},
+		{workspace, eventNoon, event.Query{}, 5},
+		{workspace, laterEvent(time.Millisecond), event.Query{}, 9},
+		{workspace, laterEvent(time.Hour), event.Query{}, 12},
+		{workspace, laterEvent(time.Hour), event.Query{After: &after, Limit: 1, Ascending: true}, 12},
+		{workspace, laterEvent(time.Hour), event.Query{EntityID: "a"}, 4},
+		{workspace, eventNoon, event.Query{EntityID: "a"}, 2},
+		{workspace, laterEvent(time.Hour), event.Query{From: &from, To: &to}, 8},
+		{workspace, eventNoon, event.Query{From: &from, To: &to}, 3},
+		{workspace, laterEvent(time.Hour), event.Query{From: &to, To: &from}, 0},
+		{workspace, laterEvent(time.Hour), event.Query{EntityID: "b", From: &from, To: &to}, 2},
+		{workspace, laterEvent(time.Minute - time.Millisecond), event.Query{EntityID: "brief"}, 1},
+		{workspace, laterEvent(time.Minute), event.Query{EntityID: "brief"}, 0},
+		{workspace, laterEvent(time.Minute - time.Millisecond), event.Query{}, 13},
+		{workspace, laterEvent(time.Minute), event.Query{}, 12},
+		{"nobody", laterEvent(time.Hour), event.Query{}, 0},
+	} {
+		if n, err := s.Count(t.Context(), tt.workspace, tt.q, tt.until); n != tt.want || err != nil {
+			t.Errorf("workspace %s, %+v until %s: %d, error %v; want %d", tt.workspace, tt.q, tt.until, n, err, tt.want)
+		}
+	}
+}

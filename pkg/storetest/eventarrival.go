@@ -1,0 +1,48 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// arrivalsOf returns the list of the events that q selects, in order of creation.
+func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.SyncQuery) recordList[event.Event] {
+	return syncList(q, func(q record.SyncQuery) ([]event.Event, bool, error) {
+		page, err := s.Arrivals(ctx, workspace, q)
+		return page.Events, page.More, err
+	})
+}
+
+// testArrivals lists events whose order of creation differs from their order of
+// occurrence.
+func testArrivals(t *testing.T, s event.Store) {
+	var all []event.Event
+	for i := range 30 {
+		e := plainEvent(fmt.Sprintf("%02d", 29-i), laterEvent(-time.Duration(i)*time.Hour))
+		e.CreatedAt = laterEvent(time.Duration(i/4) * time.Millisecond)
+		all = append(all, e)
+	}
+	eventKind.Fill(t, s, workspace, all...)
+	eventKind.FillPlain(t, s, "other", "00")
+	for since := -1; since <= 9; since += 2 {
+		for until := since; until <= 9; until++ {
+			from, end := laterEvent(time.Duration(since)*time.Millisecond), laterEvent(time.Duration(until)*time.Millisecond)
+			want := slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool {
+				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
+			})
+			for _, descending := range []bool{false, true} {
+				arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 3)
+			}
+		}
+	}
+	for _, descending := range []bool{false, true} {
+		arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Descending: descending}).Check(t, all, 1, 7, 200)
+	}
+	arrivalsOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+}

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/record"
+)
+
+// eraseAll erases the events of an entity page by page.
+func eraseAll(t *testing.T, s event.Store, q event.Erasure) (n int64) {
+	t.Helper()
+	for more := true; more; {
+		erased, err := s.Erase(t.Context(), workspace, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += erased.Events
+		if more = erased.More; more && (erased.Last == nil || q.After != nil && erased.Last.Compare(*q.After) <= 0) {
+			t.Fatalf("the page after %v ends at %v, and more are left", q.After, erased.Last)
+		}
+		q.After = erased.Last
+	}
+	return n
+}
+
+// testEventErase erases events of one of two entities. Some events belong to no entity, and some
+// were created too late to be erased. The order of creation differs from the order of
+// occurrence.
+func testEventErase(t *testing.T, s event.Store) {
+	var old, others []event.Event
+	for i := range 40 {
+		e := plainEvent(fmt.Sprintf("%02d", i), laterEvent(-time.Duration(i/3)*time.Hour))
+		e.CreatedAt = laterEvent(time.Duration(i%5) * time.Millisecond) // three of five events are created at or before q.Until
+		switch i % 8 {
+		case 6:
+			e.EntityID = ""
+		case 7:
+			e.EntityID = "u-10" // the id u-1 is a prefix of this id
+		}
+		if e.EntityID == "u-1" && i%5 <= 2 {
+			old = append(old, e)
+		} else {
+			others = append(others, e)
+		}
+		eventKind.Fill(t, s, workspace, e)
+	}
+	eventKind.FillPlain(t, s, "other", "00")
+	q := event.Erasure{EntityID: "u-1", Until: laterEvent(2 * time.Millisecond), Limit: 7}
+	if n := eraseAll(t, s, q); n != int64(len(old)) {
+		t.Errorf("%d events were erased, want %d", n, len(old))
+	}
+	if n := eraseAll(t, s, q); n != 0 {
+		t.Errorf("%d events were erased again", n)
+	}
+	for _, e := range old {
+		eventKind.WantNotFound(t, s, workspace, e.ID)
+	}
+	eventKind.Want(t, s, workspace, others...)
+	eventKind.Want(t, s, "other", plainEvent("00", eventNoon))
+	ofEntity := slices.DeleteFunc(slices.Clone(others), func(e event.Event) bool { return e.EntityID != "u-1" })
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, ofEntity, 3, 200)
+	eventKind.Fill(t, s, workspace, old[0]) // stored as a new event
+
+	if n := eraseAll(t, s, event.Erasure{EntityID: "u-1", Until: laterEvent(time.Hour), Limit: 200}); n != int64(len(ofEntity))+1 {
+		t.Errorf("%d events were erased, want all %d", n, len(ofEntity)+1)
+	}
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: "u-1"}).Check(t, nil, 10)
+	for _, q := range []event.Erasure{{EntityID: "nobody", Until: last, Limit: 10}, {EntityID: "u-1", Until: last, Limit: 10}} {
+		if n := eraseAll(t, s, q); n != 0 {
+			t.Errorf("%d events of %s were erased", n, q.EntityID)
+		}
+	}
+}
+
+// testExpired creates an event. It then creates further events with the same id before,
+// at and after the expiry of the first event.
+func testExpired(t *testing.T, s event.Store) {
+	e := plainEvent("a", eventNoon)
+	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)
+	eventKind.Fill(t, s, workspace, e)
+	eventKind.Want(t, s, workspace, e)
+	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
+	again := e
+	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", laterEvent(time.Hour)
+	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, time.Hour} {
+		again.CreatedAt, again.ExpiresAt = laterEvent(at), laterEvent(time.Hour)
+		want := e
+		if i >= 2 {
+			want = again
+		}
+		stored, created, err := s.Create(t.Context(), workspace, again)
+		if created != (i >= 2) || err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("again after %s: %v, error %v\n got %+v\nwant %+v", at, created, err, stored, want)
+		}
+		eventKind.Want(t, s, workspace, want)
+		listEvents(t.Context(), s, workspace, event.Query{EntityID: want.EntityID}).Check(t, []event.Event{want}, 10)
+	}
+	listEvents(t.Context(), s, workspace, event.Query{EntityID: e.EntityID}).Check(t, nil, 10)
+	if n := eraseAll(t, s, event.Erasure{EntityID: "u-2", Until: last, Limit: 10}); n != 1 {
+		t.Errorf("%d expired events were erased, want 1", n)
+	}
+	eventKind.Want(t, s, workspace)
+}

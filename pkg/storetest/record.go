@@ -1,0 +1,386 @@
+// Package storetest holds one conformance suite per store interface. Every implementation runs it.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice/pkg/record"
+)
+
+// Workspace is the workspace of tests that need only one workspace.
+const workspace = "default"
+
+// recordStore holds the common methods of stores of records R.
+type recordStore[R any] interface {
+	Create(ctx context.Context, workspace string, r R) (stored R, created bool, err error)
+	Get(ctx context.Context, workspace, id string) (R, error)
+}
+
+// recordKind holds what the suite needs to know about one kind of records R and their stores S.
+type recordKind[R any, S recordStore[R]] struct {
+	Noun       string // "entity" or "event"
+	ID         func(R) string
+	Attributes func(R) record.Attributes
+	Plain      func(id string) R                                                // returns a simple record
+	Variant    func(id string, n int) R                                         // returns a record that differs from Plain(id) and other variants in every field except the id
+	With       func(r R, label string, attributes record.Attributes) R          // returns r with another type or name and other attributes
+	Extra      []R                                                              // further records for the test that reads records back
+	Lists      func(ctx context.Context, s S, workspace string) []recordList[R] // returns lists of all records, one for each direction of List
+	Others     func(ctx context.Context, s S) map[string]error                  // for Plain("a"), calls all methods except Create, Get and List; returns the errors by method name
+}
+
+// recordList is a list of records.
+type recordList[R any] struct {
+	Compare func(a, b R) int // order of the list
+	Page    func(after *R, limit int) (page []R, more bool, err error)
+}
+
+// syncList returns the list that q selects, in order of record.SyncPosition. The function
+// page reads one page of the list.
+func syncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQuery, page func(record.SyncQuery) ([]R, bool, error)) recordList[R] {
+	return recordList[R]{
+		Compare: func(a, b R) int {
+			if q.Descending {
+				a, b = b, a
+			}
+			return a.SyncPosition().Compare(b.SyncPosition())
+		},
+		Page: func(after *R, limit int) ([]R, bool, error) {
+			q.Limit = limit
+			if q.After = nil; after != nil {
+				position := (*after).SyncPosition()
+				q.After = &position
+			}
+			return page(q)
+		},
+	}
+}
+
+// Read returns the page that follows the record *after, or the first page of the list if
+// after is nil. Read checks that the page is in order and follows that record. It also
+// checks that the page is not empty if more is true.
+func (l recordList[R]) Read(t *testing.T, after *R, limit int) (page []R, more bool) {
+	t.Helper()
+	page, more, err := l.Page(after, limit)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case len(page) > limit:
+		t.Fatalf("a page with limit %d has %d records", limit, len(page))
+	case more && len(page) == 0:
+		t.Fatal("more is true, but the page is empty")
+	}
+	for i := range page {
+		if after != nil && l.Compare(*after, page[i]) >= 0 {
+			t.Fatalf("%+v comes after %+v", page[i], *after)
+		}
+		after = &page[i]
+	}
+	return page, more
+}
+
+// Walk returns all pages of the list that follow the record *after, or all pages of the
+// list if after is nil. It checks that more is false on the last page that has records.
+func (l recordList[R]) Walk(t *testing.T, after *R, limit int) (pages [][]R) {
+	t.Helper()
+	for {
+		page, more := l.Read(t, after, limit)
+		if len(pages) > 0 && len(page) == 0 {
+			t.Fatal("the page is empty although more was true on the previous page")
+		}
+		pages = append(pages, page)
+		if !more {
+			return pages
+		}
+		after = &page[len(page)-1]
+	}
+}
+
+// Check reads the list once for each limit. A limit is the maximum number of records on a
+// page. Each time, the pages must contain every record of want once, in order, and their
+// number must be as small as possible.
+func (l recordList[R]) Check(t *testing.T, want []R, limits ...int) {
+	t.Helper()
+	want = slices.SortedFunc(slices.Values(want), l.Compare)
+	for _, limit := range limits {
+		pages := l.Walk(t, nil, limit)
+		got := slices.Concat(pages...)
+		for i := range min(len(got), len(want)) {
+			if !reflect.DeepEqual(got[i], want[i]) {
+				t.Fatalf("limit %d: record %d is %+v, want %+v", limit, i, got[i], want[i])
+			}
+		}
+		if n := max(1, (len(want)+limit-1)/limit); len(got) != len(want) || len(pages) != n {
+			t.Errorf("limit %d: %d records on %d pages, want %d on %d", limit, len(got), len(pages), len(want), n)
+		}
+	}
+}
+
+// Run checks that the stores returned by open fulfill the common contract of entity
+// stores and event stores. Each call of open must return a store without records. The lists
+// of the store must contain every new record as soon as the record is created.
+func (k recordKind[R, S]) Run(t *testing.T, open func(t *testing.T) S) {
+	runAll(t, open, []test[S]{
+		{"an " + k.Noun + " is read back as it was created", k.testReadBack},
+		{"a repeated create changes nothing and returns the stored " + k.Noun, k.testRepeat},
+		{"one of several concurrent creates with the same id stores its record, and all of them return that record", k.testOneWinner},
+		{"workspaces are separate", k.testWorkspaces},
+		{"a record that does not exist is not found", k.testNotFound},
+		{"pages of any length contain every " + k.Noun + " once", k.testPages},
+		{"a page ends before it holds too many bytes", k.testPageBytes},
+		{"a canceled context is an error and changes nothing", k.testCancelled},
+	})
+}
+
+// test is a test of a store without records.
+type test[S any] struct {
+	Name string
+	Run  func(t *testing.T, s S)
+}
+
+// runAll runs tests in parallel, each with its own store.
+func runAll[S any](t *testing.T, open func(t *testing.T) S, tests []test[S]) {
+	for _, tt := range tests {
+		t.Run(tt.Name, func(t *testing.T) {
+			t.Parallel()
+			tt.Run(t, open(t))
+		})
+	}
+}
+
+// Fill creates records concurrently and checks that each of them is created.
+func (k recordKind[R, S]) Fill(t *testing.T, s S, workspace string, records ...R) {
+	t.Helper()
+	slots := make(chan struct{}, 32)
+	var wg sync.WaitGroup
+	for _, r := range records {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if _, created, err := s.Create(t.Context(), workspace, r); !created || err != nil {
+				t.Errorf("create %s: created %v, error %v", k.ID(r), created, err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// FillPlain creates a plain record for each id.
+func (k recordKind[R, S]) FillPlain(t *testing.T, s S, workspace string, ids ...string) {
+	t.Helper()
+	var records []R
+	for _, id := range ids {
+		records = append(records, k.Plain(id))
+	}
+	k.Fill(t, s, workspace, records...)
+}
+
+// Want checks that a workspace has the records of want, and that each of its lists has
+// exactly these records.
+func (k recordKind[R, S]) Want(t *testing.T, s S, workspace string, want ...R) {
+	t.Helper()
+	for _, r := range want {
+		if got, err := s.Get(t.Context(), workspace, k.ID(r)); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("get %s of workspace %s: error %v\n got %+v\nwant %+v", k.ID(r), workspace, err, got, r)
+		}
+	}
+	for _, l := range k.Lists(t.Context(), s, workspace) {
+		page, more := l.Read(t, nil, 200)
+		want := slices.SortedFunc(slices.Values(want), l.Compare)
+		if more || !slices.EqualFunc(page, want, func(a, b R) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("list of workspace %s, more %v:\n got %+v\nwant %+v", workspace, more, page, want)
+		}
+	}
+}
+
+// WantNotFound checks that a workspace has no record with an id.
+func (k recordKind[R, S]) WantNotFound(t *testing.T, s S, workspace, id string) {
+	t.Helper()
+	if got, err := s.Get(t.Context(), workspace, id); record.KindOf(err) != record.NotFound {
+		t.Errorf("get %s of workspace %s: %+v, error %v; want kind NotFound", id, workspace, got, err)
+	}
+}
+
+// recordAt returns the time for an RFC 3339 text.
+func recordAt(text string) record.Time {
+	t, err := record.ParseTime(text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Samples returns records with many kinds of content, each with a different id.
+func (k recordKind[R, S]) Samples() []R {
+	samples := append([]R{k.Plain("plain"), k.Plain(strings.Repeat("x", record.MaxIDLength))}, k.Extra...)
+	for i, attributes := range []string{
+		`{}`,
+		`{"n":12345678901234567890.10,"m":-0,"e":1E+400,"z":1.0}`,
+		`{"html":"<a href='/?a&b'>&amp;</a>"}`,
+		"{\"separators\":\"\u2028\u2029\",\"odd\":\"\ufeff\ufffe\uffff\x7f\"}",
+		`{"escapes":"\u0041\u00e9\/\b\f\n\r\t\\\"\u0000\u2028\ud83d\ude00\u003c"}`,
+		`{"composed":"é","decomposed":"é","emoji":"😀","":null}`,
+		`{"b":1,"a":[true,false,{"b":2,"a":[]}]}`,
+		strings.Repeat(`{"a":`, record.MaxDepth-1) + `{}` + strings.Repeat(`}`, record.MaxDepth-1),
+	} {
+		samples = append(samples, k.With(k.Plain(fmt.Sprintf("attributes-%d", i)), "label", record.Attributes(attributes)))
+	}
+	for i, label := range []string{"<&>", `"\`, "\x00\x1f\x7f", "\u2028\ufeff\ufffe", " ", strings.Repeat("😀", record.MaxNameLength)} {
+		samples = append(samples, k.With(k.Plain(fmt.Sprintf("label-%d", i)), label, record.Attributes(`{}`)))
+	}
+	return samples
+}
+
+func (k recordKind[R, S]) testReadBack(t *testing.T, s S) {
+	samples := k.Samples()
+	for _, want := range samples {
+		if stored, created, err := s.Create(t.Context(), workspace, want); !created || err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("create: created %v, error %v\n got %+v\nwant %+v", created, err, stored, want)
+		}
+		if stored, created, err := s.Create(t.Context(), workspace, k.Variant(k.ID(want), 1)); created || err != nil || !reflect.DeepEqual(stored, want) {
+			t.Errorf("create again: created %v, error %v\n got %+v\nwant %+v", created, err, stored, want)
+		}
+	}
+	k.Want(t, s, workspace, samples...)
+}
+
+func (k recordKind[R, S]) testRepeat(t *testing.T, s S) {
+	first := k.Plain("a")
+	k.Fill(t, s, workspace, first)
+	for _, again := range []R{first, k.Variant("a", 1)} {
+		stored, created, err := s.Create(t.Context(), workspace, again)
+		if created || err != nil || !reflect.DeepEqual(stored, first) {
+			t.Errorf("create %+v: created %v, error %v, stored %+v", again, created, err, stored)
+		}
+	}
+	k.Want(t, s, workspace, first)
+}
+
+func (k recordKind[R, S]) testOneWinner(t *testing.T, s S) {
+	const workers = 24
+	stored := make([]R, workers)
+	var winners, winner atomic.Int64
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			<-start
+			got, created, err := s.Create(t.Context(), workspace, k.Variant("a", i))
+			if err != nil {
+				t.Error(err)
+			}
+			if created {
+				winners.Add(1)
+				winner.Store(int64(i))
+			}
+			stored[i] = got
+		})
+	}
+	close(start)
+	wg.Wait()
+	if winners.Load() != 1 {
+		t.Fatalf("%d creates succeeded, want 1", winners.Load())
+	}
+	want := k.Variant("a", int(winner.Load()))
+	for i, got := range stored {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("create %d returned %+v, want %+v", i, got, want)
+		}
+	}
+	k.Want(t, s, workspace, want)
+}
+
+func (k recordKind[R, S]) testWorkspaces(t *testing.T, s S) {
+	workspaces := []string{"a", "ab", "A", "a.b", "a:", "b", "entities", "events", "é"}
+	for i, w := range workspaces {
+		k.Fill(t, s, w, k.Variant("shared", i), k.Plain("only-"+w))
+	}
+	for i, w := range workspaces {
+		k.Want(t, s, w, k.Variant("shared", i), k.Plain("only-"+w))
+	}
+	k.WantNotFound(t, s, "a", "only-ab")
+	k.WantNotFound(t, s, "ab", "only-a")
+	k.Want(t, s, "abc")
+}
+
+func (k recordKind[R, S]) testNotFound(t *testing.T, s S) {
+	k.WantNotFound(t, s, workspace, "a") // in a workspace without records
+	k.FillPlain(t, s, workspace, "ab", "b")
+	k.FillPlain(t, s, "other", "a")
+	for _, id := range []string{"a", "aba", "B", "b."} {
+		k.WantNotFound(t, s, workspace, id)
+	}
+}
+
+func (k recordKind[R, S]) testPages(t *testing.T, s S) {
+	var records []R
+	for i := range 12 {
+		// Each group of three successive records has the same variant, so that some pages
+		// end within a group.
+		records = append(records, k.Variant(fmt.Sprintf("%02d", 99-i), i/3))
+	}
+	k.Fill(t, s, workspace, records...)
+	k.FillPlain(t, s, workspace+"-neighbor", "00", "99")
+	for _, l := range k.Lists(t.Context(), s, workspace) {
+		l.Check(t, records, 1, 2, 3, 4, 5, 6, 11, 12, 13, 200)
+	}
+}
+
+func (k recordKind[R, S]) testPageBytes(t *testing.T, s S) {
+	const count, recordBytes = 15, 250_000
+	var records []R
+	for i := range count {
+		large := record.Attributes(`{"a":"` + strings.Repeat("<", recordBytes) + `"}`)
+		records = append(records, k.With(k.Variant(fmt.Sprintf("%02d", i), i), "large", large))
+	}
+	k.Fill(t, s, workspace, records...)
+	for _, l := range k.Lists(t.Context(), s, workspace) {
+		want := slices.SortedFunc(slices.Values(records), l.Compare)
+		for _, limit := range []int{4, 10, 200} {
+			pages := l.Walk(t, nil, limit)
+			if got := slices.Concat(pages...); !slices.EqualFunc(got, want, func(a, b R) bool { return k.ID(a) == k.ID(b) }) {
+				t.Errorf("limit %d: %d records, which are too few or in the wrong order", limit, len(got))
+			}
+			for i, page := range pages {
+				size := 0
+				for _, r := range page {
+					size += len(k.Attributes(r))
+				}
+				if size > record.MaxPageBytes {
+					t.Errorf("limit %d: page %d has %d bytes", limit, i, size)
+				}
+				if i < len(pages)-1 && len(page) < limit && size < record.MaxPageBytes/2 {
+					t.Errorf("limit %d: page %d ends after %d records of %d bytes", limit, i, len(page), size)
+				}
+			}
+		}
+	}
+}
+
+func (k recordKind[R, S]) testCancelled(t *testing.T, s S) {
+	k.FillPlain(t, s, workspace, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls := k.Others(ctx, s)
+	_, _, calls["create"] = s.Create(ctx, workspace, k.Plain("b"))
+	_, calls["get"] = s.Get(ctx, workspace, "a")
+	_, _, calls["list"] = k.Lists(ctx, s, workspace)[0].Page(nil, 1)
+	for call, err := range calls {
+		if record.KindOf(err) != record.Unavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: error %v; want kind Unavailable because of %v", call, err, context.Canceled)
+		}
+	}
+	k.WantNotFound(t, s, workspace, "b")
+	k.Want(t, s, workspace, k.Plain("a"))
+}

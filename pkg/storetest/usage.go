@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"sluice/pkg/ratelimit"
+)
+
+// Usage checks that a ratelimit.UsageStore returns the counters of a
+// ratelimit.Store. Each call of open must return a Store without counters, and a UsageStore
+// that reads the counters of this Store.
+func Usage(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Run("counters are returned by window and name", func(t *testing.T) { usageByWindow(t, open) })
+
+	for _, offset := range []ratelimit.Window{0, 1, 59} {
+		t.Run(fmt.Sprintf("a whole minute of every scope is kept and returned, from second %d", offset), func(t *testing.T) {
+			t.Parallel()
+			s, u := open(t)
+			first := here.Window + offset
+			last := first + ratelimit.Window(ratelimit.UsageWindows) - 1
+			for w := first; w <= last; w++ {
+				n := int64(w-first) + 1
+				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "export", Window: w}, cost("records", 200, 2*n), cost("r_list_event", 200, n))
+				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "import", Window: w}, cost("imports", 200, 3), cost("r_create_event", 200, 3))
+				charge(t, s, ratelimit.Key{Address: here.Address, Scope: "not-found", Window: w}, cost("r_not_found", 200, 4))
+			}
+			usage, err := ratelimit.Usage(t.Context(), u, here.Address, []ratelimit.Scope{"export", "import", "not-found"}, last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(usage) != ratelimit.UsageWindows {
+				t.Fatalf("%d windows, want %d", len(usage), ratelimit.UsageWindows)
+			}
+			for i, got := range usage {
+				n := int64(i) + 1
+				requests := map[string]int64{"list-event": n, "create-event": 3, "not-found": 4}
+				if got.Window != first+ratelimit.Window(i) || got.Records != 2*n || got.Imports != 3 || !maps.Equal(got.Requests, requests) {
+					t.Errorf("entry %d is %+v", i, got)
+				}
+			}
+		})
+	}
+
+	t.Run("an address that made no request has empty counters", func(t *testing.T) { usageOfNobody(t, open) })
+
+	t.Run("a canceled context is an error", func(t *testing.T) { usageCanceled(t, open) })
+}
+
+func usageByWindow(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Parallel()
+	s, u := open(t)
+	charge(t, s, here, cost("records", 10, 7), cost("r_list_entity", 10, 1))
+	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1))
+	charge(t, s, here, cost("records", 10, 2), cost("r_get_entity", 10, 1)) // the charge is refused
+	charge(t, s, otherScope, cost("imports", 10, 1), cost("r_create_event", 10, 1))
+	charge(t, s, otherAddress, cost("records", 10, 1), cost("r_get_event", 10, 1))
+	charge(t, s, nextWindow, cost("records", 10, 3), cost("r_list_entity", 10, 1))
+	for _, tt := range []struct {
+		scopes []ratelimit.Scope
+		last   ratelimit.Window
+		want   []map[string]int64 // counters of the last two windows
+	}{
+		{[]ratelimit.Scope{here.Scope, otherScope.Scope}, nextWindow.Window, []map[string]int64{
+			{"records": 9, "r_list_entity": 1, "r_get_entity": 1, "imports": 1, "r_create_event": 1}, {"records": 3, "r_list_entity": 1}}},
+		{[]ratelimit.Scope{otherScope.Scope}, nextWindow.Window, []map[string]int64{{"imports": 1, "r_create_event": 1}, nil}},
+		{[]ratelimit.Scope{here.Scope}, here.Window, []map[string]int64{nil, {"records": 9, "r_list_entity": 1, "r_get_entity": 1}}},
+		{nil, here.Window, []map[string]int64{nil, nil}},
+	} {
+		got, err := u.Used(t.Context(), here.Address, tt.scopes, tt.last)
+		if err != nil || len(got) != ratelimit.UsageWindows {
+			t.Fatalf("%d windows, error %v", len(got), err)
+		}
+		if got := got[len(got)-2:]; !slices.EqualFunc(got, tt.want, maps.Equal) {
+			t.Errorf("%v up to %d: %v, want %v", tt.scopes, tt.last, got, tt.want)
+		}
+		if !slices.EqualFunc(got[:len(got)-2], make([]map[string]int64, len(got)-2), maps.Equal) {
+			t.Errorf("%v up to %d: earlier windows hold %v", tt.scopes, tt.last, got)
+		}
+	}
+}
+
+func usageOfNobody(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Parallel()
+	_, u := open(t)
+	usage, err := ratelimit.Usage(t.Context(), u, "192.0.2.99", []ratelimit.Scope{here.Scope}, here.Window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range usage {
+		if w.Records != 0 || w.Imports != 0 || w.Requests == nil || len(w.Requests) != 0 {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
+func usageCanceled(t *testing.T, open func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore)) {
+	t.Parallel()
+	_, u := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := u.Used(ctx, here.Address, []ratelimit.Scope{here.Scope}, here.Window); err == nil {
+		t.Error("no error")
+	}
+}
+
+// charge charges s, which must not fail.
+func charge(t *testing.T, s ratelimit.Store, key ratelimit.Key, costs ...ratelimit.Cost) {
+	t.Helper()
+	if _, err := s.Charge(t.Context(), key, costs); err != nil {
+		t.Fatal(err)
+	}
+}
