@@ -193,9 +193,9 @@ func (s *service) exportAll(t *testing.T, key, dir string) tables {
 	c, all := s.client(t, key), tables{"entity": {}, "event": {}}
 	var wg sync.WaitGroup
 	for _, j := range []client.NewExportJob{
-		{Resource: exportjob.Entity, Format: exportjob.NDJSON},
-		{Resource: exportjob.Event, Format: exportjob.NDJSON},
-		{Resource: exportjob.Event, Format: exportjob.CSV},
+		{Resource: record.Entity, Format: exportjob.NDJSON},
+		{Resource: record.Event, Format: exportjob.NDJSON},
+		{Resource: record.Event, Format: exportjob.CSV},
 	} {
 		wg.Go(func() {
 			path := filepath.Join(dir, fmt.Sprintf("%s.%s.gz", j.Resource, j.Format))

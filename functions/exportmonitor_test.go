@@ -12,6 +12,7 @@ import (
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/dynamo"
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // With the permissions in template.yaml, the monitor can report the age of a job that no worker
@@ -23,7 +24,7 @@ func TestExportMonitorMeasuresTheOldestQueuedJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := exportjob.Job{ID: "left", Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
+	job := exportjob.Job{ID: "left", Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
 	if _, _, err := exportjob.Create(t.Context(), jobs, job, exportjob.DefaultQuota, time.Now().Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func BenchmarkExport(b *testing.B) {
 		b.Fatal(err)
 	}
 	jobOf := func(id string) exportjob.Job {
-		return exportjob.Job{ID: id, Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
+		return exportjob.Job{ID: id, Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
 	}
 	export := func(n int) {
 		id := fmt.Sprint("worker-", n)

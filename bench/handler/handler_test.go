@@ -106,14 +106,14 @@ func (counters) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit.Cos
 // store is an event.Store that stores nothing and always lists the same page.
 type store struct {
 	event.Store // nil; no request calls its methods
-	page        event.Page
+	page        record.Page[event.Event]
 }
 
 func newStore() store {
 	var s store
 	at := time.Date(2026, 1, 2, 15, 4, 5, 250_000_000, time.UTC)
 	for i := range pageLength {
-		s.page.Events = append(s.page.Events, event.Event{
+		s.page.Records = append(s.page.Records, event.Event{
 			ID:         fmt.Sprintf("01964c2e-7a1b-7c3d-8e4f-%012d", i),
 			Name:       "order_signed",
 			EntityID:   event.OptionalID(fmt.Sprintf("customer-%06d", i)),
@@ -129,7 +129,9 @@ func (s store) Create(_ context.Context, _ string, e event.Event) (event.Event, 
 	return e, true, nil
 }
 
-func (s store) List(context.Context, string, event.Query) (event.Page, error) { return s.page, nil }
+func (s store) List(context.Context, string, event.Query) (record.Page[event.Event], error) {
+	return s.page, nil
+}
 
 // gatewayEvent returns the event that API Gateway creates for a browser's
 // request.

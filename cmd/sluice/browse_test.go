@@ -62,7 +62,7 @@ func dashboardBrowses(t *testing.T, b *browsertest.Browser) {
 	tab.Wait(names + `.endsWith('order_paid') && document.getElementById('records-page').textContent === 'Page 1'`)
 	back(names + `.endsWith('came_late')`)
 	open("?to=2100-01-01T00:00:00Z", names+`.startsWith('far_future order_paid')`)
-	open("?order=arrived", names+`.startsWith('came_late ')`)
+	open("?order=created", names+`.startsWith('came_late ')`)
 	tab.Click("#records-form [data-preset=hour]")
 	tab.Wait(`new URLSearchParams(location.search).get('from') !== null && ` + names + `.startsWith('came_late ')`)
 

@@ -146,7 +146,7 @@ func (o *exportOptions) checkSince() (err error) {
 		return usageError("--include-deleted needs --since")
 	case o.since == nil:
 		return nil
-	case o.deleted && o.Order.Resource == exportjob.Event:
+	case o.deleted && o.Order.Resource == record.Event:
 		return usageError("--include-deleted is for entities; events are not deleted")
 	case o.from != "" || o.to != "":
 		return usageError("--since cannot be used with --from and --to, which select events by occurred_at")
@@ -170,13 +170,13 @@ func parseTime(flag, text string) (*record.Time, error) {
 
 // exportResult is what "sluice export" without --since prints as JSON.
 type exportResult struct {
-	Job       string             `json:"job"`
-	Resource  exportjob.Resource `json:"resource"`
-	Format    exportjob.Format   `json:"format"`
-	File      string             `json:"file"`
-	Records   int64              `json:"records"`
-	SizeBytes int64              `json:"size_bytes"` // compressed size
-	Seconds   float64            `json:"seconds"`    // duration of this run
+	Job       string           `json:"job"`
+	Resource  record.Resource  `json:"resource"`
+	Format    exportjob.Format `json:"format"`
+	File      string           `json:"file"`
+	Records   int64            `json:"records"`
+	SizeBytes int64            `json:"size_bytes"` // compressed size
+	Seconds   float64          `json:"seconds"`    // duration of this run
 }
 
 // export runs the command.
@@ -205,16 +205,16 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if o.Path == "-" {
 		out, file = cmd.ErrOrStderr(), "standard output"
 	}
-	fmt.Fprintf(out, "%s in %s, checked: %d bytes of gzip in %.1f s.\n", nouns[j.Resource].Count(j.RecordsWritten), file, *j.SizeBytes, seconds)
+	fmt.Fprintf(out, "%s in %s, checked: %d bytes of gzip in %.1f s.\n", noun(j.Resource).Count(j.RecordsWritten), file, *j.SizeBytes, seconds)
 	return nil
 }
 
 // changesResult is what "sluice export --since" prints as JSON.
 type changesResult struct {
-	Resource    exportjob.Resource `json:"resource"`
-	File        string             `json:"file"`
-	Records     int64              `json:"records"`
-	SyncedUntil record.Time        `json:"synced_until"`
+	Resource    record.Resource `json:"resource"`
+	File        string          `json:"file"`
+	Records     int64           `json:"records"`
+	SyncedUntil record.Time     `json:"synced_until"`
 }
 
 // exportSince runs "sluice export --since".

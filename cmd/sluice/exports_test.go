@@ -201,7 +201,7 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 		return c
 	}
 	large, small := in("default"), in("other")
-	order := api.NewExportJob{Resource: exportjob.Event, Format: exportjob.CSV}
+	order := api.NewExportJob{Resource: record.Event, Format: exportjob.CSV}
 	for range quota {
 		if _, _, err := large.CreateExportJob(t.Context(), order); err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	during := false
 	for n := 0; n < 10 && !during; n++ {
 		oneWindow(t, s, func(c *client) (responses []response) {
-			j, _, err := owner.CreateExportJob(t.Context(), api.NewExportJob{Resource: exportjob.Event, Format: exportjob.NDJSON})
+			j, _, err := owner.CreateExportJob(t.Context(), api.NewExportJob{Resource: record.Event, Format: exportjob.NDJSON})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"sluice/cmd/sluice/internal/importer"
 	"sluice/cmd/sluice/internal/progress"
 	api "sluice/pkg/client"
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
@@ -73,11 +74,11 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeNounAndFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			resource, err := parseResource("import", args[0])
-			if err != nil {
+			var err error
+			if o.Resource, err = parseResource("import", args[0]); err != nil {
 				return err
 			}
-			o.Resource, o.Path, o.Stdin, o.URL = nouns[resource].Many, args[1], cmd.InOrStdin(), c.baseURL()
+			o.Path, o.Stdin, o.URL = args[1], cmd.InOrStdin(), c.baseURL()
 			if rate < 1 && cmd.Flags().Changed("rate") {
 				return usageError("--rate must be at least 1")
 			}
@@ -93,7 +94,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printImport(cmd.OutOrStdout(), nouns[resource], r, asJSON)
+			return printImport(cmd.OutOrStdout(), r, asJSON)
 		},
 	}
 	c.addFlags(cmd)
@@ -126,9 +127,9 @@ func checkImport(o *importer.Options, format string, update bool) (err error) {
 	switch {
 	case o.Workers < 1 || o.Workers > 64:
 		return usageError("--workers must be 1 to 64")
-	case o.Resource == "entities" && o.OneByOne:
+	case o.Resource == record.Entity && o.OneByOne:
 		return usageError("--one-by-one is for events; use --create-only for entities")
-	case o.Resource == "events" && (update || o.CreateOnly):
+	case o.Resource == record.Event && (update || o.CreateOnly):
 		return usageError("--update and --create-only are for entities; events never change")
 	case update && o.CreateOnly:
 		return usageError("--update and --create-only cannot be used together")
@@ -178,18 +179,18 @@ func chooseFormat(flag, path string) (recordfile.Format, error) {
 
 // printImport prints the result of a complete import. It returns an error if records were
 // rejected.
-func printImport(w io.Writer, noun progress.Noun, r importer.Result, asJSON bool) error {
+func printImport(w io.Writer, r importer.Result, asJSON bool) error {
 	if asJSON {
 		if err := json.NewEncoder(w).Encode(r); err != nil {
 			return err
 		}
 	} else {
 		updated := ""
-		if r.Resource == "entities" {
+		if r.Resource == record.Entity {
 			updated = fmt.Sprintf(", %d updated", r.Updated)
 		}
 		fmt.Fprintf(w, "%s: %d new, %d there already%s, %d rejected. %s in %.1f s, %d refused by a limit.\n",
-			noun.Count(r.Total()), r.Created, r.Existing, updated, r.Rejected, progress.Noun{One: "call", Many: "calls"}.Count(r.Calls), r.Seconds, r.CallsRefused)
+			noun(r.Resource).Count(r.Total()), r.Created, r.Existing, updated, r.Rejected, progress.Noun{One: "call", Many: "calls"}.Count(r.Calls), r.Seconds, r.CallsRefused)
 	}
 	if r.Rejected > 0 {
 		rejected := progress.Noun{One: "record was", Many: "records were"}.Count(r.Rejected)

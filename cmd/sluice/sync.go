@@ -106,6 +106,6 @@ func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 		return printJSON(cmd.OutOrStdout(), r)
 	}
 	read := progress.Noun{One: "change", Many: "changes"}.Count(r.Changes)
-	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s, complete up to %s. %s in this run.\n", nouns[r.Resource].Count(r.Records), r.File, r.SyncedUntil, read)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s in %s, complete up to %s. %s in this run.\n", noun(r.Resource).Count(r.Records), r.File, r.SyncedUntil, read)
 	return nil
 }

@@ -211,10 +211,10 @@ func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Pag
 }
 
 func (f *follower) walkEntities(t *testing.T, mayStop bool) {
-	q := api.ChangeQuery{UpdatedSince: f.entitiesSince, IncludeDeleted: true, Limit: 1 + rand.IntN(20)}
+	q := api.EntityChangeQuery{UpdatedSince: f.entitiesSince, IncludeDeleted: true, Limit: 1 + rand.IntN(20)}
 	until, complete := follow(t, mayStop, func(cursor string) (api.Page[entity.Change], error) {
 		q.Cursor = cursor
-		return f.client().ListChanges(t.Context(), q)
+		return f.client().ListEntityChanges(t.Context(), q)
 	}, func(c entity.Change) { f.entities[c.ID] = c })
 	if !complete {
 		return
@@ -227,10 +227,10 @@ func (f *follower) walkEntities(t *testing.T, mayStop bool) {
 }
 
 func (f *follower) walkEvents(t *testing.T, mayStop bool) {
-	q := api.ArrivalQuery{CreatedSince: f.eventsSince, Limit: 1 + rand.IntN(20)}
+	q := api.EventChangeQuery{CreatedSince: f.eventsSince, Limit: 1 + rand.IntN(20)}
 	until, complete := follow(t, mayStop, func(cursor string) (api.Page[event.Event], error) {
 		q.Cursor = cursor
-		return f.client().ListArrivals(t.Context(), q)
+		return f.client().ListEventChanges(t.Context(), q)
 	}, func(e event.Event) { f.events[e.ID] = e.CreatedAt })
 	if !complete {
 		return
@@ -324,7 +324,7 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	start := time.Now()
 	read := 0
 	_, complete := follow(t, false, func(cursor string) (api.Page[entity.Change], error) {
-		return c.ListChanges(t.Context(), api.ChangeQuery{UpdatedSince: began, Limit: 200, Cursor: cursor})
+		return c.ListEntityChanges(t.Context(), api.EntityChangeQuery{UpdatedSince: began, Limit: 200, Cursor: cursor})
 	}, func(entity.Change) { read++ })
 	took := time.Since(start)
 	t.Logf("%d changes of %d entities were read in %s", read, total, took)

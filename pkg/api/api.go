@@ -30,8 +30,8 @@ type List[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 
 	// SyncedUntil is the start of the next synchronization. The pages of the list contain
-	// every change before this time. It is set only in lists of changes and lists of
-	// arrivals, and only if their order is ascending.
+	// every change before this time. It is set only in lists of changes in ascending
+	// order.
 	SyncedUntil *record.Time `json:"synced_until,omitempty"`
 }
 

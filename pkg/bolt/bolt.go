@@ -247,21 +247,22 @@ func lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 }
 
 // readPage decodes values until the page has the maximum number of records (limit) or is full
-// (record.PageFull). The result more is true if further values follow.
-func readPage[R any](values iter.Seq2[[]byte, []byte], limit int) (records []R, more bool, err error) {
+// (record.PageFull).
+func readPage[R any](values iter.Seq2[[]byte, []byte], limit int) (page record.Page[R], err error) {
 	pageBytes := 0
 	for _, value := range values {
-		if len(records) == limit || record.PageFull(len(records), pageBytes, len(value)) {
-			return records, true, nil
+		n := len(page.Records)
+		if page.More = n == limit || record.PageFull(n, pageBytes, len(value)); page.More {
+			return page, nil
 		}
 		r, err := decode[R](value)
 		if err != nil {
-			return nil, false, err
+			return page, err
 		}
-		records = append(records, r)
+		page.Records = append(page.Records, r)
 		pageBytes += len(value)
 	}
-	return records, false, nil
+	return page, nil
 }
 
 // count returns the number of records that were created at or before the given time and

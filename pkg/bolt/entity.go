@@ -127,9 +127,9 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 }
 
 // List implements entity.Store.
-func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
+func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
 	err = s.workspaces.View(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
-		page.Entities, page.More, err = readPage[entity.Entity](scanEntities(entities, workspace, q), q.Limit)
+		page, err = readPage[entity.Entity](scanEntities(entities, workspace, q), q.Limit)
 		return err
 	})
 	return page, err

@@ -13,21 +13,21 @@ import (
 )
 
 // The names of the buckets of changes. Each bucket contains one bucket per workspace. The
-// keys in the bucket of a workspace are strings of record.SyncPosition.
+// keys in the bucket of a workspace are strings of record.Position.
 const (
 	entitiesByUpdatedAt = "entities_by_updated_at"
 	tombstones          = "entity_tombstones"
 )
 
 // Changes implements entity.Store.
-func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []entity.Change, more bool, err error) {
+func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
 	err = s.workspaces.View(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
 		low, high := q.Bounds()
 		ids := scan(bucketAt(entities.Tx(), entitiesByUpdatedAt, workspace), low, high, !q.Descending)
-		changes, more, err = readPage[entity.Change](lookupEntities(entities, workspace, ids), q.Limit)
+		page, err = readPage[entity.Change](lookupEntities(entities, workspace, ids), q.Limit)
 		return err
 	})
-	return changes, more, err
+	return page, err
 }
 
 // lookupEntities returns an iterator over the positions in ids, with the tombstone or the entity

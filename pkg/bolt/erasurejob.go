@@ -25,7 +25,7 @@ const (
 //
 //   - erasure_jobs maps each id to the job (erasurejob.Marshal).
 //   - erasure_jobs_by_expiry has an entry for each job that has ended. The key is the text
-//     of a record.SyncPosition with the job's time of expiry and id. The value is the id.
+//     of a record.Position with the job's time of expiry and id. The value is the id.
 type ErasureJobs struct {
 	db         *bbolt.DB
 	workspaces *workspaces
@@ -100,7 +100,7 @@ func (s *ErasureJobs) Replace(ctx context.Context, j erasurejob.Job) (replaced b
 // erasureJobExpiry returns the key of a job in erasure_jobs_by_expiry. The key contains the given time
 // of expiry and the id of the job.
 func erasureJobExpiry(at time.Time, id string) []byte {
-	return []byte(record.SyncPosition{At: record.TimeOf(at), ID: id}.String())
+	return []byte(record.Position{At: record.TimeOf(at), ID: id}.String())
 }
 
 // sweepErasureJobs removes some jobs that expired before now.

@@ -28,13 +28,13 @@ const (
 // The file has the following buckets. Each of them contains one bucket per workspace.
 //
 //   - The bucket events contains, per workspace, the buckets by_id and by_position. by_id
-//     maps each id to the event in JSON. by_position maps event.Position.String to the id.
+//     maps each id to the event in JSON. by_position maps the text of Event.Position to the id.
 //     bbolt sorts keys by bytes, and lists have the same order.
 //   - events_by_entity contains, per workspace, a bucket for each entity id. This bucket
 //     has the same keys and values as by_position, but only for the events of the entity.
-//   - events_by_created_at maps the text of record.SyncPosition to the id.
+//   - events_by_created_at maps the text of Event.SyncPosition to the id.
 //   - events_by_expires_at has an entry for each event that expires. The key is the text
-//     of a record.SyncPosition with the event's time of expiry and id. The value is the id.
+//     of a record.Position with the event's time of expiry and id. The value is the id.
 type Events struct {
 	workspaces *workspaces
 }
@@ -61,12 +61,13 @@ func (d eventDocument) event() event.Event {
 }
 
 // eventPage returns a page of events, like readPage.
-func eventPage(values iter.Seq2[[]byte, []byte], limit int) (events []event.Event, more bool, err error) {
-	documents, more, err := readPage[eventDocument](values, limit)
-	for _, d := range documents {
-		events = append(events, d.event())
+func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.Event], error) {
+	documents, err := readPage[eventDocument](values, limit)
+	page := record.Page[event.Event]{More: documents.More}
+	for _, d := range documents.Records {
+		page.Records = append(page.Records, d.event())
 	}
-	return events, more, err
+	return page, err
 }
 
 // Create implements event.Store. Concurrent calls share an fsync.
@@ -86,7 +87,7 @@ func (s *Events) Create(ctx context.Context, workspace string, e event.Event) (s
 
 // indexEvent puts an event into the indexes.
 func indexEvent(events *bbolt.Bucket, workspace string, e event.Event) error {
-	if err := indexArrival(events, workspace, e); err != nil {
+	if err := putIndex(events.Tx(), e.SyncPosition().String(), e.ID, eventsByCreatedAt, workspace); err != nil {
 		return err
 	}
 	if (e.ExpiresAt != record.Time{}) {
@@ -102,11 +103,6 @@ func indexEvent(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return putIndex(events.Tx(), position, e.ID, eventsByEntity, workspace, string(e.EntityID))
 }
 
-// indexArrival puts an event into the index by creation time.
-func indexArrival(events *bbolt.Bucket, workspace string, e event.Event) error {
-	return putIndex(events.Tx(), e.SyncPosition().String(), e.ID, eventsByCreatedAt, workspace)
-}
-
 // Get implements event.Store.
 func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, error) {
 	d, err := getRecord[eventDocument](ctx, s.workspaces, "event", workspace, id)
@@ -114,23 +110,23 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 }
 
 // List implements event.Store.
-func (s *Events) List(ctx context.Context, workspace string, q event.Query) (p event.Page, err error) {
+func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
 	err = s.workspaces.View(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
-		p.Events, p.More, err = eventPage(scanEvents(events, workspace, q), q.Limit)
+		page, err = eventPage(scanEvents(events, workspace, q), q.Limit)
 		return err
 	})
-	return p, err
+	return page, err
 }
 
-// Arrivals implements event.Store.
-func (s *Events) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (p event.Page, err error) {
-	err = s.workspaces.View(ctx, "list arrivals of events", workspace, func(events *bbolt.Bucket) (err error) {
+// Changes implements event.Store.
+func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
+	err = s.workspaces.View(ctx, "list changes of events", workspace, func(events *bbolt.Bucket) (err error) {
 		low, high := q.Bounds()
 		ids := scan(bucketAt(events.Tx(), eventsByCreatedAt, workspace), low, high, !q.Descending)
-		p.Events, p.More, err = eventPage(lookup(events, ids), q.Limit)
+		page, err = eventPage(lookup(events, ids), q.Limit)
 		return err
 	})
-	return p, err
+	return page, err
 }
 
 // Count implements event.Store.

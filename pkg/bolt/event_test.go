@@ -58,8 +58,8 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 		create(fmt.Sprint("new-", i), noon.AddDate(0, 0, 1).Add(time.Millisecond))
 	}
 	page, err := s.List(t.Context(), "default", event.Query{Limit: 100})
-	if err != nil || len(page.Events) != 3 {
-		t.Errorf("%d events are left, error %v; want 3", len(page.Events), err)
+	if err != nil || len(page.Records) != 3 {
+		t.Errorf("%d events are left, error %v; want 3", len(page.Records), err)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
 	err = s.workspaces.Update(ctx, "erase events", workspace, func(events *bbolt.Bucket) error {
 		erased = event.Erased{}
-		all, more, err := eventPage(scanEvents(events, workspace, event.Query{
+		page, err := eventPage(scanEvents(events, workspace, event.Query{
 			EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true,
 		}), q.Limit)
 		if err != nil {
 			return err
 		}
-		erased.More = more
-		for _, e := range all {
+		erased.More = page.More
+		for _, e := range page.Records {
 			last := e.Position()
 			erased.Last = &last
 			if e.CreatedAt.Compare(q.Until) > 0 {
@@ -100,5 +100,5 @@ func sweepEvents(events *bbolt.Bucket, workspace string, e event.Event) error {
 
 // eventExpiry returns the key of e in events_by_expires_at.
 func eventExpiry(e event.Event) string {
-	return record.SyncPosition{At: e.ExpiresAt, ID: e.ID}.String()
+	return record.Position{At: e.ExpiresAt, ID: e.ID}.String()
 }

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 //   - The bucket progress maps the id of each job to its Progress. A job whose Progress is
 //     zero has no entry.
 //   - unfinished has the ids of the unfinished jobs as its keys.
-//   - by_position maps exportjob.Position.String to the id. Lists have the order of these
+//   - by_position maps the text of Job.Position to the id. Lists have the order of these
 //     strings.
 //
 // The values in by_id and progress are the results of exportjob.Marshal.
@@ -130,7 +131,7 @@ func (s *ExportJobs) Get(ctx context.Context, workspace, id string) (j exportjob
 }
 
 // List implements exportjob.Store.
-func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
+func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Query) (page record.Page[exportjob.Job], err error) {
 	before := ""
 	if q.Before != nil {
 		before = q.Before.String()
@@ -141,14 +142,14 @@ func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Que
 			if string(position) == before {
 				continue
 			}
-			if page.More = len(page.Jobs) == q.Limit; page.More {
+			if page.More = len(page.Records) == q.Limit; page.More {
 				return nil
 			}
 			j, err := exportjob.Unmarshal(jobs.Get(id), nil)
 			if err != nil {
 				return err
 			}
-			page.Jobs = append(page.Jobs, j)
+			page.Records = append(page.Records, j)
 		}
 		return nil
 	})

@@ -29,7 +29,7 @@ func callErasureJobRoutes(t *testing.T, c *client.Client) {
 	if _, err := c.GetErasureJob(ctx, "none"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("a job that does not exist: %v", err)
 	}
-	page, err := c.ListChanges(ctx, client.ChangeQuery{IncludeDeleted: true})
+	page, err := c.ListEntityChanges(ctx, client.EntityChangeQuery{IncludeDeleted: true})
 	if err != nil || len(page.Data) > 0 {
 		t.Errorf("changes that are too recent for a list: %+v, %v", page, err)
 	}

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // NewExportJob is an export job to create. An export job writes records to a file. It
 // is for exports that are too large for lists.
 type NewExportJob struct {
 	ID          string             `json:"id"` // if empty, the client generates a UUIDv7
-	Resource    exportjob.Resource `json:"resource"`
+	Resource    record.Resource    `json:"resource"`
 	Format      exportjob.Format   `json:"format"`
 	Filters     exportjob.Filters  `json:"filters"`               // the zero value selects all records
 	CSVFormulas exportjob.Formulas `json:"csv_formulas,omitzero"` // if empty, the service uses its default

@@ -10,11 +10,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// ChangeQuery selects entities in order of their latest change, oldest first. To read all
+// EntityChangeQuery selects entities in order of their latest change, oldest first. To read all
 // pages, repeat the query with Cursor set to the NextCursor of the previous page, and
 // change no other field. All pages have the same SyncedUntil. After the last page, use
 // SyncedUntil as the UpdatedSince of the next synchronization.
-type ChangeQuery struct {
+type EntityChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
 	IncludeDeleted bool        // include entities that were deleted within the last 30 days
 	Type           string      // only entities of this type; empty for all types
@@ -22,7 +22,7 @@ type ChangeQuery struct {
 	Cursor         string      // NextCursor of the previous page; empty for the first page
 }
 
-func (q ChangeQuery) values() url.Values {
+func (q EntityChangeQuery) values() url.Values {
 	v := values("type", q.Type, "cursor", q.Cursor)
 	v.Set("updated_since", q.UpdatedSince.String())
 	if q.IncludeDeleted {
@@ -31,30 +31,30 @@ func (q ChangeQuery) values() url.Values {
 	return v
 }
 
-// ListChanges returns one page of changed and deleted entities. Each entity on the page
+// ListEntityChanges returns one page of changed and deleted entities. Each entity on the page
 // costs one record.
-func (c *Client) ListChanges(ctx context.Context, q ChangeQuery) (Page[entity.Change], error) {
+func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Page[entity.Change], error) {
 	return getPage[entity.Change](ctx, c, route{"list-entity", http.MethodGet, exports}, "/entity", q.values(), q.Limit)
 }
 
-// ArrivalQuery selects events in order of their creation, oldest first. It is used like
-// a ChangeQuery: after the last page, use SyncedUntil as the CreatedSince of the next
+// EventChangeQuery selects events in order of their creation, oldest first. It is used like
+// an EntityChangeQuery: after the last page, use SyncedUntil as the CreatedSince of the next
 // synchronization.
-type ArrivalQuery struct {
+type EventChangeQuery struct {
 	CreatedSince record.Time // only events that were created at this time or later
 	EntityID     string      // only events of this entity; empty for all entities
 	Limit        int         // maximum number of events per page, 1 to 200; 0 for the service's default, 50
 	Cursor       string      // NextCursor of the previous page; empty for the first page
 }
 
-func (q ArrivalQuery) values() url.Values {
+func (q EventChangeQuery) values() url.Values {
 	v := values("entity_id", q.EntityID, "cursor", q.Cursor)
 	v.Set("created_since", q.CreatedSince.String())
 	return v
 }
 
-// ListArrivals returns one page of events in order of creation. Each event costs one
+// ListEventChanges returns one page of events in order of creation. Each event costs one
 // record.
-func (c *Client) ListArrivals(ctx context.Context, q ArrivalQuery) (Page[event.Event], error) {
+func (c *Client) ListEventChanges(ctx context.Context, q EventChangeQuery) (Page[event.Event], error) {
 	return getPage[event.Event](ctx, c, route{"list-event", http.MethodGet, exports}, "/event", q.values(), q.Limit)
 }

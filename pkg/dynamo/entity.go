@@ -47,7 +47,7 @@ type EntitiesConfig struct {
 //   - by_updated_at has the keys shard and change. It lists entities and tombstones in order
 //     of their latest change. shard consists of the workspace, '#' and the number of the
 //     shard, counted from 0. A hash of the id selects the shard (Shards). change
-//     is the text of the record.SyncPosition. The index does not project the keys of by_type.
+//     is the text of the record.Position. The index does not project the keys of by_type.
 //     It does not project updated_at either, because the attribute change contains
 //     this time.
 //
@@ -135,9 +135,8 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 
 // List implements entity.Store. The read is eventually consistent, which costs half as
 // much as a consistent read. An entity may be missing for a moment after its creation.
-func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page entity.Page, err error) {
-	page.Entities, page.More, err = queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
-	return page, err
+func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
+	return queryPage(ctx, s.client, "id", q.Limit, entityFromItem, s.query(workspace, q.Type, q.AfterID))
 }
 
 // Count implements entity.Store. The read is eventually consistent, as in List.

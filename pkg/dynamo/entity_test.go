@@ -100,7 +100,7 @@ func TestEachMethodIsOneCall(t *testing.T) {
 	if _, err := s.List(t.Context(), "default", entity.Query{Type: "account", AfterID: "a", Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 3}); err != nil {
+	if _, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if deleted, err := s.Delete(t.Context(), "default", plain("a"), record.TimeOf(time.Now())); !deleted || err != nil {

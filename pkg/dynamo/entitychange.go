@@ -21,7 +21,7 @@ import (
 const deleted = "#deleted"
 
 // Changes implements entity.Store. Reads of an index are eventually consistent.
-func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) ([]entity.Change, bool, error) {
+func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
 	ins := s.shards.SyncQueries(s.table, "by_updated_at", "change", workspace, q)
 	return queryPage(ctx, s.client, "change", q.Limit, changeOf, ins...)
 }

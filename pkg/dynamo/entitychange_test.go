@@ -70,7 +70,7 @@ func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	}
 	l.calls = nil
 	for _, q := range []entity.Query{{Limit: 10}, {Limit: 10, Type: "account"}} {
-		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Entities) != 0 {
+		if page, err := s.List(t.Context(), "default", q); err != nil || len(page.Records) != 0 {
 			t.Errorf("%+v, error %v", page, err)
 		}
 	}
@@ -145,16 +145,16 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			fill(t, m.Client, table, s, Shards(shards), total, changed)
 			began, pages, read := time.Now(), 0, 0
 			for q := (record.SyncQuery{Since: record.TimeOf(noon.Add(time.Hour)), Limit: 200}); ; pages++ {
-				changes, more, err := s.Changes(t.Context(), "default", q)
+				page, err := s.Changes(t.Context(), "default", q)
 				if err != nil {
 					t.Fatal(err)
 				}
-				read += len(changes)
-				if !more {
+				read += len(page.Records)
+				if !page.More {
 					pages++
 					break
 				}
-				last := changes[len(changes)-1].SyncPosition()
+				last := page.Records[len(page.Records)-1].SyncPosition()
 				q.After = &last
 			}
 			took, bytes := time.Since(began), 0

@@ -38,7 +38,7 @@ type EventsConfig struct {
 // other attributes are id, name, entity_id (absent if the event has no entity),
 // occurred_at, attributes (JSON text, to preserve its bytes), created_at, and the keys of
 // three global secondary indexes for lists. All of them are strings (S). The attribute
-// position is the text of event.Position. An event that expires also has expires_at (N,
+// position is the text of Event.Position. An event that expires also has expires_at (N,
 // Unix time in seconds), after which DynamoDB removes it.
 //
 //   - by_position has the keys shard and position. It lists all events of a workspace.
@@ -47,10 +47,10 @@ type EventsConfig struct {
 //   - by_entity has the keys entity_key and position. It lists the events of one entity.
 //     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
 //     has no entity_id.
-//   - by_created_at has the keys shard and arrival. It lists all events of a workspace in
-//     order of creation. arrival is the text of the event's record.SyncPosition. This
+//   - by_created_at has the keys shard and change. It lists all events of a workspace in
+//     order of creation. change is the text of Event.SyncPosition. This
 //     index does not project the keys of other indexes. It does not project id and
-//     created_at either, because arrival contains them. The other indexes project all attributes.
+//     created_at either, because change contains them. The other indexes project all attributes.
 type Events struct {
 	client EventsClient
 	table  string
@@ -106,16 +106,14 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 
 // List implements event.Store. Reads of an index are eventually consistent, so an event
 // may be missing for a moment after its creation.
-func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page event.Page, err error) {
-	page.Events, page.More, err = queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
-	return page, err
+func (s *Events) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
+	return queryPage(ctx, s.client, "position", q.Limit, eventFromItem, s.queries(workspace, q)...)
 }
 
-// Arrivals implements event.Store. The read is eventually consistent, as in List.
-func (s *Events) Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (page event.Page, err error) {
-	ins := s.shards.SyncQueries(s.table, "by_created_at", "arrival", workspace, q)
-	page.Events, page.More, err = queryPage(ctx, s.client, "arrival", q.Limit, fromArrival, ins...)
-	return page, err
+// Changes implements event.Store. The read is eventually consistent, as in List.
+func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[event.Event], error) {
+	ins := s.shards.SyncQueries(s.table, "by_created_at", "change", workspace, q)
+	return queryPage(ctx, s.client, "change", q.Limit, changedEvent, ins...)
 }
 
 // Count implements event.Store. The read is eventually consistent, as in List.
@@ -153,7 +151,7 @@ func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 		"created_at":  text(e.CreatedAt.String()),
 		"shard":       text(s.shards.Key(workspace, e.ID)),
 		"position":    text(e.Position().String()),
-		"arrival":     text(e.SyncPosition().String()),
+		"change":      text(e.SyncPosition().String()),
 	}
 	if (e.ExpiresAt != record.Time{}) {
 		item["expires_at"] = number(e.ExpiresAt.Time().Unix())
@@ -184,8 +182,8 @@ func eventFromItem(item attributeValues) (event.Event, error) {
 	return e, nil
 }
 
-// fromArrival is like fromItem, for an item of by_created_at.
-func fromArrival(item attributeValues) (event.Event, error) {
-	restorePosition(item, "arrival", "created_at")
+// changedEvent is like eventFromItem, for an item of by_created_at.
+func changedEvent(item attributeValues) (event.Event, error) {
+	restorePosition(item, "change", "created_at")
 	return eventFromItem(item)
 }

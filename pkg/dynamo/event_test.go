@@ -66,7 +66,7 @@ func TestItemsOfEventsHaveTheDocumentedAttributes(t *testing.T) {
 			"created_at":  text("1970-01-01T00:00:00.000Z"),
 			"shard":       text("default#0"),
 			"position":    text("2026-01-02T15:04:05.678Z#" + id),
-			"arrival":     text("1970-01-01T00:00:00.000Z#" + id),
+			"change":      text("1970-01-01T00:00:00.000Z#" + id),
 		}
 		if entityID != "" {
 			want["entity_id"] = text("u-1")
@@ -106,7 +106,7 @@ func TestTheNumberOfShardsMayGrow(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, e := range page.Events {
+		for _, e := range page.Records {
 			got = append(got, e.ID)
 		}
 		if !slices.Equal(got, want) {

@@ -86,7 +86,7 @@ func TestWalksAndTheirReadUnits(t *testing.T) {
 						t.Fatal(err)
 					}
 					size, sizes := 0, make(map[string]int)
-					for _, e := range page.Events {
+					for _, e := range page.Records {
 						size += m.items[e.ID].bytes
 						sizes[m.items[e.ID].shard] += m.items[e.ID].bytes
 					}
@@ -99,7 +99,7 @@ func TestWalksAndTheirReadUnits(t *testing.T) {
 					if !page.More {
 						break
 					}
-					after := page.Events[len(page.Events)-1].Position()
+					after := page.Records[len(page.Records)-1].Position()
 					q.After = &after
 				}
 				n := float64(pages)

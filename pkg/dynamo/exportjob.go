@@ -34,7 +34,7 @@ type ExportJobsClient interface {
 //
 //   - status and lane (S) are for the filters of the table's stream. A job that does not
 //     wait for a run has no lane.
-//   - position (S, exportjob.Position.String) is for the indexes.
+//   - position (S, Job.Position) is for the indexes.
 //   - revision (N) is for conditional writes.
 //   - expires_at (N, Unix time in seconds) is for the TTL. Only jobs that have ended have
 //     this attribute.
@@ -80,7 +80,7 @@ func (s *ExportJobs) Get(ctx context.Context, workspace, id string) (exportjob.J
 
 // List implements exportjob.Store. The index is eventually consistent, so a job may be missing
 // or in its earlier state for a moment after a change.
-func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Query) (page exportjob.Page, err error) {
+func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Query) (record.Page[exportjob.Job], error) {
 	in := &dynamodb.QueryInput{
 		TableName:                 &s.table,
 		IndexName:                 aws.String("by_position"),
@@ -94,8 +94,7 @@ func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Que
 		in.ExpressionAttributeNames["#position"] = "position"
 		in.ExpressionAttributeValues[":before"] = text(q.Before.String())
 	}
-	page.Jobs, page.More, err = queryPage(ctx, s.client, "position", q.Limit, exportJobFromItem, in)
-	return page, err
+	return queryPage(ctx, s.client, "position", q.Limit, exportJobFromItem, in)
 }
 
 // Replace implements exportjob.Store with one transaction.

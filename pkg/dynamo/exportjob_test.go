@@ -60,7 +60,7 @@ func TestChangesAreAppliedOnceIfResponsesAreLost(t *testing.T) {
 	network.next, options.HTTPClient = options.HTTPClient, network
 	s := openExportJobs(t, dynamodb.New(options))
 	network.left.Store(1)
-	j, created, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}, 1, time.Now())
+	j, created, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: record.Event, Format: exportjob.CSV}, 1, time.Now())
 	if !created || err != nil {
 		t.Fatalf("created %v, error %v", created, err)
 	}
@@ -114,7 +114,7 @@ func TestTransactionsThatConflictAreRepeated(t *testing.T) {
 		"every attempt conflicts":                    {100, []string{"None", "TransactionConflict"}, record.Unavailable},
 	} {
 		client.left, client.codes = tt.times, tt.codes
-		j := exportjob.Job{ID: strings.ReplaceAll(name, " ", "-"), Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}
+		j := exportjob.Job{ID: strings.ReplaceAll(name, " ", "-"), Workspace: "default", Resource: record.Event, Format: exportjob.CSV}
 		_, created, err := exportjob.Create(t.Context(), s, j, 100, time.Now())
 		if created != (tt.kind == 0) || record.KindOf(err) != tt.kind {
 			t.Errorf("%s: created %v, error %v", name, created, err)
@@ -135,7 +135,7 @@ func TestOnlyJobsThatHaveEndedExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	j, _, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV}, 1, now)
+	j, _, err := exportjob.Create(t.Context(), s, exportjob.Job{ID: "a", Workspace: "default", Resource: record.Event, Format: exportjob.CSV}, 1, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,14 +182,14 @@ func TestListsDoNotReadProgress(t *testing.T) {
 	t.Parallel()
 	client := &lists{Client: dynamolocal.Client(t)}
 	s := openExportJobs(t, client)
-	j := exportjob.Job{ID: "a", Workspace: "default", Resource: exportjob.Event, Format: exportjob.CSV, Status: exportjob.Running, CreatedAt: record.TimeOf(time.Now()), Revision: 1}
+	j := exportjob.Job{ID: "a", Workspace: "default", Resource: record.Event, Format: exportjob.CSV, Status: exportjob.Running, CreatedAt: record.TimeOf(time.Now()), Revision: 1}
 	for range 1000 {
 		j.Progress.Parts = append(j.Progress.Parts, "etag")
 	}
 	if _, created, err := s.Create(t.Context(), j, 1); !created || err != nil {
 		t.Fatalf("created %v, error %v", created, err)
 	}
-	if page, err := s.List(t.Context(), "default", exportjob.Query{Limit: 10}); err != nil || len(page.Jobs) != 1 {
+	if page, err := s.List(t.Context(), "default", exportjob.Query{Limit: 10}); err != nil || len(page.Records) != 1 {
 		t.Fatalf("%+v, error %v", page, err)
 	}
 	if client.bytes == 0 || client.bytes > 1000 {

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,9 +30,9 @@ func (s *ExportJobs) OldestQueued(ctx context.Context) (created record.Time, ok 
 	if len(out.Items) == 0 {
 		return record.Time{}, false, nil
 	}
-	position, _, _ := strings.Cut(readItem(out.Items[0]).Text("position"), "#")
-	if created, err = record.ParseTime(position); err != nil {
+	position, err := record.ParsePosition(readItem(out.Items[0]).Text("position"))
+	if err != nil {
 		return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
 	}
-	return created, true, nil
+	return position.At, true, nil
 }

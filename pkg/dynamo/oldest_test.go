@@ -31,7 +31,7 @@ func TestOldestQueued(t *testing.T) {
 		workspace, id string
 		minute        int
 	}{{"a", "1", 7}, {"b", "3", 2}, {"b", "2", 5}} {
-		job := exportjob.Job{ID: j.id, Workspace: j.workspace, Resource: exportjob.Event, Format: exportjob.NDJSON}
+		job := exportjob.Job{ID: j.id, Workspace: j.workspace, Resource: record.Event, Format: exportjob.NDJSON}
 		if _, _, err := exportjob.Create(t.Context(), s, job, exportjob.DefaultQuota, created.Add(time.Duration(j.minute)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}

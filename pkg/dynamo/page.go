@@ -78,9 +78,9 @@ func countItems(ctx context.Context, client querier, until record.Time, ins ...*
 // of the mean size that fit into aheadBytes, and at least 1. The limit of each query
 // depends on the mean size of the items that it has returned. If a query has returned no
 // items, its limit depends on the items of all queries.
-func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (records []R, more bool, err error) {
+func queryPage[R any](ctx context.Context, client querier, sortKey string, limit int, decode func(attributeValues) (R, error), ins ...*dynamodb.QueryInput) (page record.Page[R], err error) {
 	if len(ins) == 0 {
-		return nil, false, nil
+		return page, nil
 	}
 	forward := ins[0].ScanIndexForward
 	m := &merger{client: client, sortKey: sortKey, descending: forward != nil && !*forward, limit: min(limit, math.MaxInt32-1)}
@@ -89,10 +89,11 @@ func queryPage[R any](ctx context.Context, client querier, sortKey string, limit
 	}
 	items, more, err := m.page(ctx)
 	if err != nil {
-		return nil, false, storeError("query "+aws.ToString(ins[0].TableName), err)
+		return page, storeError("query "+aws.ToString(ins[0].TableName), err)
 	}
-	records, err = each(items, decode)
-	return records, more, err
+	page.More = more
+	page.Records, err = each(items, decode)
+	return page, err
 }
 
 // merger is the state of one call of Page.

@@ -53,9 +53,9 @@ func TestAPageContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 		{Items: []attributeValues{recordItem("y"), recordItem("z")}, LastEvaluatedKey: recordItem("z")},
 		{},
 	}}
-	items, more, err := queryPage(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{})
-	if want := []attributeValues{recordItem("a"), recordItem("y"), recordItem("z")}; err != nil || more || !reflect.DeepEqual(items, want) {
-		t.Errorf("got %v, more %v, error %v; want %v and no more", items, more, err, want)
+	page, err := queryPage(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{})
+	if want := []attributeValues{recordItem("a"), recordItem("y"), recordItem("z")}; err != nil || page.More || !reflect.DeepEqual(page.Records, want) {
+		t.Errorf("got %v, error %v; want %v and no more", page, err, want)
 	}
 	if want := []int32{4, 3, 3, 1}; !reflect.DeepEqual(client.limits, want) {
 		t.Errorf("asked for %v items, want %v", client.limits, want)
@@ -68,8 +68,8 @@ func TestAPageContinuesAfterTheLastKeyOfAResponse(t *testing.T) {
 func TestAnErrorOfALaterCallFailsThePage(t *testing.T) {
 	t.Parallel()
 	client := &responses{outputs: []dynamodb.QueryOutput{{Items: []attributeValues{recordItem("a")}, LastEvaluatedKey: recordItem("a")}}}
-	if items, _, err := queryPage(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{}); err == nil {
-		t.Errorf("no error, items %v", items)
+	if page, err := queryPage(t.Context(), client, "id", 3, same, &dynamodb.QueryInput{}); err == nil {
+		t.Errorf("no error, page %v", page)
 	}
 }
 
@@ -133,14 +133,14 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 					}
 					ins = append(ins, &dynamodb.QueryInput{IndexName: &p, ScanIndexForward: aws.Bool(!descending)})
 				}
-				items, more, err := queryPage(t.Context(), client, "key", limit, same, ins...)
+				page, err := queryPage(t.Context(), client, "key", limit, same, ins...)
 				var got []string
-				for _, item := range items {
+				for _, item := range page.Records {
 					got = append(got, readItem(item).Text("key"))
 				}
 				n := min(limit, len(all))
-				if err != nil || !slices.Equal(got, all[:n]) || more != (len(all) > n) {
-					t.Errorf("%s, limit %d, descending %v: got %v, more %v, error %v; want %v", name, limit, descending, got, more, err, all[:n])
+				if err != nil || !slices.Equal(got, all[:n]) || page.More != (len(all) > n) {
+					t.Errorf("%s, limit %d, descending %v: got %v, more %v, error %v; want %v", name, limit, descending, got, page.More, err, all[:n])
 				}
 			}
 		}
@@ -160,9 +160,9 @@ func TestAMergeReadsFewItemsThatItDoesNotReturn(t *testing.T) {
 		}
 		ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
 	}
-	items, more, err := queryPage(t.Context(), client, "key", 40, same, ins...)
-	if err != nil || len(items) != 40 || !more {
-		t.Fatalf("%d items, more %v, error %v", len(items), more, err)
+	page, err := queryPage(t.Context(), client, "key", 40, same, ins...)
+	if err != nil || len(page.Records) != 40 || !page.More {
+		t.Fatalf("%d items, more %v, error %v", len(page.Records), page.More, err)
 	}
 	total, asks := 0, 0
 	for name := range client.read {
@@ -221,23 +221,23 @@ func (s *sized) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 }
 
 // merge reads a page of at most 200 items and checks that it has the first items.
-func (s *sized) merge(t *testing.T) (page []attributeValues) {
+func (s *sized) merge(t *testing.T) []attributeValues {
 	t.Helper()
 	var ins []*dynamodb.QueryInput
 	for i := range s.sizes {
 		ins = append(ins, &dynamodb.QueryInput{IndexName: aws.String(strconv.Itoa(i))})
 	}
-	page, _, err := queryPage(t.Context(), s, "key", 200, same, ins...)
+	page, err := queryPage(t.Context(), s, "key", 200, same, ins...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(s.keys...)))
-	for i, item := range page {
+	for i, item := range page.Records {
 		if key := readItem(item).Text("key"); key != all[i] {
 			t.Fatalf("item %d is %s, want %s", i, key, all[i])
 		}
 	}
-	return page
+	return page.Records
 }
 
 const large = 255_000
@@ -277,8 +277,8 @@ func TestAnErrorOfOneQueryFailsTheMerge(t *testing.T) {
 		for _, name := range names {
 			ins = append(ins, &dynamodb.QueryInput{IndexName: &name})
 		}
-		if items, _, err := queryPage(t.Context(), client, "key", 3, same, ins...); !errors.Is(err, errBroken) {
-			t.Errorf("error %v, items %v", err, items)
+		if page, err := queryPage(t.Context(), client, "key", 3, same, ins...); !errors.Is(err, errBroken) {
+			t.Errorf("error %v, page %v", err, page)
 		}
 	}
 }

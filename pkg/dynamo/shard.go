@@ -101,7 +101,7 @@ func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.Sy
 
 // restorePosition sets two attributes of an item: the id and the time. The parameter at
 // is the name of the attribute for the time. Both values are parts of the attribute
-// sortKey, which contains the text of a record.SyncPosition. An index with this sort key
+// sortKey, which contains the text of a record.Position. An index with this sort key
 // therefore does not have to project them.
 func restorePosition(item attributeValues, sortKey, at string) {
 	position := readItem(item).Text(sortKey)

@@ -43,11 +43,11 @@ func (c Change) ErasedTombstone(now time.Time) Change {
 }
 
 // SyncPosition returns the position of c in a list of changes.
-func (c Change) SyncPosition() record.SyncPosition {
+func (c Change) SyncPosition() record.Position {
 	if c.Deleted {
-		return record.SyncPosition{At: c.DeletedAt, ID: c.ID}
+		return record.Position{At: c.DeletedAt, ID: c.ID}
 	}
-	return record.SyncPosition{At: c.UpdatedAt, ID: c.ID}
+	return record.Position{At: c.UpdatedAt, ID: c.ID}
 }
 
 // ExpiresAt returns the time at which a tombstone expires.
@@ -86,13 +86,10 @@ type ChangeQuery struct {
 // the given time. It reads up to q.Limit changes from the index of all changes and then
 // applies the filters of q. A page may therefore have fewer than q.Limit changes, or
 // none, even if More is true.
-func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.SyncPage[Change], error) {
-	changes, more, err := s.Changes(ctx, workspace, q.SyncQuery)
-	if err != nil {
-		return record.SyncPage[Change]{}, err
-	}
-	return record.NewSyncPage(changes, more, func(c Change) bool {
+func ListChanges(ctx context.Context, s Store, workspace string, q ChangeQuery, now time.Time) (record.Page[Change], error) {
+	page, err := s.Changes(ctx, workspace, q.SyncQuery)
+	return record.Filter(page, Change.SyncPosition, func(c Change) bool {
 		return (q.Type == "" || c.Type == q.Type) &&
 			(!c.Deleted || q.IncludeDeleted && now.Before(c.ExpiresAt()))
-	}), nil
+	}), err
 }

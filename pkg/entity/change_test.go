@@ -40,9 +40,9 @@ func TestATombstoneIsLaterThanItsEntity(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		changes, _, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 10})
-		if err != nil || len(changes) != 1 || changes[0].DeletedAt != want {
-			t.Errorf("deleted at noon plus %s: %+v, error %v; want it at %s", lag, changes, err, want)
+		page, err := s.Changes(t.Context(), "default", record.SyncQuery{Limit: 10})
+		if err != nil || len(page.Records) != 1 || page.Records[0].DeletedAt != want {
+			t.Errorf("deleted at noon plus %s: %+v, error %v; want it at %s", lag, page.Records, err, want)
 		}
 	}
 }

@@ -79,12 +79,6 @@ type Query struct {
 	Limit   int    // maximum number of entities, at least 1
 }
 
-// Page is one page of a list.
-type Page struct {
-	Entities []Entity
-	More     bool // whether further entities follow
-}
-
 // Store keeps entities by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
@@ -96,7 +90,7 @@ type Store interface {
 	// List returns the entities that q selects. The page may have fewer than q.Limit
 	// entities even if More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
-	List(ctx context.Context, workspace string, q Query) (Page, error)
+	List(ctx context.Context, workspace string, q Query) (record.Page[Entity], error)
 
 	// Count returns the number of entities that q selects and that were created at or
 	// before the given time. It ignores AfterID and Limit.
@@ -105,8 +99,8 @@ type Store interface {
 	// Changes returns the latest changes of entities that q selects, including
 	// tombstones. If an entity was created again after its deletion, the list may also
 	// contain its earlier tombstones. As in List, there may be fewer than q.Limit changes
-	// even if more is true.
-	Changes(ctx context.Context, workspace string, q record.SyncQuery) (changes []Change, more bool, err error)
+	// even if More is true.
+	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Change], error)
 
 	// Create stores e if the workspace has no entity with the same id. It returns the
 	// entity that is stored after the call, and reports whether the call stored it. If an

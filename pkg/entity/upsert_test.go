@@ -47,7 +47,7 @@ func TestUpsertCreatesOrMerges(t *testing.T) {
 			t.Errorf("step %d: stored %+v, error %v; want %+v", i, stored, err, e)
 		}
 	}
-	if page, err := s.List(t.Context(), "default", entity.Query{Type: "robot", Limit: 9}); err != nil || len(page.Entities) != 1 || page.Entities[0].ID != "new" {
+	if page, err := s.List(t.Context(), "default", entity.Query{Type: "robot", Limit: 9}); err != nil || len(page.Records) != 1 || page.Records[0].ID != "new" {
 		t.Errorf("listed by the new type: %+v, error %v", page, err)
 	}
 }

@@ -53,15 +53,9 @@ type Job struct {
 
 // Progress is the state from which a worker continues a job.
 type Progress struct {
-	Run   string    `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
-	Tries int       `json:"tries,omitzero"`  // number of runs that have taken the job since the last change of After
-	After *Position `json:"after,omitempty"` // position of the last event that was read; nil before the first event
-}
-
-// Position is an event's place in the order in which events are erased.
-type Position struct {
-	OccurredAt record.Time `json:"occurred_at"`
-	ID         string      `json:"id"`
+	Run   string           `json:"run,omitzero"`    // name of the worker run that holds the job; "" if no run holds it
+	Tries int              `json:"tries,omitzero"`  // number of runs that have taken the job since the last change of After
+	After *record.Position `json:"after,omitempty"` // position of the last event that was read; nil before the first event
 }
 
 // ExpiresAt returns the time at which j expires. If j has not ended, ok is false.

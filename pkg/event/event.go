@@ -3,11 +3,9 @@
 package event
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"sluice/pkg/record"
@@ -106,56 +104,29 @@ func checkName(name string) error {
 	return record.CheckName(name)
 }
 
-// Position is the place of an event in a list. Lists are in order of OccurredAt, then of
-// the bytes of ID.
-type Position struct {
-	OccurredAt record.Time
-	ID         string
-}
-
 // Position returns the position of e in a list.
-func (e Event) Position() Position { return Position{OccurredAt: e.OccurredAt, ID: e.ID} }
+func (e Event) Position() record.Position { return record.Position{At: e.OccurredAt, ID: e.ID} }
 
-// Compare returns -1 if p is before q in ascending order, 0 if they are equal, and +1 if
-// p is after q.
-func (p Position) Compare(q Position) int {
-	return cmp.Or(p.OccurredAt.Compare(q.OccurredAt), cmp.Compare(p.ID, q.ID))
-}
-
-// String returns the time with a fixed width, '#' and the id. These strings sort in the
-// order of positions. Stores use them as sort keys.
-func (p Position) String() string { return p.OccurredAt.String() + "#" + p.ID }
-
-// Query requests a page of a workspace's events in order of Position.
+// Query requests a page of a workspace's events in order of Event.Position.
 type Query struct {
-	EntityID  OptionalID   // only events of this entity; empty for all entities
-	From      *record.Time // only events that occurred at this time or later; nil for no bound
-	To        *record.Time // only events that occurred before this time; nil for no bound
-	Ascending bool         // whether the oldest event comes first; by default, the newest comes first
-	After     *Position    // position of the last event on the previous page; nil for the first page
-	Limit     int          // maximum number of events, at least 1
+	EntityID  OptionalID       // only events of this entity; empty for all entities
+	From      *record.Time     // only events that occurred at this time or later; nil for no bound
+	To        *record.Time     // only events that occurred before this time; nil for no bound
+	Ascending bool             // whether the oldest event comes first; by default, the newest comes first
+	After     *record.Position // position of the last event on the previous page; nil for the first page
+	Limit     int              // maximum number of events, at least 1
 }
 
 // Bounds returns the result of record.Bounds for q.
 func (q Query) Bounds() (low, high string) {
-	after := ""
-	if q.After != nil {
-		after = q.After.String()
-	}
-	return record.Bounds(q.From, q.To, after, q.Ascending)
-}
-
-// Page is one page of a list.
-type Page struct {
-	Events []Event
-	More   bool // whether further events follow
+	return record.Bounds(q.From, q.To, q.After, q.Ascending)
 }
 
 // Store keeps events by workspace and id. Implementations are safe for
 // concurrent use. A workspace is a non-empty string without '#'.
 //
 // A store removes expired events only after some time. Until then, the store can return
-// these events. The functions Get, List and ListArrivals hide expired events.
+// these events. The functions Get, List and ListChanges hide expired events.
 //
 // Every method may fail with a *record.Error of kind Unavailable.
 type Store interface {
@@ -170,11 +141,12 @@ type Store interface {
 	// List returns the events that q selects. The page may have fewer than q.Limit events
 	// even if More is true, because the size of a page in bytes is limited too
 	// (record.MaxPageBytes).
-	List(ctx context.Context, workspace string, q Query) (Page, error)
+	List(ctx context.Context, workspace string, q Query) (record.Page[Event], error)
 
-	// Arrivals returns the events that q selects, in order of CreatedAt, then id. As in
-	// List, the page may have fewer than q.Limit events even if More is true.
-	Arrivals(ctx context.Context, workspace string, q record.SyncQuery) (Page, error)
+	// Changes returns the events that q selects, in order of CreatedAt, then id. Events
+	// never change, so each has one place in this order. As in List, the page may have
+	// fewer than q.Limit events even if More is true.
+	Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[Event], error)
 
 	// Count returns the number of events that match the filters of q, were created at or
 	// before the given time and had not expired by that time. It ignores After and Limit.
@@ -189,16 +161,16 @@ type Store interface {
 // Position.
 type Erasure struct {
 	EntityID string
-	Until    record.Time // only events created at or before this time
-	After    *Position   // only events after this position; nil for the first page
-	Limit    int         // maximum number of events to read, at least 1
+	Until    record.Time      // only events created at or before this time
+	After    *record.Position // only events after this position; nil for the first page
+	Limit    int              // maximum number of events to read, at least 1
 }
 
 // Erased is the result of an Erasure.
 type Erased struct {
-	Events int64     // number of events removed
-	Last   *Position // position of the last event that was read; the next page starts after it; nil if no event was read
-	More   bool      // whether further events follow the position Last
+	Events int64            // number of events removed
+	Last   *record.Position // position of the last event that was read; the next page starts after it; nil if no event was read
+	More   bool             // whether further events follow the position Last
 }
 
 // Get returns an event that has not expired by the given time, or a *record.Error of kind
@@ -214,24 +186,12 @@ func Get(ctx context.Context, s Store, workspace, id string, now time.Time) (Eve
 	return e, nil
 }
 
-// ListPage is a page of a list without expired events.
-type ListPage struct {
-	Events []Event
-	More   bool     // whether further events may follow the position Last
-	Last   Position // position of the last event that was read; the next page starts after it
-}
-
-// List returns the events that q selects and that have not expired by the given time. It
-// reads up to q.Limit events and drops the events that have expired. A page may therefore
-// have fewer than q.Limit events, or none, even if More is true.
-func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (ListPage, error) {
+// List returns the events that q selects and that have not expired by now. It reads up to
+// q.Limit events and drops those that have expired. A page may therefore have fewer than
+// q.Limit events, or none, even if More is true.
+func List(ctx context.Context, s Store, workspace string, q Query, now time.Time) (record.Page[Event], error) {
 	page, err := s.List(ctx, workspace, q)
-	if err != nil || len(page.Events) == 0 {
-		return ListPage{}, err
-	}
-	last := page.Events[len(page.Events)-1].Position()
-	live := slices.DeleteFunc(page.Events, func(e Event) bool { return e.Expired(record.TimeOf(now)) })
-	return ListPage{Events: live, More: page.More, Last: last}, nil
+	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
 // New is an event that a client asks to create.

@@ -20,15 +20,6 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// Resource is the kind of records that a job exports.
-type Resource string
-
-// The resources that can be exported.
-const (
-	Entity Resource = "entity"
-	Event  Resource = "event"
-)
-
 // Format is the format of a file, before compression.
 type Format = recordfile.Format
 
@@ -112,19 +103,19 @@ type Filters struct {
 // Job is an export job. Its JSON form is that of the API. Stores keep more fields (see
 // [Marshal]).
 type Job struct {
-	ID              string       `json:"id"`
-	Resource        Resource     `json:"resource"`
-	Format          Format       `json:"format"`
-	Filters         Filters      `json:"filters"`
-	Status          Status       `json:"status"`
-	RecordsWritten  int64        `json:"records_written"`  // number of written records, including records that are not saved yet
-	RecordsExpected *int64       `json:"records_expected"` // number of records to write; nil until they have been counted
-	SizeBytes       *int64       `json:"size_bytes"`       // size of the saved parts; nil before the first part is saved
-	CreatedAt       record.Time  `json:"created_at"`
-	StartedAt       *record.Time `json:"started_at"`
-	FinishedAt      *record.Time `json:"finished_at"`
-	DownloadURL     *string      `json:"download_url"` // set by Show, never stored
-	Error           *string      `json:"error"`        // reason why the file does not exist, as text for users
+	ID              string          `json:"id"`
+	Resource        record.Resource `json:"resource"`
+	Format          Format          `json:"format"`
+	Filters         Filters         `json:"filters"`
+	Status          Status          `json:"status"`
+	RecordsWritten  int64           `json:"records_written"`  // number of written records, including records that are not saved yet
+	RecordsExpected *int64          `json:"records_expected"` // number of records to write; nil until they have been counted
+	SizeBytes       *int64          `json:"size_bytes"`       // size of the saved parts; nil before the first part is saved
+	CreatedAt       record.Time     `json:"created_at"`
+	StartedAt       *record.Time    `json:"started_at"`
+	FinishedAt      *record.Time    `json:"finished_at"`
+	DownloadURL     *string         `json:"download_url"` // set by Show, never stored
+	Error           *string         `json:"error"`        // reason why the file does not exist, as text for users
 
 	Workspace     string       `json:"-"`
 	CSVFormulas   Formulas     `json:"-"` // "" if Format is not CSV
@@ -160,7 +151,7 @@ type Survey struct {
 func (j Job) Validate() error {
 	var wrong record.Fields
 	wrong.Check("id", record.CheckID(j.ID))
-	if j.Resource != Entity && j.Resource != Event {
+	if j.Resource != record.Entity && j.Resource != record.Event {
 		wrong.Add("resource", "must be entity or event")
 	}
 	if j.Format != NDJSON && j.Format != CSV {
@@ -171,14 +162,14 @@ func (j Job) Validate() error {
 	}
 	f := j.Filters
 	switch j.Resource {
-	case Entity:
+	case record.Entity:
 		if f.EntityID != "" || f.From != nil || f.To != nil {
 			wrong.Add("filters", "for entities may have only type")
 		}
 		if f.Type != "" {
 			wrong.Check("filters/type", record.CheckName(f.Type))
 		}
-	case Event:
+	case record.Event:
 		if f.Type != "" {
 			wrong.Add("filters", "for events may have only entity_id, from and to")
 		}
@@ -192,24 +183,13 @@ func (j Job) Validate() error {
 	return wrong.Err()
 }
 
-// Position is the position of a job in a list.
-type Position struct {
-	CreatedAt record.Time
-	ID        string
-}
-
 // Position returns the position of j in a list.
-func (j Job) Position() Position { return Position{CreatedAt: j.CreatedAt, ID: j.ID} }
-
-// String returns the position as a string that sorts in the order of positions.
-// Stores use it as a sort key.
-func (p Position) String() string { return p.CreatedAt.String() + "#" + p.ID }
+func (j Job) Position() record.Position { return record.Position{At: j.CreatedAt, ID: j.ID} }
 
 // FileName returns the name under which a browser saves the file, such as
 // entities-2026-11-22.ndjson.gz. The date is that of the job's creation in UTC.
 func (j Job) FileName() string {
-	plural := map[Resource]string{Entity: "entities", Event: "events"}[j.Resource]
-	return fmt.Sprintf("%s-%s.%s.gz", plural, j.CreatedAt.Time().Format(time.DateOnly), j.Format)
+	return fmt.Sprintf("%s-%s.%s.gz", j.Resource.Plural(), j.CreatedAt.Time().Format(time.DateOnly), j.Format)
 }
 
 // FileKey returns the name of the job's file, which is unique among all workspaces. It is

@@ -3,18 +3,14 @@ package exportjob
 import (
 	"context"
 	"errors"
+
+	"sluice/pkg/record"
 )
 
 // Query selects a page of a workspace's jobs, newest first.
 type Query struct {
-	Before *Position // position of the last job on the previous page; nil for the first page
-	Limit  int       // maximum number of jobs to return, at least 1
-}
-
-// Page is one page of a list.
-type Page struct {
-	Jobs []Job
-	More bool // whether older jobs follow
+	Before *record.Position // position of the last job on the previous page; nil for the first page
+	Limit  int              // maximum number of jobs to return, at least 1
 }
 
 // Store stores jobs by workspace and id. It counts the unfinished jobs of each workspace.
@@ -36,7 +32,7 @@ type Store interface {
 
 	// List returns jobs without their Progress. A page may be shorter than q.Limit
 	// even if More is true.
-	List(ctx context.Context, workspace string, q Query) (Page, error)
+	List(ctx context.Context, workspace string, q Query) (record.Page[Job], error)
 
 	// Replace stores j if the stored job with the same id has the Revision j.Revision-1.
 	// It returns the job that is stored after the call, and reports whether that job is

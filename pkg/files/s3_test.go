@@ -17,6 +17,7 @@ import (
 	"sluice/internal/test/s3local"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/files"
+	"sluice/pkg/record"
 	"sluice/pkg/storetest"
 )
 
@@ -169,7 +170,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := s.Link(t.Context(), exportjob.Job{Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON, ID: "a"})
+	link, err := s.Link(t.Context(), exportjob.Job{Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON, ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (a api) list(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	names := make(map[string]string)
-	for _, e := range page.Events {
+	for _, e := range page.Records {
 		names[e.ID] = e.Name
 	}
 	return names

@@ -93,8 +93,8 @@ func TestABodyThatDoesNotArriveWholeStoresNothing(t *testing.T) {
 			ev := sample(t, "create-entity")
 			checkDescribed(t, ev, resp)
 			page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 10})
-			if err != nil || len(page.Entities) != 0 {
-				t.Errorf("stored %v, %v", page.Entities, err)
+			if err != nil || len(page.Records) != 0 {
+				t.Errorf("stored %v, %v", page.Records, err)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 
 func listEntity(s *service, r *request) (response, error) {
 	if r.URL.Query().Has("updated_since") {
-		return listChange(s, r)
+		return listEntityChanges(s, r)
 	}
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since")
 	q := entity.Query{Limit: p.limit(s.maxPage(r.log.counted)), Type: p.filter("type", record.CheckName)}
@@ -24,10 +24,10 @@ func listEntity(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	next := cursor{Filters: p.filters.Encode()}
-	if n := len(page.Entities); n > 0 {
-		next.ID = page.Entities[n-1].ID
+	if n := len(page.Records); n > 0 {
+		next.ID = page.Records[n-1].ID
 	}
-	return listResponse(r, page.Entities, page.More, next)
+	return listResponse(r, page.Records, page.More, next)
 }
 
 func getEntity(s *service, r *request) (response, error) {

@@ -11,7 +11,7 @@ import (
 
 func listEvent(s *service, r *request) (response, error) {
 	if r.URL.Query().Has("created_since") {
-		return listArrival(s, r)
+		return listEventChanges(s, r)
 	}
 	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since")
 	q := event.Query{
@@ -25,7 +25,7 @@ func listEvent(s *service, r *request) (response, error) {
 		p.wrong.Add("from", "must not be later than to")
 	}
 	if c := p.cursor(r, true, false); c.At != nil {
-		q.After = &event.Position{OccurredAt: *c.At, ID: c.ID}
+		q.After = &record.Position{At: *c.At, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -34,8 +34,8 @@ func listEvent(s *service, r *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	next := cursor{Filters: p.filters.Encode(), ID: page.Last.ID, At: &page.Last.OccurredAt}
-	return listResponse(r, page.Events, page.More, next)
+	next := cursor{Filters: p.filters.Encode(), ID: page.Last.ID, At: &page.Last.At}
+	return listResponse(r, page.Records, page.More, next)
 }
 
 func getEvent(s *service, r *request) (response, error) {

@@ -47,7 +47,7 @@ func listExportJob(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor")
 	q := exportjob.Query{Limit: p.limit(maxPageLength)}
 	if c := p.cursor(r, true, false); c.At != nil {
-		q.Before = &exportjob.Position{CreatedAt: *c.At, ID: c.ID}
+		q.Before = &record.Position{At: *c.At, ID: c.ID}
 	}
 	if err := p.err(); err != nil {
 		return response{}, err
@@ -57,11 +57,11 @@ func listExportJob(s *service, r *request) (response, error) {
 		return response{}, err
 	}
 	var next cursor
-	if n := len(page.Jobs); n > 0 {
-		last := page.Jobs[n-1]
+	if n := len(page.Records); n > 0 {
+		last := page.Records[n-1]
 		next.ID, next.At = last.ID, &last.CreatedAt
 	}
-	return listResponse(r, page.Jobs, page.More, next)
+	return listResponse(r, page.Records, page.More, next)
 }
 
 func getExportJob(s *service, r *request) (response, error) {

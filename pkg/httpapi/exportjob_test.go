@@ -101,7 +101,7 @@ func TestTooManyExportJobs(t *testing.T) {
 func TestExportJobsAreListedNewestFirst(t *testing.T) {
 	a := newAPI(t)
 	for i := range 5 {
-		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: exportjob.Event, Format: exportjob.NDJSON}
+		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: "default", Resource: record.Event, Format: exportjob.NDJSON}
 		if _, _, err := exportjob.Create(t.Context(), a.stores.ExportJobs, j, exportjob.DefaultQuota, now().Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestStatesOfExportJobs(t *testing.T) {
 		"failed":    {exportjob.Job{Status: exportjob.Failed, FinishedAt: &at, Error: &reason}, []string{`"error":"The file was too large."`, `"download_url":null`}, 409},
 	} {
 		j := tt.job
-		j.ID, j.Workspace, j.Resource, j.Format, j.CreatedAt, j.Revision = name, "default", exportjob.Event, exportjob.CSV, at, 1
+		j.ID, j.Workspace, j.Resource, j.Format, j.CreatedAt, j.Revision = name, "default", record.Event, exportjob.CSV, at, 1
 		if _, _, err := a.stores.ExportJobs.Create(t.Context(), j, exportjob.DefaultQuota); err != nil {
 			t.Fatal(err)
 		}

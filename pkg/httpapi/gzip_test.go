@@ -123,7 +123,7 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 				t.Errorf("Accept-Encoding: %q", accepts)
 			}
 			page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 2})
-			if stored := len(page.Entities); err != nil || (stored == 1) != (tt.status == 201) {
+			if stored := len(page.Records); err != nil || (stored == 1) != (tt.status == 201) {
 				t.Errorf("%d entities stored, %v", stored, err)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 // countingStore counts reads of entities.
@@ -24,7 +25,7 @@ type countingStore struct {
 	reads int
 }
 
-func (s *countingStore) List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error) {
+func (s *countingStore) List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error) {
 	s.reads++
 	return s.Store.List(ctx, workspace, q)
 }

@@ -8,9 +8,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// listChange serves GET /entity with updated_since: entities ordered by their latest
+// listEntityChanges serves GET /entity with updated_since: entities ordered by their latest
 // change.
-func listChange(s *service, r *request) (response, error) {
+func listEntityChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since", "include_deleted", "order")
 	q := entity.ChangeQuery{
 		Type:           p.filter("type", record.CheckName),
@@ -24,20 +24,20 @@ func listChange(s *service, r *request) (response, error) {
 	return syncResponse(r, page, next, err)
 }
 
-// listArrival serves GET /event with created_since: events ordered by their creation.
-func listArrival(s *service, r *request) (response, error) {
+// listEventChanges serves GET /event with created_since: events ordered by their creation.
+func listEventChanges(s *service, r *request) (response, error) {
 	p := parseQuery(r, "limit", "cursor", "entity_id", "created_since", "order", "from", "to")
 	for _, name := range []string{"from", "to"} {
 		if p.values.Has(name) {
 			p.unfit.Add(name, "cannot be combined with created_since")
 		}
 	}
-	q := event.ArrivalQuery{EntityID: event.OptionalID(p.filter("entity_id", record.CheckID))}
+	q := event.ChangeQuery{EntityID: event.OptionalID(p.filter("entity_id", record.CheckID))}
 	next := p.sync(s, r, "created_since", &q.SyncQuery)
 	if err := p.err(); err != nil {
 		return response{}, err
 	}
-	page, err := event.ListArrivals(r.Context(), s.stores.Events, r.workspace, q, s.Now())
+	page, err := event.ListChanges(r.Context(), s.stores.Events, r.workspace, q, s.Now())
 	return syncResponse(r, page, next, err)
 }
 
@@ -54,7 +54,7 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 	q.Since = *from
 	c := p.cursor(r, true, !q.Descending)
 	if c.At != nil {
-		q.After = &record.SyncPosition{At: *c.At, ID: c.ID}
+		q.After = &record.Position{At: *c.At, ID: c.ID}
 	}
 	if q.Until = c.SyncedUntil; q.Until == nil && !q.Descending {
 		until := record.SyncedUntil(q.Since, s.Now())
@@ -65,7 +65,7 @@ func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQu
 
 // syncResponse returns the response with one page of an incremental list. If err is
 // not nil, syncResponse returns err.
-func syncResponse[R interface{ SyncPosition() record.SyncPosition }](r *request, page record.SyncPage[R], next cursor, err error) (response, error) {
+func syncResponse[R any](r *request, page record.Page[R], next cursor, err error) (response, error) {
 	if err != nil {
 		return response{}, err
 	}

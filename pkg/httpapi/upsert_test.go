@@ -51,7 +51,7 @@ func (a api) contents(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	contents := make(map[string]string)
-	for _, e := range page.Entities {
+	for _, e := range page.Records {
 		contents[e.ID] = e.Type + " " + string(e.Attributes)
 	}
 	return contents

@@ -27,16 +27,21 @@ const (
 	MaxAttributesBytes = 256 << 10
 )
 
-// MaxPageBytes is the approximate maximum size of the records on a page. A Lambda
-// function can return 6 MB (6,291,556 bytes, AWS Lambda quotas). Lambda encodes the
-// body as a JSON string, which can double its size.
-const MaxPageBytes = 2_500_000
+// Resource is a kind of records that clients import and export.
+type Resource string
 
-// PageFull reports whether a page has no room for another record. count and pageBytes are
-// the number and the total size of the records on the page. size is the size of the other
-// record, in bytes. An empty page has room for a record of any size.
-func PageFull(count, pageBytes, size int) bool {
-	return count > 0 && pageBytes+size > MaxPageBytes
+// The resources.
+const (
+	Entity Resource = "entity"
+	Event  Resource = "event"
+)
+
+// Plural returns "entities" or "events".
+func (r Resource) Plural() string {
+	if r == Entity {
+		return "entities"
+	}
+	return string(r) + "s"
 }
 
 var (

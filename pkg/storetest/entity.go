@@ -41,7 +41,7 @@ var entityKind = recordKind[entity.Entity, entity.Store]{
 		_, replaceErr := s.Replace(ctx, workspace, plainEntity("a"), changed(plainEntity("a"), `{}`))
 		_, countErr := s.Count(ctx, workspace, entity.Query{}, updatedAt)
 		_, deleteErr := s.Delete(ctx, workspace, plainEntity("a"), updatedAt)
-		_, _, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
+		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
 		_, eraseErr := s.Erase(ctx, workspace, "a", updatedAt.Time())
 		return map[string]error{"replace": replaceErr, "count": countErr, "delete": deleteErr, "changes": changesErr, "erase": eraseErr}
 	},
@@ -92,7 +92,7 @@ func listEntities(ctx context.Context, s entity.Store, workspace, typ string) re
 				q.AfterID = after.ID
 			}
 			page, err := s.List(ctx, workspace, q)
-			return page.Entities, page.More, err
+			return page.Records, page.More, err
 		},
 	}
 }

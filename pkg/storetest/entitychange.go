@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,13 +11,6 @@ import (
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
-
-// changesOf returns the list of the changes that q selects.
-func changesOf(ctx context.Context, s entity.Store, workspace string, q record.SyncQuery) recordList[entity.Change] {
-	return syncList(q, func(q record.SyncQuery) ([]entity.Change, bool, error) {
-		return s.Changes(ctx, workspace, q)
-	})
-}
 
 // entityAt returns the time that is n milliseconds after updatedAt.
 func entityAt(n int) record.Time {
@@ -55,7 +47,7 @@ func testCreateAgain(t *testing.T, s entity.Store) {
 		if got, err := s.Get(t.Context(), workspace, id); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("get %s: error %v\n got %+v\nwant %+v", id, err, got, want)
 		}
-		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: entityAt(1)})
+		l := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: entityAt(1)})
 		if page, _ := l.Read(t, nil, 200); !slices.ContainsFunc(page, func(c entity.Change) bool { return reflect.DeepEqual(c.Entity, want) }) {
 			t.Errorf("the changes after the deletion are %+v, without %+v", page, want)
 		}
@@ -89,10 +81,10 @@ func testChanges(t *testing.T, s entity.Store) {
 	}
 	entityKind.FillPlain(t, s, "other", "00")
 	for _, descending := range []bool{false, true} {
-		l := changesOf(t.Context(), s, workspace, record.SyncQuery{Since: entityCreatedAt, Descending: descending})
+		l := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: entityCreatedAt, Descending: descending})
 		l.Check(t, want, 1, 3, 7, 39, 40, 41, 200)
 	}
-	changesOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).Check(t, nil, 10)
 }
 
 func testChangesBetween(t *testing.T, s entity.Store) {
@@ -117,7 +109,7 @@ func testChangesBetween(t *testing.T, s entity.Store) {
 				return c.UpdatedAt.Compare(q.Since) < 0 || c.UpdatedAt.Compare(end) >= 0
 			})
 			for _, q.Descending = range []bool{false, true} {
-				changesOf(t.Context(), s, workspace, q).Check(t, want, 1, 5, 200)
+				changesOf(t.Context(), s.Changes, workspace, q).Check(t, want, 1, 5, 200)
 			}
 		}
 	}
@@ -131,7 +123,7 @@ func testChangesBytes(t *testing.T, s entity.Store) {
 		all = append(all, e)
 	}
 	entityKind.Fill(t, s, workspace, all...)
-	pages := changesOf(t.Context(), s, workspace, record.SyncQuery{}).Walk(t, nil, 200)
+	pages := changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).Walk(t, nil, 200)
 	got := slices.Concat(pages...)
 	if !slices.EqualFunc(got, all, func(c entity.Change, e entity.Entity) bool { return c.ID == e.ID }) || len(pages) != 2 {
 		t.Errorf("%d changes on %d pages, want %d on 2", len(got), len(pages), len(all))
@@ -184,7 +176,7 @@ func testEntityErase(t *testing.T, s entity.Store) {
 // changesWith returns the changes of the entity with the given id.
 func changesWith(t *testing.T, s entity.Store, id string) []entity.Change {
 	t.Helper()
-	all := slices.Concat(changesOf(t.Context(), s, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)
+	all := slices.Concat(changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: recordAt("0000-01-01T00:00:00Z")}).Walk(t, nil, 200)...)
 	return slices.DeleteFunc(all, func(c entity.Change) bool { return c.ID != id })
 }
 

@@ -66,7 +66,7 @@ func testWhole(t *testing.T, s ErasureJobStore) {
 	j := erasurejob.Job{
 		ID: "ada", Status: erasurejob.Running, EventsErased: 1 << 40, CreatedAt: at, StartedAt: &at, FinishedAt: &at, Error: &reason,
 		Workspace: workspace, Until: at.Next(erasureJobNoon),
-		Progress: erasurejob.Progress{Run: "r", Tries: 3, After: &erasurejob.Position{OccurredAt: at, ID: "e"}},
+		Progress: erasurejob.Progress{Run: "r", Tries: 3, After: &record.Position{At: at, ID: "e"}},
 	}
 	j = replaceErasureJob(t, s, j)
 	wantErasureJob(t, s, j)
@@ -124,7 +124,7 @@ func testRequest(t *testing.T, s ErasureJobStore) {
 		t.Errorf("got %+v, want %+v", j, want)
 	}
 	j.Status, j.StartedAt, j.EventsErased = erasurejob.Running, &at, 5
-	j.Progress = erasurejob.Progress{Run: "r", Tries: 1, After: &erasurejob.Position{ID: "e"}}
+	j.Progress = erasurejob.Progress{Run: "r", Tries: 1, After: &record.Position{ID: "e"}}
 	j = replaceErasureJob(t, s, j)
 
 	extended := j

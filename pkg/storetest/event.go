@@ -53,9 +53,9 @@ var eventKind = recordKind[event.Event, event.Store]{
 	},
 	Others: func(ctx context.Context, s event.Store) map[string]error {
 		_, countErr := s.Count(ctx, workspace, event.Query{}, eventNoon)
-		_, arrivalsErr := s.Arrivals(ctx, workspace, record.SyncQuery{Limit: 1})
+		_, changesErr := s.Changes(ctx, workspace, record.SyncQuery{Limit: 1})
 		_, eraseErr := s.Erase(ctx, workspace, event.Erasure{EntityID: "u-1", Until: last, Limit: 1})
-		return map[string]error{"count": countErr, "arrivals": arrivalsErr, "erase": eraseErr}
+		return map[string]error{"count": countErr, "changes": changesErr, "erase": eraseErr}
 	},
 }
 
@@ -71,7 +71,7 @@ func Events(t *testing.T, open func(t *testing.T) event.Store) {
 		{Name: "a list contains only the events of an entity and of a range of times", Run: testFilters},
 		{Name: "pages of one entity are in order and contain every event once", Run: testEntityPages},
 		{Name: "a count includes matching events that were created by a given time and had not expired", Run: testEventCount},
-		{Name: "a list of arrivals is in order of creation and contains only events in the requested time range", Run: testArrivals},
+		{Name: "a list of changes is in order of creation and contains only events in the requested time range", Run: testEventChanges},
 		{Name: "an erasure removes the events of an entity that were created up to a given time", Run: testEventErase},
 		{Name: "an expired event can be replaced and erased", Run: testExpired},
 	})
@@ -99,7 +99,7 @@ func listEvents(ctx context.Context, s event.Store, workspace string, q event.Qu
 				q.After = &position
 			}
 			page, err := s.List(ctx, workspace, q)
-			return page.Events, page.More, err
+			return page.Records, page.More, err
 		},
 	}
 }

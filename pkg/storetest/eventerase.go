@@ -84,7 +84,7 @@ func testExpired(t *testing.T, s event.Store) {
 	e.CreatedAt, e.ExpiresAt = eventNoon, laterEvent(time.Minute)
 	eventKind.Fill(t, s, workspace, e)
 	eventKind.Want(t, s, workspace, e)
-	arrivalsOf(t.Context(), s, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
+	changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{}).Check(t, []event.Event{e}, 10)
 	again := e
 	again.Name, again.EntityID, again.OccurredAt = "other", "u-2", laterEvent(time.Hour)
 	for i, at := range []time.Duration{0, time.Minute - time.Millisecond, time.Minute, time.Hour} {

@@ -63,7 +63,7 @@ func ExportJobs(t *testing.T, open func(t *testing.T) ExportJobStore) {
 // plainExportJob returns a queued job with default values.
 func plainExportJob(id string) exportjob.Job {
 	return exportjob.Job{
-		ID: id, Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON, Status: exportjob.Queued,
+		ID: id, Workspace: workspace, Resource: record.Event, Format: exportjob.NDJSON, Status: exportjob.Queued,
 		CreatedAt: exportJobCreatedAt, Revision: 1,
 	}
 }
@@ -120,7 +120,7 @@ func testExportJobReadBack(t *testing.T, s ExportJobStore) {
 	listed := full("full")
 	listed.Progress = exportjob.Progress{}
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Limit: 10})
-	if err != nil || page.More || !reflect.DeepEqual(page.Jobs, []exportjob.Job{j, listed}) {
+	if err != nil || page.More || !reflect.DeepEqual(page.Records, []exportjob.Job{j, listed}) {
 		t.Errorf("list: %+v, error %v", page, err)
 	}
 }
@@ -186,11 +186,11 @@ func testWorkspaces(t *testing.T, s ExportJobStore) {
 	}
 	for i, w := range workspaces {
 		page, err := s.List(t.Context(), w, exportjob.Query{Limit: 10})
-		if err != nil || len(page.Jobs) != 1 || page.More || page.Jobs[0].RecordsWritten != int64(i) || page.Jobs[0].Workspace != w {
+		if err != nil || len(page.Records) != 1 || page.More || page.Records[0].RecordsWritten != int64(i) || page.Records[0].Workspace != w {
 			t.Errorf("workspace %s lists %+v, error %v", w, page, err)
 		}
 	}
-	if page, err := s.List(t.Context(), "nobody", exportjob.Query{Limit: 10}); err != nil || len(page.Jobs) != 0 || page.More {
+	if page, err := s.List(t.Context(), "nobody", exportjob.Query{Limit: 10}); err != nil || len(page.Records) != 0 || page.More {
 		t.Errorf("a workspace without jobs lists %+v, error %v", page, err)
 	}
 }
@@ -226,23 +226,23 @@ func testPages(t *testing.T, s ExportJobStore) {
 		q := exportjob.Query{Limit: limit}
 		for pages := 1; ; pages++ {
 			page, err := s.List(t.Context(), workspace, q)
-			if err != nil || len(page.Jobs) == 0 || len(page.Jobs) > limit {
+			if err != nil || len(page.Records) == 0 || len(page.Records) > limit {
 				t.Fatalf("limit %d: page %d is %+v, error %v", limit, pages, page, err)
 			}
-			got = append(got, page.Jobs...)
+			got = append(got, page.Records...)
 			if !page.More {
 				break
 			}
-			before := page.Jobs[len(page.Jobs)-1].Position()
+			before := page.Records[len(page.Records)-1].Position()
 			q.Before = &before
 		}
 		if !reflect.DeepEqual(got, all) {
 			t.Errorf("limit %d: got %+v", limit, got)
 		}
 	}
-	between := exportjob.Position{CreatedAt: exportJobCreatedAt, ID: "a00"} // a position without a job
+	between := record.Position{At: exportJobCreatedAt, ID: "a00"} // a position without a job
 	page, err := s.List(t.Context(), workspace, exportjob.Query{Before: &between, Limit: 1})
-	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != "a0" || !page.More {
+	if err != nil || len(page.Records) != 1 || page.Records[0].ID != "a0" || !page.More {
 		t.Errorf("before a position without a job: %+v, error %v", page, err)
 	}
 }

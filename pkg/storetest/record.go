@@ -43,9 +43,8 @@ type recordList[R any] struct {
 	Page    func(after *R, limit int) (page []R, more bool, err error)
 }
 
-// syncList returns the list that q selects, in order of record.SyncPosition. The function
-// page reads one page of the list.
-func syncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQuery, page func(record.SyncQuery) ([]R, bool, error)) recordList[R] {
+// changesOf returns the list that q selects. changes is the method Changes of the store.
+func changesOf[R interface{ SyncPosition() record.Position }](ctx context.Context, changes func(context.Context, string, record.SyncQuery) (record.Page[R], error), workspace string, q record.SyncQuery) recordList[R] {
 	return recordList[R]{
 		Compare: func(a, b R) int {
 			if q.Descending {
@@ -59,7 +58,8 @@ func syncList[R interface{ SyncPosition() record.SyncPosition }](q record.SyncQu
 				position := (*after).SyncPosition()
 				q.After = &position
 			}
-			return page(q)
+			page, err := changes(ctx, workspace, q)
+			return page.Records, page.More, err
 		},
 	}
 }

@@ -100,7 +100,7 @@ func raceEnabled() bool {
 // errors that it finds.
 func simulate(t *testing.T, seed uint64, until func(record.Time, time.Time) record.Time) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), arrived: make(map[string]event.Event)}
+		s := &store{rng: rand.New(rand.NewPCG(seed, 0)), history: make(map[string][]state), events: make(map[string]event.Event)}
 		var writing, reading sync.WaitGroup
 		for i := range writers {
 			writing.Go(func() { write(t, s, rand.New(rand.NewPCG(seed, uint64(1+i))), i) })
@@ -186,18 +186,18 @@ func (r *reader) run(t *testing.T, s *store, stop <-chan struct{}) {
 	}
 }
 
-// walk reads the changes of entities and then the arrivals of events. If mayStop is true,
+// walk reads the changes of entities and then those of events. If mayStop is true,
 // either of these two walks may pause between pages or stop before its end.
 func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
-	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.SyncPage[entity.Change] {
+	walkPages(r, 0, mayStop, func(q record.SyncQuery) record.Page[entity.Change] {
 		page, err := entity.ListChanges(t.Context(), s, workspace, entity.ChangeQuery{SyncQuery: q, IncludeDeleted: true}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
 		return page
 	}, func(c entity.Change) { r.entities[c.ID] = c }, func(w walk) walk { w.entities = maps.Clone(r.entities); return w })
-	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.SyncPage[event.Event] {
-		page, err := event.ListArrivals(t.Context(), events{s: s}, workspace, event.ArrivalQuery{SyncQuery: q}, time.Now())
+	walkPages(r, 1, mayStop, func(q record.SyncQuery) record.Page[event.Event] {
+		page, err := event.ListChanges(t.Context(), events{s: s}, workspace, event.ChangeQuery{SyncQuery: q}, time.Now())
 		if err != nil {
 			t.Error(err)
 		}
@@ -205,7 +205,7 @@ func (r *reader) walk(t *testing.T, s *store, mayStop bool) {
 	}, func(e event.Event) { r.events[e.ID] = e }, func(w walk) walk { w.events = maps.Clone(r.events); return w })
 }
 
-func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQuery) record.SyncPage[R], apply func(R), note func(walk) walk) {
+func walkPages[R any](r *reader, noun int, mayStop bool, list func(record.SyncQuery) record.Page[R], apply func(R), note func(walk) walk) {
 	skew := extreme(r.rng, -record.MaxClockSkew, record.MaxClockSkew)
 	until := r.until(r.since[noun], time.Now().Add(skew))
 	latest := until
@@ -260,7 +260,7 @@ func (r *reader) check(s *store) (wrong []string) {
 			}
 		}
 		if w.events != nil {
-			for id, e := range s.arrived {
+			for id, e := range s.events {
 				_, copied := w.events[id]
 				if e.CreatedAt.Compare(w.until) < 0 && !copied || copied && e.CreatedAt.Compare(w.latest) >= 0 {
 					wrong = append(wrong, fmt.Sprintf("walk until %s: event of %s copied %v", w.until, e.CreatedAt, copied))

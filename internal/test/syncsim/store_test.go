@@ -25,7 +25,7 @@ type entry[R any] struct {
 
 // index is an index of a table. It shows a change with a delay of up to
 // record.MaxIndexDelay.
-type index[R interface{ SyncPosition() record.SyncPosition }] struct {
+type index[R interface{ SyncPosition() record.Position }] struct {
 	entries []*entry[R]
 }
 
@@ -42,7 +42,7 @@ func (x *index[R]) remove(r R, at time.Time) {
 	}
 }
 
-func (x *index[R]) page(q record.SyncQuery, now time.Time) (page []R, more bool) {
+func (x *index[R]) page(q record.SyncQuery, now time.Time) (page record.Page[R]) {
 	low, high := q.Bounds()
 	var found []*entry[R]
 	for _, e := range x.entries {
@@ -52,12 +52,12 @@ func (x *index[R]) page(q record.SyncQuery, now time.Time) (page []R, more bool)
 	}
 	slices.SortFunc(found, func(a, b *entry[R]) int { return strings.Compare(a.position, b.position) })
 	for i, e := range found {
-		if i == q.Limit {
-			return page, true
+		if page.More = i == q.Limit; page.More {
+			return page
 		}
-		page = append(page, e.record)
+		page.Records = append(page.Records, e.record)
 	}
-	return page, false
+	return page
 }
 
 // state is a state of an entity and the time at which it was committed.
@@ -72,13 +72,13 @@ type state struct {
 // event.Store.
 type store struct {
 	entity.Store
-	mu       sync.Mutex
-	rng      *rand.Rand
-	history  map[string][]state // by id; the last one is current
-	changes  index[entity.Change]
-	arrived  map[string]event.Event
-	arrivals index[event.Event]
-	back     []string // changes whose time is not later than that of the entity's previous change
+	mu      sync.Mutex
+	rng     *rand.Rand
+	history map[string][]state // by id; the last one is current
+	changes index[entity.Change]
+	events  map[string]event.Event
+	created index[event.Event]
+	back    []string // changes whose time is not later than that of the entity's previous change
 }
 
 type events struct {
@@ -188,25 +188,23 @@ func (s *store) change(ctx context.Context, was entity.Entity, c entity.Change) 
 	return changed, err
 }
 
-func (s *store) Changes(_ context.Context, _ string, q record.SyncQuery) ([]entity.Change, bool, error) {
+func (s *store) Changes(_ context.Context, _ string, q record.SyncQuery) (record.Page[entity.Change], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	page, more := s.changes.page(q, time.Now())
-	return page, more, nil
+	return s.changes.page(q, time.Now()), nil
 }
 
 func (e events) Create(ctx context.Context, _ string, r event.Event) (event.Event, bool, error) {
 	s := e.s
 	err := s.write(ctx, func(now time.Time) {
-		s.arrived[r.ID] = r
-		s.arrivals.put(r, now.Add(extreme(s.rng, 0, record.MaxIndexDelay)))
+		s.events[r.ID] = r
+		s.created.put(r, now.Add(extreme(s.rng, 0, record.MaxIndexDelay)))
 	})
 	return r, true, err
 }
 
-func (e events) Arrivals(_ context.Context, _ string, q record.SyncQuery) (event.Page, error) {
+func (e events) Changes(_ context.Context, _ string, q record.SyncQuery) (record.Page[event.Event], error) {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
-	page, more := e.s.arrivals.page(q, time.Now())
-	return event.Page{Events: page, More: more}, nil
+	return e.s.created.page(q, time.Now()), nil
 }

@@ -18,7 +18,7 @@ func Await(t testing.TB, c *client.Client, at time.Time) {
 	poll := time.NewTicker(200 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		page, err := c.ListChanges(t.Context(), client.ChangeQuery{UpdatedSince: written, Limit: 1})
+		page, err := c.ListEntityChanges(t.Context(), client.EntityChangeQuery{UpdatedSince: written, Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ class RecordView {
         fact('Name', stored(record.name)),
         fact('Entity', record.entity_id ? placeAnchor({ kind: 'entity', id: record.entity_id }, stored(record.entity_id)) : 'none'),
         fact('Occurred', time(record.occurred_at)),
-        fact('Arrived', time(record.created_at)),
+        fact('Created', time(record.created_at)),
       ]
       : [
         fact('Type', placeAnchor({ kind: 'entity', type: record.type }, stored(record.type))),

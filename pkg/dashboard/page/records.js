@@ -17,8 +17,8 @@ const lists = {
       filters: ['entity_id', 'from', 'to'], time: (e) => e.occurred_at,
       parameters: ({ entity_id, from, to }, until) => ({ entity_id, from, to: to || until }),
     },
-    arrived: {
-      name: 'Latest arrivals', hint: 'Ordered by time of arrival, newest first.',
+    created: {
+      name: 'Latest created', hint: 'Ordered by time of creation, newest first.',
       filters: ['entity_id', 'from'], time: (e) => e.created_at,
       parameters: ({ entity_id, from }) => ({ entity_id, created_since: from || epoch, order: 'desc' }),
     },

@@ -38,7 +38,7 @@ func (r *run) erase(ctx context.Context) error {
 		next.EventsErased += erased.Events
 		if err == nil {
 			if erased.Last != nil {
-				next.Progress.After = (*erasurejob.Position)(erased.Last)
+				next.Progress.After = erased.Last
 			}
 			next.Progress.Tries = 0
 			if !erased.More {
@@ -68,7 +68,7 @@ func (r *run) erase(ctx context.Context) error {
 func (r *run) page() event.Erasure {
 	return event.Erasure{
 		EntityID: r.job.ID, Until: r.job.Until, Limit: r.PageSize,
-		After: (*event.Position)(r.job.Progress.After),
+		After: r.job.Progress.After,
 	}
 }
 

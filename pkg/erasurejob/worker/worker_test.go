@@ -74,7 +74,7 @@ type events struct {
 
 func eventsCreated(at ...time.Time) *events { return &events{created: at} }
 
-func position(i int) event.Position { return event.Position{ID: fmt.Sprintf("%06d", i)} }
+func position(i int) record.Position { return record.Position{ID: fmt.Sprintf("%06d", i)} }
 
 func (s *events) Erase(ctx context.Context, _ string, q event.Erasure) (erased event.Erased, err error) {
 	s.pages++

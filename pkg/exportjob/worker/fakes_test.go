@@ -80,7 +80,7 @@ func (r stored) createdAt() record.Time {
 
 // newWorld returns a world with a job, n records that belong to it, and n records that
 // were created after the job.
-func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n int, cfg worker.Config) *world {
+func newWorld(t tester, resource record.Resource, format exportjob.Format, n int, cfg worker.Config) *world {
 	t.Helper()
 	w := &world{
 		t: t, config: cfg, uploads: make(map[string]map[int][]byte), files: make(map[string][]byte),
@@ -109,10 +109,10 @@ func newWorld(t tester, resource exportjob.Resource, format exportjob.Format, n 
 // insert adds record number i, with an attribute of the given name. Records with
 // adjacent numbers are not adjacent in the list, and some events occur at the same
 // time.
-func (w *world) insert(resource exportjob.Resource, i int, at record.Time, name string) {
+func (w *world) insert(resource record.Resource, i int, at record.Time, name string) {
 	id, attributes := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), record.Attributes(fmt.Sprintf(`{%q:%d}`, name, i))
 	r := stored{key: id, entity: entity.Entity{ID: id, Type: "t", Attributes: attributes, CreatedAt: at, UpdatedAt: at}}
-	if resource == exportjob.Event {
+	if resource == record.Event {
 		e := event.Event{ID: id, Name: "n", OccurredAt: record.TimeOf(created.Add(time.Duration(i*7%11) * time.Hour)), Attributes: attributes, CreatedAt: at}
 		r = stored{key: e.Position().String(), event: e}
 	}
@@ -195,8 +195,8 @@ func (l *life) Get(_ context.Context, _, id string) (j exportjob.Job, err error)
 	return j, err
 }
 
-func (l *life) List(context.Context, string, exportjob.Query) (exportjob.Page, error) {
-	return exportjob.Page{}, errors.ErrUnsupported
+func (l *life) List(context.Context, string, exportjob.Query) (record.Page[exportjob.Job], error) {
+	return record.Page[exportjob.Job]{}, errors.ErrUnsupported
 }
 
 func (l *life) Replace(_ context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
@@ -339,14 +339,14 @@ func (l *life) count(until record.Time) (n int64, err error) {
 
 type eventsOf struct{ *life }
 
-func (l eventsOf) List(ctx context.Context, _ string, q event.Query) (page event.Page, err error) {
+func (l eventsOf) List(ctx context.Context, _ string, q event.Query) (page record.Page[event.Event], err error) {
 	after := ""
 	if q.After != nil {
 		after = q.After.String()
 	}
 	records, more, err := l.list(ctx, after, q.Limit)
 	for _, r := range records {
-		page.Events = append(page.Events, r.event)
+		page.Records = append(page.Records, r.event)
 	}
 	page.More = more
 	return page, err
@@ -358,10 +358,10 @@ func (l eventsOf) Count(_ context.Context, _ string, _ event.Query, until record
 
 type entitiesOf struct{ *life }
 
-func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page entity.Page, err error) {
+func (l entitiesOf) List(ctx context.Context, _ string, q entity.Query) (page record.Page[entity.Entity], err error) {
 	records, more, err := l.list(ctx, q.AfterID, q.Limit)
 	for _, r := range records {
-		page.Entities = append(page.Entities, r.entity)
+		page.Records = append(page.Records, r.entity)
 	}
 	page.More = more
 	return page, err
@@ -499,8 +499,8 @@ func idsOf(format exportjob.Format, names []string, file []byte) (ids []string, 
 
 // each runs a subtest for every combination of a resource and a format. The subtest
 // passes its combination to the function test.
-func each(t *testing.T, test func(t *testing.T, resource exportjob.Resource, format exportjob.Format)) {
-	for _, resource := range []exportjob.Resource{exportjob.Entity, exportjob.Event} {
+func each(t *testing.T, test func(t *testing.T, resource record.Resource, format exportjob.Format)) {
+	for _, resource := range []record.Resource{record.Entity, record.Event} {
 		for _, format := range []exportjob.Format{exportjob.NDJSON, exportjob.CSV} {
 			t.Run(fmt.Sprint(resource, " as ", format), func(t *testing.T) {
 				t.Parallel()

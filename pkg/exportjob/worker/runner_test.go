@@ -37,8 +37,8 @@ func (s *jobs) Get(_ context.Context, workspace, id string) (exportjob.Job, erro
 	return s.all[exportjob.Key{Workspace: workspace, ID: id}], nil
 }
 
-func (s *jobs) List(context.Context, string, exportjob.Query) (exportjob.Page, error) {
-	return exportjob.Page{}, errors.ErrUnsupported
+func (s *jobs) List(context.Context, string, exportjob.Query) (record.Page[exportjob.Job], error) {
+	return record.Page[exportjob.Job]{}, errors.ErrUnsupported
 }
 
 func (s *jobs) Replace(_ context.Context, j exportjob.Job) (exportjob.Job, bool, error) {
@@ -73,23 +73,23 @@ func (s *jobs) in(workspace string) int {
 // begins with "large" have 1,000 events. Other workspaces have one event.
 type slowEvents struct{ fail func() error }
 
-func (e slowEvents) List(ctx context.Context, workspace string, q event.Query) (event.Page, error) {
+func (e slowEvents) List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error) {
 	select {
 	case <-time.After(time.Second):
 	case <-ctx.Done():
-		return event.Page{}, ctx.Err()
+		return record.Page[event.Event]{}, ctx.Err()
 	}
 	if err := e.fail(); err != nil {
-		return event.Page{}, err
+		return record.Page[event.Event]{}, err
 	}
 	n, pages := 1, 1
 	if q.After != nil {
-		n = int(q.After.OccurredAt.Time().UnixMilli()) + 1
+		n = int(q.After.At.Time().UnixMilli()) + 1
 	}
 	if strings.HasPrefix(workspace, "large") {
 		pages = 1000
 	}
-	return event.Page{Events: []event.Event{{ID: "e", Name: "n", OccurredAt: record.TimeOf(time.UnixMilli(int64(n))), Attributes: record.Attributes("{}")}}, More: n < pages}, nil
+	return record.Page[event.Event]{Records: []event.Event{{ID: "e", Name: "n", OccurredAt: record.TimeOf(time.UnixMilli(int64(n))), Attributes: record.Attributes("{}")}}, More: n < pages}, nil
 }
 
 func (slowEvents) Count(context.Context, string, event.Query, record.Time) (int64, error) {
@@ -141,7 +141,7 @@ func never() error { return nil }
 func (l *local) create(workspace string, n int) {
 	l.t.Helper()
 	for i := range n {
-		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: workspace, Resource: exportjob.Event, Format: exportjob.NDJSON}
+		j := exportjob.Job{ID: fmt.Sprint(i), Workspace: workspace, Resource: record.Event, Format: exportjob.NDJSON}
 		if _, _, err := exportjob.Create(l.t.Context(), l, j, n, time.Now()); err != nil {
 			l.t.Fatal(err)
 		}

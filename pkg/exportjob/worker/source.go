@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,13 +13,13 @@ import (
 
 // Entities contains the methods of entity.Store that a Worker needs.
 type Entities interface {
-	List(ctx context.Context, workspace string, q entity.Query) (entity.Page, error)
+	List(ctx context.Context, workspace string, q entity.Query) (record.Page[entity.Entity], error)
 	Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (int64, error)
 }
 
 // Events contains the methods of event.Store that a Worker needs.
 type Events interface {
-	List(ctx context.Context, workspace string, q event.Query) (event.Page, error)
+	List(ctx context.Context, workspace string, q event.Query) (record.Page[event.Event], error)
 	Count(ctx context.Context, workspace string, q event.Query, until record.Time) (int64, error)
 }
 
@@ -63,7 +61,7 @@ func (p *page) look(r row, belongs bool) {
 
 // source returns the source of the records of j.
 func (w *Worker) source(j exportjob.Job) source {
-	if j.Resource == exportjob.Entity {
+	if j.Resource == record.Entity {
 		return entitySource(w.entities, j)
 	}
 	return eventSource(w.events, j)
@@ -77,7 +75,7 @@ func entitySource(entities Entities, j exportjob.Job) source {
 			q.AfterID = after
 			found, err := entities.List(ctx, j.Workspace, q)
 			p := page{last: after, more: found.More}
-			for _, e := range found.Entities {
+			for _, e := range found.Records {
 				p.look(row{cursor: e.ID, record: e, attributes: e.Attributes}, e.CreatedAt.Compare(j.CreatedAt) <= 0)
 			}
 			return p, err
@@ -93,12 +91,16 @@ func eventSource(events Events, j exportjob.Job) source {
 	return source{
 		list: func(ctx context.Context, after string) (p page, err error) {
 			q := q
-			if q.After, err = parsePosition(after); err != nil {
-				return page{}, err
+			if after != "" {
+				position, err := record.ParsePosition(after)
+				if err != nil {
+					return page{}, err
+				}
+				q.After = &position
 			}
 			found, err := events.List(ctx, j.Workspace, q)
 			p = page{last: after, more: found.More}
-			for _, e := range found.Events {
+			for _, e := range found.Records {
 				belongs := e.CreatedAt.Compare(j.CreatedAt) <= 0 && !e.Expired(j.CreatedAt)
 				p.look(row{cursor: e.Position().String(), record: e, attributes: e.Attributes}, belongs)
 			}
@@ -106,19 +108,6 @@ func eventSource(events Events, j exportjob.Job) source {
 		},
 		count: func(ctx context.Context) (int64, error) { return events.Count(ctx, j.Workspace, q, j.CreatedAt) },
 	}
-}
-
-// parsePosition parses the result of event.Position.String. It returns nil for "".
-func parsePosition(text string) (*event.Position, error) {
-	if text == "" {
-		return nil, nil
-	}
-	at, id, _ := strings.Cut(text, "#")
-	occurred, err := record.ParseTime(at)
-	if err != nil {
-		return nil, fmt.Errorf("cursor %q: %w", text, err)
-	}
-	return &event.Position{OccurredAt: occurred, ID: id}, nil
 }
 
 // eachPage calls the function do with each page after a cursor. During each call,

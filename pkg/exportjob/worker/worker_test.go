@@ -32,7 +32,7 @@ func TestParseFileDays(t *testing.T) {
 
 func TestAFileHasEachRecordOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for _, n := range []int{0, 1, 2, 60} {
 			w := newWorld(t, resource, format, n, small)
 			w.finish()
@@ -47,7 +47,7 @@ func TestAFileHasEachRecordOnce(t *testing.T) {
 // Whatever happens to one call of a run, later deliveries complete the job correctly.
 func TestAnyCallMayFail(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for _, what := range []fate{refused, lost, killed, killedAfter} {
 			for step := 0; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
@@ -71,7 +71,7 @@ func TestAnyCallMayFail(t *testing.T) {
 
 func TestAnyPageMayFail(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for n := int64(1); ; n++ {
 			w := newWorld(t, resource, format, 25, small)
 			l := new(life)
@@ -89,7 +89,7 @@ func TestAnyPageMayFail(t *testing.T) {
 
 func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for step := 1; ; step++ {
 			w := newWorld(t, resource, format, 25, small)
 			calls, late := 0, false
@@ -120,7 +120,7 @@ func TestACancelledJobLeavesNothingAndStaysCancelled(t *testing.T) {
 // only exception. It remains until the bucket's rule for incomplete uploads removes it.
 func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for _, what := range []fate{killed, killedAfter} {
 			for step := 1; ; step++ {
 				w := newWorld(t, resource, format, 25, small)
@@ -150,7 +150,7 @@ func TestAJobCancelledAfterItsWorkerWasKilledLeavesNothing(t *testing.T) {
 func TestNoSequenceOfFaultsCorruptsAFile(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		resource := rapid.SampledFrom([]exportjob.Resource{exportjob.Entity, exportjob.Event}).Draw(t, "resource")
+		resource := rapid.SampledFrom([]record.Resource{record.Entity, record.Event}).Draw(t, "resource")
 		format := rapid.SampledFrom([]exportjob.Format{exportjob.NDJSON, exportjob.CSV}).Draw(t, "format")
 		cfg := worker.Config{PartBytes: rapid.IntRange(1, 2000).Draw(t, "part bytes"), MaxTries: 1000}
 		w := newWorld(t, resource, format, rapid.IntRange(0, 30).Draw(t, "records"), cfg)
@@ -219,7 +219,7 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 3})
+			w := newWorld(t, record.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 3})
 			puts := 0 // after the first part, every upload of a part fails
 			runs := 0
 			for ; w.pending > 0 && runs < 10; runs++ {
@@ -242,7 +242,7 @@ func TestAJobFailsIfAllItsRunsFail(t *testing.T) {
 
 func TestAJobThatMakesProgressIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 60, worker.Config{PartBytes: 700, MaxTries: 2})
 		runs := 0
 		for ; w.pending > 0 && runs < 100; runs++ {
@@ -268,7 +268,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := worker.Config{PartBytes: 700, Grace: 10 * time.Second, Now: time.Now, MaxTries: 2}
-		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 90, cfg)
+		w := newWorld(t, record.Event, exportjob.NDJSON, 90, cfg)
 		runs := 0
 		for ; w.pending > 0 && runs < 100; runs++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -295,7 +295,7 @@ func TestARunHandsOverBeforeItsTimeIsUp(t *testing.T) {
 // runs end before they reach the next record of the job.
 func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := worker.Config{PartBytes: 700, Now: time.Now, MaxTries: 2}
 			w := newWorld(t, resource, format, 3, cfg)
@@ -322,7 +322,7 @@ func TestRecordsCreatedAfterTheJobDoNotKeepItFromEnding(t *testing.T) {
 // A run that saves the job but reads no further records makes no progress.
 func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		w := newWorld(t, resource, format, 0, worker.Config{MaxTries: 3, SaveEvery: time.Nanosecond})
 		for i := range 30 {
 			w.insert(resource, i, record.TimeOf(created.Add(time.Hour)), "late")
@@ -342,7 +342,7 @@ func TestAJobThatReadsNoFurtherRecordsFails(t *testing.T) {
 // Stopping the program does not count as a failed run, however often it happens.
 func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 1})
+	w := newWorld(t, record.Event, exportjob.NDJSON, 60, worker.Config{PartBytes: 700, MaxTries: 1})
 	for range 5 {
 		ctx, stop := context.WithCancel(t.Context())
 		err := w.deliver(ctx, &life{fate: func(call string) fate {
@@ -362,7 +362,7 @@ func TestStoppingTheProgramQueuesTheJob(t *testing.T) {
 
 func TestAFileIsWrittenAgainIfItsUploadIsGone(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, resource exportjob.Resource, format exportjob.Format) {
+	each(t, func(t *testing.T, resource record.Resource, format exportjob.Format) {
 		for _, call := range []string{"put", "complete"} {
 			w := newWorld(t, resource, format, 60, small)
 			calls := 0
@@ -400,7 +400,7 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, exportjob.Event, exportjob.CSV, 1, worker.Config{})
+			w := newWorld(t, record.Event, exportjob.CSV, 1, worker.Config{})
 			var members []string
 			for i := range tt.columns {
 				members = append(members, fmt.Sprintf(`"%d":0`, i))
@@ -426,7 +426,7 @@ func TestTooManyColumnsFailWithTheReason(t *testing.T) {
 func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	t.Parallel()
 	parts := 0
-	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, small)
+	w := newWorld(t, record.Event, exportjob.NDJSON, 60, small)
 	err := w.deliver(t.Context(), &life{fate: func(call string) fate {
 		if call == "put" {
 			parts++
@@ -439,7 +439,7 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 	for most, reason := range map[int]string{parts: "", parts - 1: "The file would be larger than"} {
 		cfg := small
 		cfg.MaxParts = most
-		w := newWorld(t, exportjob.Event, exportjob.NDJSON, 60, cfg)
+		w := newWorld(t, record.Event, exportjob.NDJSON, 60, cfg)
 		if err := w.deliver(t.Context(), new(life)); err != nil {
 			t.Fatal(err)
 		}
@@ -449,7 +449,7 @@ func TestAFileOfTooManyPartsFailsWithTheReason(t *testing.T) {
 
 func TestRunOfAMissingJobSucceeds(t *testing.T) {
 	t.Parallel()
-	l := &life{world: newWorld(t, exportjob.Event, exportjob.NDJSON, 1, small)}
+	l := &life{world: newWorld(t, record.Event, exportjob.NDJSON, 1, small)}
 	if err := l.worker().Run(t.Context(), workspace, "other"); err != nil {
 		t.Error(err)
 	}
@@ -466,7 +466,7 @@ func TestAJobWaitsUntilItHasSettled(t *testing.T) {
 			{-time.Hour, 2 * time.Second}, // the clock of the process that created the job is ahead
 		} {
 			cfg := worker.Config{Settle: 2 * time.Second, Now: func() time.Time { return created.Add(tt.age) }}
-			w, began := newWorld(t, exportjob.Event, exportjob.NDJSON, 1, cfg), time.Now()
+			w, began := newWorld(t, record.Event, exportjob.NDJSON, 1, cfg), time.Now()
 			if err := w.deliver(t.Context(), new(life)); err != nil {
 				t.Fatal(err)
 			}

@@ -174,7 +174,7 @@ func newWriter(part *member, j exportjob.Job) (recordWriter, error) {
 		return recordfile.NewNDJSONWriter(part), nil
 	}
 	columns := event.Columns()
-	if j.Resource == exportjob.Entity {
+	if j.Resource == record.Entity {
 		columns = entity.Columns()
 	}
 	w := recordfile.NewCSVWriter(part, columns, j.Progress.Survey.Names, j.CSVFormulas == exportjob.Keep)

@@ -15,7 +15,7 @@ import (
 // given attributes. The events have the ids "e0", "e1", and so on.
 func exported(t tester, j exportjob.Job, attributes ...string) string {
 	t.Helper()
-	w := newWorld(t, exportjob.Event, exportjob.NDJSON, 0, worker.Config{PartBytes: 1 << 16})
+	w := newWorld(t, record.Event, exportjob.NDJSON, 0, worker.Config{PartBytes: 1 << 16})
 	for i, a := range attributes {
 		e := event.Event{ID: "e" + string(rune('0'+i)), Name: "n", OccurredAt: record.TimeOf(created), CreatedAt: record.TimeOf(created), Attributes: record.Attributes(a)}
 		w.records = append(w.records, stored{key: e.Position().String(), event: e})

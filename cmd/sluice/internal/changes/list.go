@@ -24,19 +24,19 @@ type Page struct {
 }
 
 // Entities returns the list of the entity changes that q selects.
-func Entities(c *client.Client, q client.ChangeQuery) List {
+func Entities(c *client.Client, q client.EntityChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.UpdatedSince, q.Cursor = at.Since, at.Cursor
-		p, err := c.ListChanges(ctx, q)
+		p, err := c.ListEntityChanges(ctx, q)
 		return newPage(p, err, func(entity.Change) bool { return true })
 	}
 }
 
-// Events returns the list of the events that q selects, in order of arrival.
-func Events(c *client.Client, q client.ArrivalQuery) List {
+// Events returns the list of the events that q selects, in order of their creation.
+func Events(c *client.Client, q client.EventChangeQuery) List {
 	return func(ctx context.Context, at Mark) (Page, error) {
 		q.CreatedSince, q.Cursor = at.Since, at.Cursor
-		p, err := c.ListArrivals(ctx, q)
+		p, err := c.ListEventChanges(ctx, q)
 		return newPage(p, err, func(event.Event) bool { return true })
 	}
 }
@@ -52,7 +52,7 @@ func Erasures(c *client.Client, limit int) List {
 		if kept := record.TimeOf(at.SyncedUntil.Time().Add(-entity.TombstoneAge)); since.Compare(kept) < 0 {
 			since = kept
 		}
-		p, err := c.ListChanges(ctx, client.ChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
+		p, err := c.ListEntityChanges(ctx, client.EntityChangeQuery{UpdatedSince: since, IncludeDeleted: true, Limit: limit, Cursor: at.Cursor})
 		return newPage(p, err, func(c entity.Change) bool { return c.Erased })
 	}
 }

@@ -267,7 +267,7 @@ func countRecords(j exportjob.Job, part *os.File) (records int64, err error) {
 		return 0, err
 	}
 	columns := entity.Columns()
-	if j.Resource == exportjob.Event {
+	if j.Resource == record.Event {
 		columns = event.Columns()
 	}
 	file, err := recordfile.NewReader(part, j.Format, columns)

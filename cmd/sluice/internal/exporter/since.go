@@ -10,7 +10,6 @@ import (
 
 	"sluice/cmd/sluice/internal/changes"
 	"sluice/pkg/client"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
@@ -22,7 +21,7 @@ type Changes struct {
 
 // RunSince exports the changes since the given time as NDJSON. It writes them to a file or to
 // o.Stdout, in the order of the changes. For entities, it includes tombstones if includeDeleted
-// is set. For events, a change is the arrival of an event. Of o.Order.Filters, only Type applies
+// is set. For events, a change is the creation of an event. Of o.Order.Filters, only Type applies
 // to entities, and only EntityID applies to events. As with Run, the file appears only when it is
 // complete. After an error, another call with the same arguments continues the export.
 func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted bool, c *client.Client, stderr io.Writer) (done Changes, err error) {
@@ -43,9 +42,9 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	if continues {
 		fmt.Fprintf(stderr, "Continuing after %s.\n", walk.Done())
 	}
-	list := changes.Events(c, client.ArrivalQuery{EntityID: o.Order.Filters.EntityID, Limit: changes.PageSize})
-	if o.Order.Resource == exportjob.Entity {
-		list = changes.Entities(c, client.ChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted, Limit: changes.PageSize})
+	list := changes.Events(c, client.EventChangeQuery{EntityID: o.Order.Filters.EntityID, Limit: changes.PageSize})
+	if o.Order.Resource == record.Entity {
+		list = changes.Entities(c, client.EntityChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted, Limit: changes.PageSize})
 	}
 	if err = walk.Read(ctx, []changes.List{list}, o.Waiting, stderr); err == nil {
 		err = o.deliverChanges(walk.Path())

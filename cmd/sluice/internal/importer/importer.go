@@ -20,6 +20,7 @@ import (
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/pkg/client"
+	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
 
@@ -30,7 +31,7 @@ const perRound = 8
 // Options configures an import.
 type Options struct {
 	URL        string // URL of the service
-	Resource   string // "events" or "entities"
+	Resource   record.Resource
 	Path       string // path of the file; "-" for Stdin
 	Stdin      io.Reader
 	Format     recordfile.Format
@@ -46,8 +47,8 @@ type Options struct {
 
 // Result is the result of an import.
 type Result struct {
-	Resource string `json:"resource"`
-	File     string `json:"file"`
+	Resource record.Resource `json:"resource"`
+	File     string          `json:"file"`
 	Counts
 	Calls        int64   `json:"calls"`                  // calls in this run
 	CallsRefused int64   `json:"calls_refused"`          // calls in this run that a limit refused
@@ -75,7 +76,7 @@ func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Re
 
 // task identifies an import in its journal.
 type task struct {
-	Resource string            `json:"resource"`
+	Resource record.Resource   `json:"resource"`
 	Format   recordfile.Format `json:"format"`
 	URL      string            `json:"url"`
 	Size     int64             `json:"size_bytes"` // size of the file
@@ -212,7 +213,7 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	hash := sha256.New()
 	records, err := openRecords(io.TeeReader(file, hash), im.Format, im.events(), func(line int64) string { return seededID(im.seed, line) })
 	for err == nil {
-		var list []record
+		var list []row
 		list, err = im.read(records)
 		if sendErr := im.sendAll(ctx, list); sendErr != nil {
 			err = sendErr
@@ -231,7 +232,7 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 }
 
 // read returns the records of the next round. With the last records it returns io.EOF.
-func (im *importer) read(records *recordReader) (list []record, err error) {
+func (im *importer) read(records *recordReader) (list []row, err error) {
 	calls := perRound * im.Workers
 	for size := 0; len(list) < calls*im.perCall() && size < calls*client.MaxBatchBytes; {
 		rec, err := records.read()
@@ -249,7 +250,7 @@ func (im *importer) read(records *recordReader) (list []record, err error) {
 
 // commit saves the results of the records up to the first record without a result. It writes
 // the rejected records to the reject file, and then a mark to the journal.
-func (im *importer) commit(records []record) error {
+func (im *importer) commit(records []row) error {
 	done := im.mark
 	var rejects []reject
 	for _, rec := range records {

@@ -13,8 +13,8 @@ import (
 	"sluice/pkg/recordfile"
 )
 
-// record is a record of a file.
-type record struct {
+// row is a record of a file.
+type row struct {
 	recordfile.Record // the field Err is set if the record cannot be sent
 
 	event  client.NewEvent  // set if the import imports events
@@ -43,7 +43,7 @@ func openRecords(file io.Reader, format recordfile.Format, events bool, makeID f
 
 // read returns the next record, or io.EOF after the last one. After any other error the
 // rest of the file cannot be read.
-func (r *recordReader) read() (rec record, err error) {
+func (r *recordReader) read() (rec row, err error) {
 	rec.Record, err = r.file.Read()
 	switch {
 	case err != nil || rec.Err != nil:

@@ -15,7 +15,7 @@ import (
 
 // readAll reads a file in the same way as an import. A record without an id gets the id
 // "line:" followed by its line number.
-func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []record, err error) {
+func readAll(t *testing.T, text string, format recordfile.Format, events bool) (records []row, err error) {
 	t.Helper()
 	r, err := openRecords(strings.NewReader(text), format, events, func(line int64) string { return fmt.Sprintf("line:%d", line) })
 	if err != nil {
@@ -34,7 +34,7 @@ func readAll(t *testing.T, text string, format recordfile.Format, events bool) (
 }
 
 // sentJSON returns the JSON that is sent for a record.
-func sentJSON(t *testing.T, rec record, events bool) string {
+func sentJSON(t *testing.T, rec row, events bool) string {
 	t.Helper()
 	var v any = rec.entity
 	if events {

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/client"
+	"sluice/pkg/record"
 )
 
 // events reports whether the records are events.
-func (o Options) events() bool { return o.Resource == "events" }
+func (o Options) events() bool { return o.Resource == record.Event }
 
 // perCall returns the maximum number of records per call.
 func (o Options) perCall() int {
@@ -24,7 +25,7 @@ func (o Options) perCall() int {
 // size returns an upper bound of the size of a record in a batch, in bytes. The bound
 // includes the JSON member names. Each byte of a record's name or type counts as six bytes,
 // because JSON may need an escape sequence such as \u0001 for it.
-func (rec *record) size() int {
+func (rec *row) size() int {
 	if rec.entity.ID != "" {
 		return len(rec.entity.Attributes) + 6*len(rec.entity.Type) + len(rec.entity.ID) + 128
 	}
@@ -33,7 +34,7 @@ func (rec *record) size() int {
 
 // sendAll sends records with concurrent calls. After the first error, it starts no further
 // call and waits for the calls in progress.
-func (im *importer) sendAll(ctx context.Context, records []record) error {
+func (im *importer) sendAll(ctx context.Context, records []row) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(im.Workers)
 	begin, size := 0, 0
@@ -56,8 +57,8 @@ func (im *importer) sendAll(ctx context.Context, records []record) error {
 
 // send sends the records of one call and sets their results. It returns an error if some of
 // the records have no final result.
-func (im *importer) send(ctx context.Context, records []record) error {
-	var batch []*record
+func (im *importer) send(ctx context.Context, records []row) error {
+	var batch []*row
 	for i := range records {
 		switch rec := &records[i]; {
 		case rec.Err != nil:
@@ -69,13 +70,13 @@ func (im *importer) send(ctx context.Context, records []record) error {
 		}
 	}
 	if im.events() {
-		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *record) client.NewEvent { return rec.event }, Counts{Existing: 1})
+		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *row) client.NewEvent { return rec.event }, Counts{Existing: 1})
 	}
-	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *record) client.NewEntity { return rec.entity }, Counts{Updated: 1})
+	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *row) client.NewEntity { return rec.entity }, Counts{Updated: 1})
 }
 
 // sendOne creates one record with a separate call.
-func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
+func (im *importer) sendOne(ctx context.Context, rec *row) (err error) {
 	var isNew bool
 	if im.events() {
 		_, isNew, err = im.client.CreateEvent(ctx, rec.event)
@@ -88,7 +89,7 @@ func (im *importer) sendOne(ctx context.Context, rec *record) (err error) {
 // sendBatch sends the records of batch with one call. It calls member to convert each record
 // to a member of the batch. The parameter existing is the result for a record that was already
 // stored.
-func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*record) N, existing Counts) error {
+func sendBatch[N, T any](ctx context.Context, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, existing Counts) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
 		list[i] = member(rec)
@@ -108,7 +109,7 @@ func sendBatch[N, T any](ctx context.Context, batch []*record, call func(context
 // note sets the result of a record. If the service rejected the record, the result is that
 // rejection. If err is another error, note returns err and sets no result. If err is nil, the
 // result is one created record if created is true, or else the value of existing.
-func (rec *record) note(created bool, existing Counts, err error) error {
+func (rec *row) note(created bool, existing Counts, err error) error {
 	e := rejection(err)
 	switch {
 	case e != nil:
@@ -124,7 +125,7 @@ func (rec *record) note(created bool, existing Counts, err error) error {
 }
 
 // setRejected sets the result of a record to the rejection r.
-func (rec *record) setRejected(r reject) {
+func (rec *row) setRejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }

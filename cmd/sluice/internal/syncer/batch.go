@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
@@ -22,7 +21,7 @@ type batch struct {
 
 // readBatch returns the next changes in the file of a walk, up to about size bytes. With the
 // last changes it returns io.EOF.
-func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, error) {
+func readBatch(in *bufio.Reader, resource record.Resource, size int) (batch, error) {
 	b := batch{make(map[string][]byte), make(map[string]record.Time)}
 	for read := 0; read < size; {
 		line, err := readLine(in)
@@ -41,7 +40,7 @@ func readBatch(in *bufio.Reader, resource exportjob.Resource, size int) (batch, 
 		switch {
 		case !c.Deleted:
 			b.lines[c.ID] = line
-		case resource == exportjob.Entity:
+		case resource == record.Entity:
 			b.lines[c.ID] = nil
 		default:
 			b.erased[c.ID] = c.ErasedAt

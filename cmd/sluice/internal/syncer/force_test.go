@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 func force(o *Options) { o.Force = true }
@@ -16,7 +16,7 @@ func (s *service) failAt(t *testing.T, path string, n int64, change ...func(*Opt
 	t.Helper()
 	fails := s.requests.Load() + n
 	s.onGet = func(n int64) bool { return n != fails }
-	_, stderr, err := s.sync(t, exportjob.Entity, path, change...)
+	_, stderr, err := s.sync(t, record.Entity, path, change...)
 	s.onGet = func(int64) bool { return true }
 	if err == nil || !strings.Contains(err.Error(), "The same command continues after ") {
 		t.Fatalf("%v", err)
@@ -32,7 +32,7 @@ func TestAForcedRunContinues(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
 		"no file": func(*testing.T, *service, string) {},
 		"a file":  func(t *testing.T, _ *service, path string) { write(t, path, "mine\n") },
-		"a copy":  func(t *testing.T, s *service, path string) { s.wantCopy(t, exportjob.Entity, path); s.change(t, 20) },
+		"a copy":  func(t *testing.T, s *service, path string) { s.wantCopy(t, record.Entity, path); s.change(t, 20) },
 		"an unfinished copy": func(t *testing.T, s *service, path string) {
 			s.failAt(t, path, 2)
 			s.change(t, 20)
@@ -53,11 +53,11 @@ func TestAForcedRunContinues(t *testing.T) {
 			if read(t, path) == "mine\n" {
 				t.Fatal("the second run did not end the first walk")
 			}
-			if _, stderr := s.wantCopy(t, exportjob.Entity, path, force); !strings.HasPrefix(stderr, "Continuing after ") {
+			if _, stderr := s.wantCopy(t, record.Entity, path, force); !strings.HasPrefix(stderr, "Continuing after ") {
 				t.Errorf("the third run: %s", stderr)
 			}
 			// The third run has completed the copy, so the next run with Force starts over.
-			if r, stderr := s.wantCopy(t, exportjob.Entity, path, force); stderr != "" || r.Changes < r.Records {
+			if r, stderr := s.wantCopy(t, record.Entity, path, force); stderr != "" || r.Changes < r.Records {
 				t.Errorf("the next command: %+v, %s", r, stderr)
 			}
 		})
@@ -70,7 +70,7 @@ func TestForceStartsOver(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(t *testing.T, s *service, path string){
 		"after a run without Force": func(t *testing.T, s *service, path string) {
-			s.wantCopy(t, exportjob.Entity, path)
+			s.wantCopy(t, record.Entity, path)
 			s.change(t, 60)
 			s.failAt(t, path, 3)
 		},
@@ -88,7 +88,7 @@ func TestForceStartsOver(t *testing.T) {
 			s, path := newService(t), newCopy(t)
 			s.change(t, 100)
 			before(t, s, path)
-			if r, stderr := s.wantCopy(t, exportjob.Entity, path, force); stderr != "" || r.Changes < r.Records {
+			if r, stderr := s.wantCopy(t, record.Entity, path, force); stderr != "" || r.Changes < r.Records {
 				t.Errorf("%+v, %s", r, stderr)
 			}
 		})
@@ -101,7 +101,7 @@ func TestForceAbandonsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]func(o *Options){
 		"another service":  func(o *Options) { o.URL = "http://other" },
-		"another resource": func(o *Options) { o.Resource = exportjob.Event },
+		"another resource": func(o *Options) { o.Resource = record.Event },
 	} {
 		for _, forced := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestForceAbandonsAnotherWalk(t *testing.T) {
 				if err := os.Mkdir(path, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := s.sync(t, exportjob.Entity, path, other, force); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+				if _, _, err := s.sync(t, record.Entity, path, other, force); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 					t.Errorf("%v", err)
 				}
 				if err := os.Remove(path); err != nil {
@@ -120,11 +120,11 @@ func TestForceAbandonsAnotherWalk(t *testing.T) {
 				if stderr := s.failAt(t, path, 2, func(o *Options) { o.Force = forced }); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
 					t.Errorf("after a refusal: %s", stderr)
 				}
-				if r, stderr, err := s.sync(t, exportjob.Entity, path, other, force); err != nil || strings.Contains(stderr, "Continuing") || r.Changes < r.Records {
+				if r, stderr, err := s.sync(t, record.Entity, path, other, force); err != nil || strings.Contains(stderr, "Continuing") || r.Changes < r.Records {
 					t.Errorf("%+v, %s, %v", r, stderr, err)
 				}
 				wantFiles(t, path, "copy.ndjson", "copy.ndjson.sluice-sync")
-				s.wantCopy(t, exportjob.Entity, path, force)
+				s.wantCopy(t, record.Entity, path, force)
 			})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/pkg/exportjob"
+	"sluice/pkg/record"
 )
 
 // A run does not replace a file that another program created or changed while the run merged
@@ -43,10 +43,10 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 			t.Parallel()
 			s, path := newService(t), newCopy(t)
 			if s.change(t, 50); tt.copied {
-				s.wantCopy(t, exportjob.Entity, path)
+				s.wantCopy(t, record.Entity, path)
 				s.change(t, 20)
 			}
-			run, _ := s.open(t, exportjob.Entity, path)
+			run, _ := s.open(t, record.Entity, path)
 			defer run.walk.Close() //nolint:errcheck // the test is over
 			if _, err := run.prepare(); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestADanglingLinkIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, forced := range []bool{false, true} {
-		_, _, err := s.sync(t, exportjob.Entity, path, func(o *Options) { o.Force = forced })
+		_, _, err := s.sync(t, record.Entity, path, func(o *Options) { o.Force = forced })
 		if refused := new(RefusedError); !errors.As(err, &refused) || err.Error() != path+" is a symbolic link to a file that does not exist" {
 			t.Errorf("forced %v: %v", forced, err)
 		}
@@ -105,7 +105,7 @@ func TestALeftoverFileDoesNotSetTheMode(t *testing.T) {
 	if err := os.Chmod(left, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.wantCopy(t, exportjob.Entity, path)
+	s.wantCopy(t, record.Entity, path)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy is %v, %v", info, err)
 	}

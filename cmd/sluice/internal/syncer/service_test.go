@@ -21,7 +21,6 @@ import (
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
@@ -48,14 +47,14 @@ type erasures struct {
 	ids map[string]bool
 }
 
-func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQuery) ([]entity.Change, bool, error) {
-	changes, more, err := s.Store.Changes(ctx, workspace, q)
-	for i := range changes {
-		if changes[i].Deleted && s.ids[changes[i].ID] {
-			changes[i].Erased, changes[i].ErasedAt = true, changes[i].DeletedAt
+func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQuery) (record.Page[entity.Change], error) {
+	page, err := s.Store.Changes(ctx, workspace, q)
+	for i := range page.Records {
+		if c := &page.Records[i]; c.Deleted && s.ids[c.ID] {
+			c.Erased, c.ErasedAt = true, c.DeletedAt
 		}
 	}
-	return changes, more, err
+	return page, err
 }
 
 func newService(t *testing.T) *service {
@@ -143,7 +142,7 @@ func (s *service) erase(t *testing.T, id string) (at time.Time) {
 
 // copyOf returns the lines that a copy must have. If keep is not nil, a copy of events
 // contains only the events for which the function keep returns true.
-func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(event.Event) bool) string {
+func (s *service) copyOf(t *testing.T, resource record.Resource, keep func(event.Event) bool) string {
 	t.Helper()
 	var b []byte
 	add := func(r interface{ AppendJSON([]byte) ([]byte, error) }) {
@@ -153,12 +152,12 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(ev
 		}
 		b = append(b, '\n')
 	}
-	if resource == exportjob.Entity {
+	if resource == record.Entity {
 		page, err := s.entities.List(t.Context(), workspace, entity.Query{Limit: 10_000})
 		if err != nil || page.More {
 			t.Fatal(err, page.More)
 		}
-		for _, e := range page.Entities {
+		for _, e := range page.Records {
 			add(e)
 		}
 		return string(b)
@@ -168,7 +167,7 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(ev
 		t.Fatal(err, page.More)
 	}
 	lines := make(map[string]event.Event)
-	for _, e := range page.Events {
+	for _, e := range page.Records {
 		lines[e.ID] = e
 	}
 	for _, id := range slices.Sorted(maps.Keys(lines)) {
@@ -181,7 +180,7 @@ func (s *service) copyOf(t *testing.T, resource exportjob.Resource, keep func(ev
 
 // open opens the copy at path. It returns a run with small pages and batches, and the
 // strings.Builder that collects the stderr of the run.
-func (s *service) open(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
+func (s *service) open(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (*syncer, *strings.Builder) {
 	t.Helper()
 	c, err := client.New(s.url, client.Config{MaxTries: 1})
 	if err != nil {
@@ -201,7 +200,7 @@ func (s *service) open(t *testing.T, resource exportjob.Resource, path string, c
 }
 
 // sync updates the copy at path, as Run does.
-func (s *service) sync(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string, err error) {
+func (s *service) sync(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string, err error) {
 	t.Helper()
 	run, out := s.open(t, resource, path, change...)
 	r, err = run.run(t.Context())

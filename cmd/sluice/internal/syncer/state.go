@@ -13,18 +13,17 @@ import (
 	"path/filepath"
 	"slices"
 
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
 // state is the content of the state file beside a copy.
 type state struct {
-	Version     int                `json:"sluice_sync"`
-	URL         string             `json:"url"` // URL of the service
-	Resource    exportjob.Resource `json:"resource"`
-	SyncedUntil *record.Time       `json:"synced_until"` // nil until the copy is complete
-	Records     int64              `json:"records"`      // number of records in the copy
-	Files       []digest           `json:"files"`        // digests of the files that a run may replace: the old copy and, after a merge, also the new copy
+	Version     int             `json:"sluice_sync"`
+	URL         string          `json:"url"` // URL of the service
+	Resource    record.Resource `json:"resource"`
+	SyncedUntil *record.Time    `json:"synced_until"` // nil until the copy is complete
+	Records     int64           `json:"records"`      // number of records in the copy
+	Files       []digest        `json:"files"`        // digests of the files that a run may replace: the old copy and, after a merge, also the new copy
 }
 
 const stateVersion = 1

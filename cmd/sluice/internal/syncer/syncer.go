@@ -22,17 +22,16 @@ import (
 	"sluice/cmd/sluice/internal/changes"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
 // Options configures a run.
 type Options struct {
-	URL      string             // URL of the service
-	Resource exportjob.Resource // Entity or Event
-	Path     string             // path of the copy
-	Force    bool               // replace any file at Path with a new copy, or continue an interrupted run that had Force
-	PageSize int                // maximum number of changes per page; changes.PageSize by default
+	URL      string          // URL of the service
+	Resource record.Resource // Entity or Event
+	Path     string          // path of the copy
+	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that had Force
+	PageSize int             // maximum number of changes per page; changes.PageSize by default
 
 	Now     func() time.Time // clock; time.Now by default
 	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
@@ -40,17 +39,17 @@ type Options struct {
 
 // Result is the result of a run.
 type Result struct {
-	Resource    exportjob.Resource `json:"resource"`
-	File        string             `json:"file"`
-	Records     int64              `json:"records"` // number of records in the copy
-	Changes     int64              `json:"changes"` // number of changes since the last run
-	SyncedUntil record.Time        `json:"synced_until"`
+	Resource    record.Resource `json:"resource"`
+	File        string          `json:"file"`
+	Records     int64           `json:"records"` // number of records in the copy
+	Changes     int64           `json:"changes"` // number of changes since the last run
+	SyncedUntil record.Time     `json:"synced_until"`
 }
 
 // task identifies a walk in its journal.
 type task struct {
-	URL      string             `json:"url"`
-	Resource exportjob.Resource `json:"resource"`
+	URL      string          `json:"url"`
+	Resource record.Resource `json:"resource"`
 }
 
 // syncer is one run.
@@ -280,11 +279,11 @@ func (s *syncer) outdated() bool {
 
 // lists returns the lists that the walk reads.
 func (s *syncer) lists() []changes.List {
-	if s.Resource == exportjob.Entity {
-		return []changes.List{changes.Entities(s.client, client.ChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
+	if s.Resource == record.Entity {
+		return []changes.List{changes.Entities(s.client, client.EntityChangeQuery{IncludeDeleted: true, Limit: s.PageSize})}
 	}
 	return []changes.List{
-		changes.Events(s.client, client.ArrivalQuery{Limit: s.PageSize}),
+		changes.Events(s.client, client.EventChangeQuery{Limit: s.PageSize}),
 		changes.Erasures(s.client, s.PageSize),
 	}
 }

@@ -11,11 +11,10 @@ import (
 
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
-	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
-var resources = []exportjob.Resource{exportjob.Entity, exportjob.Event}
+var resources = []record.Resource{record.Entity, record.Event}
 
 // newCopy returns the path of a copy in a new directory.
 func newCopy(t *testing.T) string { return filepath.Join(t.TempDir(), "copy.ndjson") }
@@ -65,7 +64,7 @@ func wantFiles(t *testing.T, path string, names ...string) {
 
 // wantCopy updates the copy at path. It fails the test unless the updated copy equals the
 // records of the service.
-func (s *service) wantCopy(t *testing.T, resource exportjob.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
+func (s *service) wantCopy(t *testing.T, resource record.Resource, path string, change ...func(*Options)) (r Result, stderr string) {
 	t.Helper()
 	r, stderr, err := s.sync(t, resource, path, change...)
 	if err != nil {
@@ -152,18 +151,18 @@ func TestAFailedRunContinues(t *testing.T) {
 	s, path := newService(t), newCopy(t)
 	s.change(t, 100)
 	s.onGet = func(int64) bool { return false }
-	if _, _, err := s.sync(t, exportjob.Entity, path); err == nil || strings.Contains(err.Error(), "continues") {
+	if _, _, err := s.sync(t, record.Entity, path); err == nil || strings.Contains(err.Error(), "continues") {
 		t.Errorf("at the first request: %v", err)
 	}
 	wantFiles(t, path)
 	first := s.requests.Load()
 	s.onGet = func(n int64) bool { return n != first+3 }
-	_, _, err := s.sync(t, exportjob.Entity, path)
+	_, _, err := s.sync(t, record.Entity, path)
 	if err == nil || !strings.Contains(err.Error(), "The same command continues after 14 changes") {
 		t.Errorf("at the third request: %v", err)
 	}
 	wantFiles(t, path, "copy.ndjson.sluice-sync.walk", "copy.ndjson.sluice-sync.walk.part")
-	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
+	if _, stderr := s.wantCopy(t, record.Entity, path); !strings.HasPrefix(stderr, "Continuing after 14 changes.\n") {
 		t.Errorf("%s", stderr)
 	}
 }
@@ -187,15 +186,15 @@ func TestEventsOfErasedEntitiesLeaveTheCopy(t *testing.T) {
 // fails if the copy contains events that were created before their entity was erased.
 func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 	t.Helper()
-	if _, _, err := s.sync(t, exportjob.Event, path); err != nil {
+	if _, _, err := s.sync(t, record.Event, path); err != nil {
 		t.Fatal(err)
 	}
-	changes, _, err := s.entities.Changes(t.Context(), workspace, record.SyncQuery{Limit: 10_000})
+	page, err := s.entities.Changes(t.Context(), workspace, record.SyncQuery{Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	erased := make(map[string]record.Time)
-	for _, c := range changes {
+	for _, c := range page.Records {
 		if c.Erased {
 			erased[c.ID] = c.ErasedAt
 		}
@@ -204,7 +203,7 @@ func (s *service) wantErased(t *testing.T, path string, ids ...string) {
 		t.Fatalf("tombstones %v, want those of %v", erased, ids)
 	}
 	gone := 0
-	want := s.copyOf(t, exportjob.Event, func(e event.Event) bool {
+	want := s.copyOf(t, record.Event, func(e event.Event) bool {
 		at, was := erased[string(e.EntityID)]
 		if was && e.CreatedAt.Compare(at) <= 0 {
 			gone++
@@ -232,7 +231,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 		"longer":           {func(path string) { write(t, path, read(t, path)+"{}\n") }, nil, "has changed since a sync wrote it"},
 		"empty":            {func(path string) { write(t, path, "") }, nil, "has changed since a sync wrote it"},
 		"same size":        {func(path string) { write(t, path, strings.ToUpper(read(t, path))) }, nil, "has changed since a sync wrote it"},
-		"another resource": {func(string) {}, func(o *Options) { o.Resource = exportjob.Event }, "is a copy of the resource entity of http"},
+		"another resource": {func(string) {}, func(o *Options) { o.Resource = record.Event }, "is a copy of the resource entity of http"},
 		"another service":  {func(string) {}, func(o *Options) { o.URL = "http://other" }, "is a copy of the resource entity of http"},
 		"invalid state":    {func(path string) { write(t, path+".sluice-sync", "{}") }, nil, "is not the state file of a copy"},
 		"a directory":      {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, nil, "is not a regular file"}, //nolint:errcheck // checked below
@@ -242,11 +241,11 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 				tt.as = func(*Options) {}
 			}
 			path := newCopy(t)
-			s.wantCopy(t, exportjob.Entity, path)
+			s.wantCopy(t, record.Entity, path)
 			s.change(t, 5)
 			tt.spoil(path)
 			before, _ := os.ReadFile(path)
-			_, _, err := s.sync(t, exportjob.Entity, path, tt.as)
+			_, _, err := s.sync(t, record.Entity, path, tt.as)
 			if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v", err)
 			}
@@ -261,7 +260,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			} else if _, err := os.Stat(path + ".sluice-sync.walk"); err == nil {
 				t.Error("a journal still exists")
 			}
-			s.wantCopy(t, exportjob.Entity, path, func(o *Options) { o.Force = true })
+			s.wantCopy(t, record.Entity, path, func(o *Options) { o.Force = true })
 		})
 	}
 }
@@ -274,10 +273,10 @@ func TestForceIsKeptUntilTheCopyIsNew(t *testing.T) {
 	s.change(t, 100)
 	write(t, path, "mine\n")
 	s.onGet = func(n int64) bool { return n != 3 }
-	if _, _, err := s.sync(t, exportjob.Entity, path, func(o *Options) { o.Force = true }); err == nil || read(t, path) != "mine\n" {
+	if _, _, err := s.sync(t, record.Entity, path, func(o *Options) { o.Force = true }); err == nil || read(t, path) != "mine\n" {
 		t.Errorf("%v", err)
 	}
-	s.wantCopy(t, exportjob.Entity, path)
+	s.wantCopy(t, record.Entity, path)
 }
 
 // A run starts a new copy if tombstones since the last run can expire within a day. It does not
@@ -294,13 +293,13 @@ func TestARunStartsANewCopyIfTombstonesCanExpire(t *testing.T) {
 			s.change(t, 100)
 			fails := s.requests.Load() + 4
 			s.onGet = func(n int64) bool { return !interrupted || n != fails }
-			if _, _, err := s.sync(t, exportjob.Entity, path); (err != nil) != interrupted {
+			if _, _, err := s.sync(t, record.Entity, path); (err != nil) != interrupted {
 				t.Fatal(err)
 			}
 			last := s.now
 			s.change(t, 100)
 			s.now = last.Add(age)
-			_, stderr := s.wantCopy(t, exportjob.Entity, path)
+			_, stderr := s.wantCopy(t, record.Entity, path)
 			if anew := strings.HasPrefix(stderr, says); anew != (age > most) {
 				t.Errorf("interrupted %v, after %s: %s", interrupted, age, stderr)
 			}
@@ -312,11 +311,11 @@ func TestARunStartsANewCopyIfTheCopyIsGone(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 50)
-	s.wantCopy(t, exportjob.Entity, path)
+	s.wantCopy(t, record.Entity, path)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := s.wantCopy(t, exportjob.Entity, path); !strings.HasPrefix(stderr, path+" no longer exists. Starting a new copy.\n") {
+	if _, stderr := s.wantCopy(t, record.Entity, path); !strings.HasPrefix(stderr, path+" no longer exists. Starting a new copy.\n") {
 		t.Errorf("%s", stderr)
 	}
 }
@@ -327,16 +326,16 @@ func TestTheFileKeepsItsModeAndItsLink(t *testing.T) {
 	t.Parallel()
 	s, path := newService(t), newCopy(t)
 	s.change(t, 50)
-	s.wantCopy(t, exportjob.Entity, path)
+	s.wantCopy(t, record.Entity, path)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := errors.Join(os.Chmod(path, 0o666), os.Symlink(path, link)); err != nil {
 		t.Fatal(err)
 	}
 	s.change(t, 50)
-	if _, _, err := s.sync(t, exportjob.Entity, link); err != nil {
+	if _, _, err := s.sync(t, record.Entity, link); err != nil {
 		t.Fatal(err)
 	}
-	s.wantCopy(t, exportjob.Entity, path)
+	s.wantCopy(t, record.Entity, path)
 	info, err := os.Lstat(link)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is now %v, %v", info, err)

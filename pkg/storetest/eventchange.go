@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,17 +10,9 @@ import (
 	"sluice/pkg/record"
 )
 
-// arrivalsOf returns the list of the events that q selects, in order of creation.
-func arrivalsOf(ctx context.Context, s event.Store, workspace string, q record.SyncQuery) recordList[event.Event] {
-	return syncList(q, func(q record.SyncQuery) ([]event.Event, bool, error) {
-		page, err := s.Arrivals(ctx, workspace, q)
-		return page.Events, page.More, err
-	})
-}
-
-// testArrivals lists events whose order of creation differs from their order of
+// testEventChanges lists events whose order of creation differs from their order of
 // occurrence.
-func testArrivals(t *testing.T, s event.Store) {
+func testEventChanges(t *testing.T, s event.Store) {
 	var all []event.Event
 	for i := range 30 {
 		e := plainEvent(fmt.Sprintf("%02d", 29-i), laterEvent(-time.Duration(i)*time.Hour))
@@ -37,12 +28,12 @@ func testArrivals(t *testing.T, s event.Store) {
 				return e.CreatedAt.Compare(from) < 0 || e.CreatedAt.Compare(end) >= 0
 			})
 			for _, descending := range []bool{false, true} {
-				arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 3)
+				changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Since: from, Until: &end, Descending: descending}).Check(t, want, 3)
 			}
 		}
 	}
 	for _, descending := range []bool{false, true} {
-		arrivalsOf(t.Context(), s, workspace, record.SyncQuery{Descending: descending}).Check(t, all, 1, 7, 200)
+		changesOf(t.Context(), s.Changes, workspace, record.SyncQuery{Descending: descending}).Check(t, all, 1, 7, 200)
 	}
-	arrivalsOf(t.Context(), s, "nobody", record.SyncQuery{}).Check(t, nil, 10)
+	changesOf(t.Context(), s.Changes, "nobody", record.SyncQuery{}).Check(t, nil, 10)
 }

@@ -1,0 +1,32 @@
+package record
+
+// MaxPageBytes is the approximate maximum size of the records on a page. A Lambda
+// function can return 6 MB (6,291,556 bytes, AWS Lambda quotas). Lambda encodes the
+// body as a JSON string, which can double its size.
+const MaxPageBytes = 2_500_000
+
+// PageFull reports whether a page of count records with pageBytes bytes has no room for
+// another record of size bytes. An empty page has room for a record of any size.
+func PageFull(count, pageBytes, size int) bool {
+	return count > 0 && pageBytes+size > MaxPageBytes
+}
+
+// Page is a page of a list.
+type Page[R any] struct {
+	Records []R
+	More    bool     // whether others follow
+	Last    Position // the last record that was read, if Records may lack it; the next page starts after it
+}
+
+// Filter keeps the records of a store's page that show accepts. Last is the position of the
+// last record that was read, so a page may be empty even if More is true.
+func Filter[R any](p Page[R], position func(R) Position, show func(R) bool) Page[R] {
+	kept := Page[R]{More: p.More}
+	for _, r := range p.Records {
+		kept.Last = position(r)
+		if show(r) {
+			kept.Records = append(kept.Records, r)
+		}
+	}
+	return kept
+}
