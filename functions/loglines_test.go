@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
-	"go.yaml.in/yaml/v3"
-
-	"sluice"
 	"sluice/internal/test/cloudwatch"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
@@ -19,49 +16,13 @@ import (
 	"sluice/pkg/record"
 )
 
-// metricFilters returns the metric filters of template.yaml.
-func metricFilters(t *testing.T) (filters []cloudwatch.Filter) {
-	t.Helper()
-	var doc struct {
-		Resources map[string]struct {
-			Type       string         `yaml:"Type"`
-			Properties map[string]any `yaml:"Properties"`
-		} `yaml:"Resources"`
-	}
-	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
-		t.Fatal(err)
-	}
-	for id, r := range doc.Resources {
-		if r.Type != "AWS::Logs::MetricFilter" {
-			continue
-		}
-		f, err := cloudwatch.ParseFilter(r.Properties)
-		if err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
-		filters = append(filters, f)
-	}
-	return filters
-}
-
-// metrics returns the names of the metrics that the last line of a log changes.
-// These are the metrics of the filters that match the line, and the line's embedded metrics
-// that have the dimension Service and no other dimension.
+// metrics returns the names of the metrics of stack sluice-test that the last line of a log
+// changes.
 func metrics(t *testing.T, log string) (names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
-	line := lines[len(lines)-1]
-	for _, f := range metricFilters(t) {
-		if f.Matches(line) {
-			names = append(names, f.Metric.Name)
-		}
-	}
-	embedded, err := cloudwatch.Embedded(line)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, line)
-	}
-	for m := range embedded {
-		if m.Namespace == "Sluice" && m.Dimensions == "Service=sluice-test" {
+	for m := range cloudwatch.Metrics(t, cloudwatch.Filters(t, "sluice-test"), "FunctionLogs", lines[len(lines)-1]) {
+		if m.Namespace == "Sluice/sluice-test" || m.Namespace == "Sluice" && m.Dimensions == "Service=sluice-test" {
 			names = append(names, m.Name)
 		}
 	}
@@ -72,8 +33,8 @@ func metrics(t *testing.T, log string) (names []string) {
 // maxLine is the maximum length of a log line of a request without an error, in bytes.
 const maxLine = 550
 
-// Each kind of log line changes exactly the expected metrics. The scenarios of TestAlarms in
-// package repository_test depend on this. Lines without an error must be short, because every
+// Each kind of log line changes exactly the expected metrics. The scenarios of
+// TestAlarmsThatRollBack in package repository_test depend on this. Lines without an error must be short, because every
 // byte of a log costs money (docs/cost.md).
 func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()

@@ -1,109 +1,178 @@
-// Package cloudwatch evaluates the alarms and metric filters of a CloudFormation
-// template as Amazon CloudWatch does, so that tests can check when an alarm fires.
-// Time is simulated, in whole minutes.
-//
-// The package supports only what template.yaml uses and rejects everything else. It
-// follows these pages of the CloudWatch User Guide and the CloudWatch Logs User
-// Guide:
-//
-//   - "Using Amazon CloudWatch alarms": periods, "M out of N", the evaluation of
-//     missing data, and the quotas of metric math alarms
-//   - "Using metric math": arithmetic, IF and TIME_SERIES
-//   - "Filter and pattern syntax": metric filters for JSON log events
-//   - "Specification: Embedded metric format"
+// Package cloudwatch says which metrics a line of a log changes, through the metric filters of
+// template.yaml and the embedded metric format. Of the syntax of filters it knows what the
+// template uses, and fails the test for anything else.
 package cloudwatch
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
-	"math"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"sluice"
 )
 
 // Metric identifies a metric.
 type Metric struct {
 	Namespace, Name string
-	Dimensions      string // pairs of the form Name=Value, sorted and separated by commas
+	Dimensions      string // Name=Value pairs, sorted and separated by commas
 }
 
-// Datum is one value of a metric, or several equal values.
-type Datum struct {
-	At      time.Duration // timestamp, since the start of the simulation
-	Arrives time.Duration // when CloudWatch receives it
-	Value   float64
-	Count   int // how many times Value was reported
+// MetricOf returns a metric with the given pairs of Name=Value.
+func MetricOf(namespace, name string, pairs ...string) Metric {
+	slices.Sort(pairs)
+	return Metric{Namespace: namespace, Name: name, Dimensions: strings.Join(pairs, ",")}
 }
 
-// Data holds the values of metrics.
-type Data map[Metric][]Datum
+// Filter is a metric filter, which adds 1 to its metric for each line that matches.
+type Filter struct {
+	LogGroup string // logical id
+	Metric   Metric
+	pattern  string
+}
 
-// Add adds a datum.
-func (d Data) Add(m Metric, datum Datum) { d[m] = append(d[m], datum) }
+// Filters returns the metric filters of template.yaml for a stack.
+func Filters(t testing.TB, stack string) (filters []Filter) {
+	t.Helper()
+	var doc struct {
+		Resources map[string]struct {
+			Type       string    `yaml:"Type"`
+			Properties yaml.Node `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for id, r := range doc.Resources {
+		if r.Type != "AWS::Logs::MetricFilter" {
+			continue
+		}
+		var p struct {
+			LogGroup   string           `yaml:"LogGroupName"`
+			Pattern    string           `yaml:"FilterPattern"`
+			Transforms []map[string]any `yaml:"MetricTransformations"`
+		}
+		if err := r.Properties.Decode(&p); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		if len(p.Transforms) != 1 || p.Transforms[0]["MetricValue"] != "1" || p.Transforms[0]["Dimensions"] != nil {
+			t.Fatalf("%s does not count lines: %v", id, p.Transforms)
+		}
+		namespace := strings.ReplaceAll(fmt.Sprint(p.Transforms[0]["MetricNamespace"]), "${AWS::StackName}", stack)
+		filters = append(filters, Filter{p.LogGroup, MetricOf(namespace, fmt.Sprint(p.Transforms[0]["MetricName"])), p.Pattern})
+	}
+	return filters
+}
 
-// End returns the arrival time of the last datum.
-func (d Data) End() (end time.Duration) {
-	for _, data := range d {
-		for _, datum := range data {
-			end = max(end, datum.Arrives)
+// Metrics returns the values that a line of a log group adds to metrics.
+func Metrics(t testing.TB, filters []Filter, logGroup, line string) map[Metric]float64 {
+	t.Helper()
+	var event map[string]any
+	if json.Unmarshal([]byte(line), &event) != nil {
+		return nil // not a JSON object, so CloudWatch finds no metric in it
+	}
+	values := embedded(t, line, event)
+	for _, f := range filters {
+		if f.LogGroup == logGroup && f.matches(t, event) {
+			values[f.Metric]++
 		}
 	}
-	return end
+	return values
 }
 
-// statistic returns a statistic of the values whose timestamps are in [start, end). The
-// parameter now is the current time. Values that arrive after the current time are ignored. If
-// no value is left, statistic returns false.
-func (d Data) statistic(m Metric, stat string, start, end, now time.Duration) (float64, bool) {
-	var data []Datum
-	count, sum := 0, 0.0
-	for _, datum := range d[m] {
-		if datum.At >= start && datum.At < end && datum.Arrives <= now {
-			data = append(data, datum)
-			count += datum.Count
-			sum += datum.Value * float64(datum.Count)
+// comparison is a comparison in a pattern, such as $.record.status = "error".
+var comparison = regexp.MustCompile(`\$\.([\w.]+) (=|>=) ("[^"]*"|\d+)`)
+
+// matches replaces each comparison of the pattern by its result. What is left is an expression
+// of Go.
+//
+// Source: CloudWatch Logs User Guide, "Filter pattern syntax".
+func (f Filter) matches(t testing.TB, event map[string]any) bool {
+	t.Helper()
+	results := comparison.ReplaceAllStringFunc(f.pattern, func(text string) string {
+		m := comparison.FindStringSubmatch(text)
+		return strconv.FormatBool(holds(event, m[1], m[2], m[3]))
+	})
+	body, ok := strings.CutPrefix(strings.TrimSuffix(results, "}"), "{")
+	value := Evaluate(t, body)
+	if !ok || value.Kind() != constant.Bool {
+		t.Fatalf("the pattern %s is not supported", f.pattern)
+	}
+	return constant.BoolVal(value)
+}
+
+// holds compares the member at a path with a quoted text, in which * stands for any text, or
+// with a number. A member of another type is neither equal nor larger.
+func holds(event map[string]any, path, operator, operand string) bool {
+	var at any = event
+	for name := range strings.SplitSeq(path, ".") {
+		members, _ := at.(map[string]any)
+		at = members[name]
+	}
+	if text, err := strconv.Unquote(operand); err == nil {
+		got, ok := at.(string)
+		wildcard := "^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$"
+		return ok && operator == "=" && regexp.MustCompile(wildcard).MatchString(got)
+	}
+	got, ok := at.(float64)
+	want, err := strconv.ParseFloat(operand, 64)
+	return ok && err == nil && (got == want || operator == ">=" && got > want)
+}
+
+// Evaluate returns the value of a constant expression in the syntax of Go.
+func Evaluate(t testing.TB, expression string) constant.Value {
+	t.Helper()
+	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expression)
+	if err != nil || v.Value == nil {
+		t.Fatalf("%s cannot be evaluated: %v", expression, err)
+	}
+	return v.Value
+}
+
+// embedded returns the metrics that a line defines in the embedded metric format.
+//
+// Source: CloudWatch User Guide, "Specification: Embedded metric format".
+func embedded(t testing.TB, line string, event map[string]any) map[Metric]float64 {
+	t.Helper()
+	var emf struct {
+		AWS struct {
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name string }
+			}
+		} `json:"_aws"`
+	}
+	if err := json.Unmarshal([]byte(line), &emf); err != nil {
+		t.Fatalf("%v\n%s", err, line)
+	}
+	values := make(map[Metric]float64)
+	for _, d := range emf.AWS.CloudWatchMetrics {
+		for _, names := range d.Dimensions {
+			var pairs []string
+			for _, name := range names {
+				value, ok := event[name].(string)
+				if !ok {
+					t.Fatalf("the dimension %s is %v\n%s", name, event[name], line)
+				}
+				pairs = append(pairs, name+"="+value)
+			}
+			for _, m := range d.Metrics {
+				value, ok := event[m.Name].(float64)
+				if !ok {
+					t.Fatalf("the metric %s is %v\n%s", m.Name, event[m.Name], line)
+				}
+				values[MetricOf(d.Namespace, m.Name, pairs...)] = value
+			}
 		}
 	}
-	if count == 0 {
-		return 0, false
-	}
-	slices.SortFunc(data, func(a, b Datum) int { return cmp.Compare(a.Value, b.Value) })
-	switch stat {
-	case "Sum":
-		return sum, true
-	case "Minimum":
-		return data[0].Value, true
-	case "Maximum":
-		return data[len(data)-1].Value, true
-	}
-	p, _ := percentile(stat) // ParseAlarm has checked it
-	rank := int(math.Ceil(p / 100 * float64(count)))
-	for _, datum := range data {
-		if rank -= datum.Count; rank <= 0 {
-			return datum.Value, true
-		}
-	}
-	return data[len(data)-1].Value, true
-}
-
-// percentile parses a statistic such as "p99" and returns 99.
-func percentile(stat string) (p float64, err error) {
-	digits, ok := strings.CutPrefix(stat, "p")
-	if ok {
-		p, err = strconv.ParseFloat(digits, 64)
-	}
-	if !ok || err != nil || p <= 0 || p > 100 {
-		return 0, fmt.Errorf("the statistic %q is not supported", stat)
-	}
-	return p, nil
-}
-
-func checkStatistic(stat string) error {
-	if slices.Contains([]string{"Sum", "Minimum", "Maximum"}, stat) {
-		return nil
-	}
-	_, err := percentile(stat)
-	return err
+	return values
 }

@@ -1,132 +1,240 @@
 package repository_test
 
 import (
-	"encoding/json"
 	"fmt"
+	"go/constant"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/internal/test/cloudwatch"
 )
 
-// parseAlarms reads the alarms and the metric filters of a rendered template.
-func parseAlarms(t *testing.T, r rendered) (alarms map[string]*cloudwatch.Alarm, filters []cloudwatch.Filter) {
+// alarm is an alarm that adds up each metric over a minute.
+type alarm struct {
+	metrics    map[string]cloudwatch.Metric // by their ids in expression
+	expression string
+	comparison string // operator of Go
+	threshold  string
+	evaluated  int // number of minutes that the alarm looks back
+	toAlarm    int // how many of them must breach the threshold
+}
+
+// identifier matches the id of a metric in an expression.
+var identifier = regexp.MustCompile(`\b[a-z]\w*`)
+
+// metricsOf returns the metrics of an alarm by their ids, and its expression. An alarm on one
+// metric has the expression "metric".
+func metricsOf(t *testing.T, id string, r resource) (metrics map[string]cloudwatch.Metric, expression string) {
 	t.Helper()
-	alarms = make(map[string]*cloudwatch.Alarm)
-	for id, resource := range r.ofType("AWS::CloudWatch::Alarm") {
-		a, err := cloudwatch.ParseAlarm(resource.Properties)
-		if err != nil {
-			t.Errorf("%s: %v", id, err)
+	metrics, expression = make(map[string]cloudwatch.Metric), "metric"
+	if r.Properties["Metrics"] == nil {
+		metrics["metric"] = metricAt(r.Properties)
+	}
+	for _, query := range oneOrMore(r.Properties["Metrics"]) {
+		if stat := valueAt(query, "MetricStat"); stat != nil {
+			metrics[fmt.Sprint(valueAt(query, "Id"))] = metricAt(valueAt(stat, "Metric"))
+		} else {
+			expression = fmt.Sprint(valueAt(query, "Expression"))
 		}
-		alarms[id] = a
 	}
-	for id, resource := range r.ofType("AWS::Logs::MetricFilter") {
-		f, err := cloudwatch.ParseFilter(resource.Properties)
-		if err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-		filters = append(filters, f)
+	used := identifier.FindAllString(expression, -1)
+	slices.Sort(used)
+	same(t, "the expression of "+id, slices.Compact(used), "its metrics", slices.Collect(maps.Keys(metrics)))
+	if most := 10; len(metrics) > most {
+		t.Errorf("%s has %d metrics, CloudWatch takes at most %d", id, len(metrics), most)
 	}
-	if t.Failed() {
-		t.FailNow()
-	}
-	return alarms, filters
+	return metrics, expression
 }
 
-// Every alarm fires in exactly the scenarios in which it must fire, and recovers when the
-// cause ends.
-func TestAlarms(t *testing.T) {
-	t.Parallel()
-	alarms, filters := parseAlarms(t, render(t)["prod"])
-	all := scenarios()
-	same(t, "template.yaml", slices.Collect(maps.Keys(alarms)), "the test", slices.Collect(maps.Keys(all)))
-	for id, a := range alarms {
-		fires := func(want bool) bool {
-			return slices.ContainsFunc(all[id], func(s scenario) bool { return s.fires == want })
+// metricAt returns the metric that properties name. A reference to a resource becomes its
+// logical id, and an attribute of a resource becomes Id.Attribute.
+func metricAt(properties any) cloudwatch.Metric {
+	var pairs []string
+	for _, d := range oneOrMore(valueAt(properties, "Dimensions")) {
+		value := valueAt(d, "Value")
+		if of := valueAt(value, "Ref"); of != nil {
+			value = of
+		} else if path := valueAt(value, "Fn::GetAtt"); path != nil {
+			value = fmt.Sprintf("%v.%v", valueAt(path, 0), valueAt(path, 1))
 		}
-		if !fires(true) || !fires(false) {
-			t.Errorf("%s needs a scenario in which it fires, and one in which it does not", id)
-		}
-		for _, s := range all[id] {
-			t.Run(id+"/"+s.name, func(t *testing.T) {
-				t.Parallel()
-				w := &world{t: t, data: make(cloudwatch.Data), filters: filters}
-				s.feed(w)
-				until := time.Duration(w.until) * time.Minute
-				if w.until == 0 {
-					until = w.data.End() + afterwards
-				}
-				states, err := a.Run(w.data, until)
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkStates(t, a, states, s)
-			})
-		}
+		pairs = append(pairs, fmt.Sprintf("%v=%v", valueAt(d, "Name"), value))
 	}
+	return cloudwatch.MetricOf(fmt.Sprint(valueAt(properties, "Namespace")), fmt.Sprint(valueAt(properties, "MetricName")), pairs...)
 }
 
-// checkStates checks that an alarm reported the states that a scenario requires, and that
-// it recovered.
-func checkStates(t *testing.T, a *cloudwatch.Alarm, states []cloudwatch.State, s scenario) {
+// parseAlarm reads an alarm that rolls a deployment back. A missing sum counts as 0, which
+// breaches no threshold, so the alarm must treat missing data in the same way.
+func parseAlarm(t *testing.T, id string, r resource) alarm {
 	t.Helper()
-	fired, before := -1, cloudwatch.InsufficientData
-	for minute, state := range states {
-		if state != before && state != cloudwatch.OK && a.Reports[state] && fired < 0 {
-			fired = minute
+	p := r.Properties
+	number := func(name string) int {
+		n, err := strconv.Atoi(fmt.Sprint(p[name]))
+		if err != nil {
+			t.Errorf("%s: %s is %v", id, name, p[name])
 		}
-		before = state
+		return n
 	}
-	if (fired >= 0) != s.fires {
-		t.Errorf("fired in minute %d, want it to fire: %v", fired, s.fires)
+	a := alarm{threshold: fmt.Sprint(p["Threshold"]), evaluated: number("EvaluationPeriods"), toAlarm: number("DatapointsToAlarm")}
+	a.metrics, a.expression = metricsOf(t, id, r)
+	a.comparison = map[any]string{"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": ">="}[p["ComparisonOperator"]]
+	if a.comparison == "" || p["TreatMissingData"] != "notBreaching" || number("Threshold") < 0 {
+		t.Fatalf("%s cannot be evaluated: %v", id, p)
 	}
-	if s.fires && (before == cloudwatch.OK) == s.stays {
-		t.Errorf("the state is %s at the end, want it to have recovered: %v", before, !s.stays)
+	for _, of := range append(oneOrMore(p["Metrics"]), map[string]any{"MetricStat": map[string]any{"Stat": p["Statistic"], "Period": p["Period"]}}) {
+		if stat, _ := valueAt(of, "MetricStat").(map[string]any); stat["Stat"] != nil && (stat["Stat"] != "Sum" || fmt.Sprint(stat["Period"]) != "60") {
+			t.Fatalf("%s has a metric that is not the sum of a minute: %v", id, stat)
+		}
 	}
+	return a
 }
 
-// An alarm that triggers a rollback watches only metrics of the functions' logs. It
-// ignores the responses that API Gateway itself creates, and the access log.
-func TestAlarmsThatRollBackWatchTheFunctions(t *testing.T) {
+// conditional is the function IF of metric math.
+var conditional = regexp.MustCompile(`^IF\((.*), (.*), (.*)\)$`)
+
+// breaches reports whether the sums of a minute breach the threshold.
+//
+// Source: CloudWatch User Guide, "Using metric math".
+func (a alarm) breaches(t *testing.T, sums map[cloudwatch.Metric]float64) bool {
+	t.Helper()
+	expression := identifier.ReplaceAllStringFunc(a.expression, func(id string) string {
+		return strconv.FormatFloat(sums[a.metrics[id]], 'f', 1, 64)
+	})
+	if m := conditional.FindStringSubmatch(expression); m != nil {
+		expression = m[3]
+		if constant.BoolVal(cloudwatch.Evaluate(t, m[1])) {
+			expression = m[2]
+		}
+	}
+	return constant.BoolVal(cloudwatch.Evaluate(t, expression+a.comparison+a.threshold))
+}
+
+// entry is a line that the functions write n times in each minute from begin (inclusive) to
+// end (exclusive).
+type entry struct {
+	begin, end, n int
+	line          string
+}
+
+// request returns the log line of a request that changes the given metrics.
+// TestLogLinesMoveTheMetrics in package functions_test checks the lines of the functions.
+func request(status int, metrics ...string) string {
+	var values, defined string
+	for _, name := range metrics {
+		values += fmt.Sprintf(`,"%s":1`, name)
+		defined += fmt.Sprintf(`,{"Name":"%s"}`, name)
+	}
+	return fmt.Sprintf(`{"msg":"request","status":%d,"Service":"sluice-prod"%s,"_aws":{"CloudWatchMetrics":[{"Namespace":"Sluice","Dimensions":[["Service"]],"Metrics":[%s]}]}}`,
+		status, values, strings.TrimPrefix(defined, ","))
+}
+
+// platform returns a line that Lambda writes about an invocation.
+func platform(event, status string) string {
+	return fmt.Sprintf(`{"type":"platform.%s","record":{"requestId":"r","metrics":{"durationMs":10000.0},"status":"%s"}}`, event, status)
+}
+
+// scenario is a part of the functions' log, and whether it must set an alarm off.
+type scenario struct {
+	name  string
+	fires bool
+	log   []entry
+}
+
+// rollBackScenarios are the scenarios of the alarms that roll a deployment back.
+var rollBackScenarios = map[string][]scenario{
+	"ServerErrorsAlarm": {
+		{"one request in fifty fails for three minutes", true, []entry{{0, 60, 490, request(200, "Allowed")}, {20, 23, 10, request(500, "Allowed")}}},
+		{"all five requests fail, every other minute", true, []entry{{20, 21, 5, request(503)}, {22, 23, 5, request(503)}, {24, 25, 5, request(503)}}},
+		{"one request in a hundred fails", false, []entry{{0, 60, 990, request(200, "Allowed")}, {0, 60, 10, request(500, "Allowed")}}},
+		{"four failures a minute, with no other requests", false, []entry{{0, 60, 4, request(500, "Allowed")}}},
+		{"requests fail for two minutes", false, []entry{{20, 22, 100, request(500, "Allowed")}}},
+		{"errors of clients", false, []entry{{0, 60, 100, request(429, "Refused")}, {0, 60, 100, request(404, "Allowed")}}},
+	},
+	"FunctionFailuresAlarm": {
+		{"invocations time out", true, []entry{{20, 30, 3, platform("report", "timeout")}}},
+		{"two crashes in five minutes", true, []entry{{20, 21, 1, platform("report", "failure")}, {24, 25, 1, platform("report", "failure")}}},
+		{"instances do not start", true, []entry{{20, 22, 1, platform("initReport", "error")}}},
+		{"one crash", false, []entry{{20, 21, 1, platform("runtimeDone", "failure")}, {20, 21, 1, platform("report", "failure")}}},
+		{"two crashes in six minutes", false, []entry{{20, 21, 1, platform("report", "failure")}, {25, 26, 1, platform("report", "failure")}}},
+		{"requests and reports of success", false, []entry{{0, 60, 100, request(500, "Allowed")}, {0, 60, 100, platform("report", "success")}}},
+	},
+	"ChargeFailuresAlarm": {
+		{"the counters cannot be reached", true, []entry{{20, 22, 5, request(503, "ChargeFailures")}}},
+		{"the counters cannot be reached, with FailureMode open", true, []entry{{20, 30, 100, request(200, "Allowed", "ChargeFailures", "FailedOpen")}}},
+		{"four failures a minute", false, []entry{{0, 60, 4, request(503, "ChargeFailures")}}},
+		{"failures for one minute", false, []entry{{20, 21, 100, request(503, "ChargeFailures")}}},
+		{"other failures", false, []entry{{0, 60, 100, request(503, "Allowed")}}},
+	},
+}
+
+// The alarms that roll a deployment back go off in exactly the scenarios in which they must, and
+// recover when the cause ends. They watch only what the functions log, because a client may be
+// able to cause 5xx that API Gateway itself creates, or to write into the access log.
+func TestAlarmsThatRollBack(t *testing.T) {
 	t.Parallel()
 	r := render(t)["prod"]
-	_, filters := parseAlarms(t, r)
+	filters := cloudwatch.Filters(t, r.Stack)
 	for _, f := range filters {
 		if f.LogGroup != "FunctionLogs" {
 			t.Errorf("%s is counted in %s", f.Metric.Name, f.LogGroup)
 		}
 	}
-	var rollBack []string
 	for id, group := range r.ofType("AWS::CodeDeploy::DeploymentGroup") {
-		var of []string
-		list, _ := valueAt(group.Properties, "AlarmConfiguration", "Alarms").([]any)
-		for _, a := range list {
-			of = append(of, fmt.Sprint(valueAt(a, "Name", "Ref")))
+		var alarms []string
+		for _, a := range oneOrMore(valueAt(group.Properties, "AlarmConfiguration", "Alarms")) {
+			alarms = append(alarms, fmt.Sprint(valueAt(a, "Name", "Ref")))
 		}
-		if slices.Sort(of); rollBack != nil && !slices.Equal(of, rollBack) {
-			t.Errorf("%s rolls back on %v, other groups on %v", id, of, rollBack)
-		}
-		rollBack = of
+		same(t, id, alarms, "the test", slices.Collect(maps.Keys(rollBackScenarios)))
 	}
-	if len(rollBack) == 0 {
-		t.Fatal("no alarm rolls a deployment back")
-	}
-	for _, id := range rollBack {
-		text, err := json.Marshal(r.Resolved.Resources[id].Properties)
-		if err != nil {
-			t.Fatal(err)
+	for id, scenarios := range rollBackScenarios {
+		a := parseAlarm(t, id, r.Resolved.Resources[id])
+		for _, m := range a.metrics {
+			if m.Namespace != "Sluice" && m.Namespace != "Sluice/"+r.Stack {
+				t.Errorf("%s watches %v", id, m)
+			}
 		}
-		for _, m := range regexp.MustCompile(`"Namespace":"([^"]*)"`).FindAllSubmatch(text, -1) {
-			if namespace := string(m[1]); namespace != "Sluice" && namespace != "Sluice/sluice-prod" {
-				t.Errorf("%s watches a metric of %s", id, namespace)
+		for _, s := range scenarios {
+			t.Run(id+"/"+s.name, func(t *testing.T) {
+				fired, on := a.run(t, filters, s.log)
+				if fired != s.fires || on {
+					t.Errorf("it fired: %v, want %v; it was on half an hour later: %v", fired, s.fires, on)
+				}
+			})
+		}
+	}
+}
+
+// run reports whether the alarm was on at the end of any minute of the log, and whether it was
+// still on half an hour after the log's end.
+func (a alarm) run(t *testing.T, filters []cloudwatch.Filter, log []entry) (fired, on bool) {
+	t.Helper()
+	var minutes []map[cloudwatch.Metric]float64
+	for _, e := range log {
+		for len(minutes) < e.end+30 {
+			minutes = append(minutes, make(map[cloudwatch.Metric]float64))
+		}
+		for m, value := range cloudwatch.Metrics(t, filters, "FunctionLogs", e.line) {
+			for minute := e.begin; minute < e.end; minute++ {
+				minutes[minute][m] += value * float64(e.n)
 			}
 		}
 	}
+	breaching := make([]bool, len(minutes))
+	for i, sums := range minutes {
+		breaching[i] = a.breaches(t, sums)
+		n := 0
+		for _, b := range breaching[max(0, i+1-a.evaluated) : i+1] {
+			if b {
+				n++
+			}
+		}
+		on = n >= a.toAlarm
+		fired = fired || on
+	}
+	return fired, on
 }
 
 // notInBudget lists the tables and indexes that are not in the budget alarms for write units
@@ -159,37 +267,19 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 			}
 		}
 		id := strings.TrimSuffix(table.LogicalID, "Table") + "ThrottledAlarm"
-		same(t, table.LogicalID, throttled, id, watched(r.Resolved.Resources[id]))
+		same(t, table.LogicalID, throttled, id, watched(t, r, id))
 	}
 	for kind, metrics := range budget {
-		same(t, "the tables", metrics, kind+"UnitsAlarm", watched(r.Resolved.Resources[kind+"UnitsAlarm"]))
+		same(t, "the tables", metrics, kind+"UnitsAlarm", watched(t, r, kind+"UnitsAlarm"))
 	}
 }
 
-// watched returns the metrics in the expression of an alarm, each as its name and
-// dimensions.
-func watched(alarm resource) (all []string) {
-	queries, _ := alarm.Properties["Metrics"].([]any)
-	var terms []string
-	for _, q := range queries {
-		expression, _ := valueAt(q, "Expression").(string)
-		terms = append(terms, strings.FieldsFunc(expression, func(c rune) bool { return c == ' ' || c == '+' })...)
-	}
-	for _, q := range queries {
-		if !slices.Contains(terms, fmt.Sprint(valueAt(q, "Id"))) {
-			continue
-		}
-		var pairs []string
-		list, _ := valueAt(q, "MetricStat", "Metric", "Dimensions").([]any)
-		for _, d := range list {
-			value := valueAt(d, "Value")
-			if reflect.TypeOf(value).Kind() == reflect.Map {
-				value = valueAt(value, "Ref")
-			}
-			pairs = append(pairs, fmt.Sprintf("%v=%v", valueAt(d, "Name"), value))
-		}
-		slices.Sort(pairs)
-		all = append(all, fmt.Sprintf("%v %s", valueAt(q, "MetricStat", "Metric", "MetricName"), strings.Join(pairs, ",")))
+// watched returns the metrics of an alarm, each as its name and dimensions.
+func watched(t *testing.T, r rendered, alarm string) (all []string) {
+	t.Helper()
+	metrics, _ := metricsOf(t, alarm, r.Resolved.Resources[alarm])
+	for _, m := range metrics {
+		all = append(all, m.Name+" "+m.Dimensions)
 	}
 	return all
 }

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/test/cloudwatch"
 )
 
 // checkDashboard checks that the CloudWatch dashboard is valid JSON, that its widgets do not
-// overlap, that it shows every alarm, and that its custom metrics exist. It also checks that the
-// widgets for consumed units show every table and index that the budget alarms count.
+// overlap, that it shows every alarm, that all its metrics are measured, and that the widgets
+// for consumed units show every table and index that the budget alarms count.
 func checkDashboard(t *testing.T, r rendered) {
 	t.Helper()
 	body, _ := valueAt(r.Resolved.Resources["Dashboard"].Properties, "DashboardBody", "Fn::Sub").(string)
@@ -35,11 +37,9 @@ func checkDashboard(t *testing.T, r rendered) {
 	for id := range r.ofType("AWS::CloudWatch::Alarm") {
 		alarms = append(alarms, "${"+id+".Arn}")
 	}
-	own := ownMetrics(t, r)
 	cells := make(map[[2]int]bool)
 	for _, w := range dashboard.Widgets {
 		shown = append(shown, w.Properties.Alarms...)
-		plotted[w.Properties.Title] = expand(w.Properties.Metrics)
 		for x := range w.Width {
 			for y := range w.Height {
 				cell := [2]int{w.X + x, w.Y + y}
@@ -49,19 +49,25 @@ func checkDashboard(t *testing.T, r rendered) {
 				cells[cell] = true
 			}
 		}
-		namespace := ""
-		for _, m := range w.Properties.Metrics {
-			if first, ok := m[0].(string); ok && first != "." && first != "..." {
-				namespace = first
+		metrics := expand(w.Properties.Metrics)
+		for _, m := range metrics {
+			checkMetric(t, r, w.Properties.Title, m)
+			plotted[w.Properties.Title] = append(plotted[w.Properties.Title], m.Name+" "+m.Dimensions)
+		}
+		for _, search := range searches.FindAllStringSubmatch(fmt.Sprint(w.Properties.Metrics), -1) {
+			if search[1] != "Sluice,Service,Route" || search[2] != r.Stack {
+				t.Errorf("%s searches for %s of %s", w.Properties.Title, search[1], search[2])
 			}
-			if len(m) > 1 && strings.HasPrefix(namespace, "Sluice") && m[0] != "..." && !slices.Contains(own, fmt.Sprint(m[1])) {
-				t.Errorf("the dashboard shows %v, which nothing measures", m[1])
-			}
+			checkMetric(t, r, w.Properties.Title, cloudwatch.MetricOf("Sluice", search[3], "Service="+r.Stack))
+			metrics = append(metrics, cloudwatch.Metric{})
+		}
+		if len(metrics) == 0 && w.Type == "metric" {
+			t.Errorf("no metric of the widget %q was found, so this test reads the wrong thing", w.Properties.Title)
 		}
 	}
 	same(t, "the stack", alarms, "the dashboard", shown)
 	for _, kind := range []string{"Read", "Write"} {
-		counted := watched(r.Resolved.Resources[kind+"UnitsAlarm"])
+		counted := watched(t, r, kind+"UnitsAlarm")
 		if len(counted) == 0 {
 			t.Errorf("%sUnitsAlarm counts no metric, so this test reads the wrong thing", kind)
 		}
@@ -72,22 +78,15 @@ func checkDashboard(t *testing.T, r rendered) {
 			}
 		}
 	}
-	for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
-		text, err := json.Marshal(alarm.Properties)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(fmt.Sprint(alarm.Properties["Namespace"]), "Sluice") && !slices.Contains(own, fmt.Sprint(alarm.Properties["MetricName"])) {
-			t.Errorf("%s watches a metric that nothing measures: %s", id, text)
-		}
-	}
 }
 
-// expand returns the metrics of a widget in the form that watched returns. Each metric is an
-// array. In it, "." stands for the element at the same index of the previous array. "..." stands
-// for the first elements of the previous array. Their number is such that both arrays are
-// equally long.
-func expand(metrics [][]any) (all []string) {
+// searches matches the expressions that plot a metric of every route.
+var searches = regexp.MustCompile(`SEARCH\('\{(.*?)\} Service="(.*?)" MetricName="(.*?)"'`)
+
+// expand returns the metrics of a widget. Each is an array, in which "." stands for the element
+// at the same index of the previous array, and "..." for as many of its first elements as make
+// both arrays equally long.
+func expand(metrics [][]any) (all []cloudwatch.Metric) {
 	var row []string
 	for _, m := range metrics {
 		var texts []string // m without options, such as a statistic
@@ -115,26 +114,7 @@ func expand(metrics [][]any) (all []string) {
 		for pair := range slices.Chunk(row[2:], 2) {
 			pairs = append(pairs, pair[0]+"="+strings.Trim(pair[1], "${}"))
 		}
-		slices.Sort(pairs)
-		all = append(all, row[1]+" "+strings.Join(pairs, ","))
+		all = append(all, cloudwatch.MetricOf(row[0], row[1], pairs...))
 	}
 	return all
-}
-
-// ownMetrics returns the names of the custom metrics. It finds the metrics of the functions'
-// log lines in the source code, and the metrics of the metric filters in the template.
-func ownMetrics(t *testing.T, r rendered) (names []string) {
-	t.Helper()
-	for _, m := range regexp.MustCompile(`count\("(\w+)"|add\("(\w+)"|ratelimit\.Policy\w+: +"(\w+)"`).FindAllStringSubmatch(read(t, "pkg/httpapi/log.go"), -1) {
-		names = append(names, m[1]+m[2]+m[3])
-	}
-	monitor := read(t, "functions/internal/exportmonitor/exportmonitor.go")
-	names = append(names, regexp.MustCompile(`metric = "(\w+)"`).FindStringSubmatch(monitor)[1])
-	if len(names) < 8 {
-		t.Fatalf("log.go has only the metrics %v, so this test reads the wrong thing", names)
-	}
-	for _, filter := range r.ofType("AWS::Logs::MetricFilter") {
-		names = append(names, fmt.Sprint(valueAt(filter.Properties, "MetricTransformations", 0, "MetricName")))
-	}
-	return names
 }

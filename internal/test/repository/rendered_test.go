@@ -209,19 +209,7 @@ func TestRenderedTemplate(t *testing.T) {
 
 			same(t, "template.yaml", names, "the rendered template", deployed)
 
-			for id, alarm := range r.ofType("AWS::CloudWatch::Alarm") {
-				p := alarm.Properties
-				want(id+"'s actions", p["AlarmActions"], []any{ref("AlarmTopic")})
-				want(id+"'s actions when it recovers", p["OKActions"], []any{ref("AlarmTopic")})
-				if p["InsufficientDataActions"] == nil {
-					want(id+" without data", p["TreatMissingData"], "notBreaching")
-				} else {
-					want(id+" without data", p["TreatMissingData"], "missing")
-				}
-				if p["AlarmDescription"] == nil || p["Threshold"] == nil || p["EvaluationPeriods"] == nil || p["MetricName"] == nil && p["Metrics"] == nil {
-					t.Errorf("%s lacks a property: %v", id, p)
-				}
-			}
+			checkAlarms(t, r)
 			checkDashboard(t, r)
 		})
 	}
