@@ -158,3 +158,25 @@ func parseSections(t *testing.T, text []byte) (s sections) {
 	}
 	return s
 }
+
+// On every operator page, each variable that a command uses is set by an earlier command.
+func TestPagesSetTheVariablesOfTheirCommands(t *testing.T) {
+	t.Parallel()
+	set := regexp.MustCompile(`\b([A-Z][A-Z_]+)=|\bfor (\w+) in`)
+	used := regexp.MustCompile(`\$\{?([A-Za-z_]+)`)
+	for _, page := range operatorPages {
+		known := make(map[string]bool)
+		for _, block := range regexp.MustCompile(`(?m)(?:^ {4,}\S.*\n)+`).FindAllString(read(t, "docs/"+page+".md"), -1) {
+			for line := range strings.Lines(block) {
+				for _, m := range set.FindAllStringSubmatch(line, -1) {
+					known[m[1]], known[m[2]] = true, true
+				}
+				for _, m := range used.FindAllStringSubmatch(line, -1) {
+					if !known[m[1]] {
+						t.Errorf("docs/%s.md uses $%s, which no earlier command of the page sets", page, m[1])
+					}
+				}
+			}
+		}
+	}
+}

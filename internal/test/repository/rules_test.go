@@ -1,0 +1,43 @@
+package repository_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// CloudFormation refuses parameters with which the functions would not start, or with which a
+// setting would have no effect. The environments of samconfig.toml are accepted.
+func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
+	t.Parallel()
+	const (
+		domain      = ",DomainName=api.example.com"
+		certificate = ",CloudFrontCertificateArn=arn:aws:acm:us-east-1:123456789012:certificate/1"
+		secret      = ",OriginSecret=0123456789abcdef"
+		acl         = ",WebAclArn=arn:aws:wafv2:us-east-1:123456789012:global/webacl/sluice/1"
+	)
+	refused := map[string]string{ // parameters → beginning of the reason; "" if they are accepted
+		"dev":  "",
+		"prod": "",
+		"prod" + domain + certificate + secret + acl:                           "",
+		"prod,ClientIpHeader=X-Client-Ip" + secret:                             "",
+		"prod,HostedZoneId=Z1":                                                 "HostedZoneId needs DomainName",
+		"prod" + certificate + secret:                                          "CloudFrontCertificateArn needs DomainName",
+		"prod" + domain + certificate:                                          "CloudFrontCertificateArn needs OriginSecret",
+		"prod" + domain + certificate + secret + ",ClientIpHeader=X-Client-Ip": "With CloudFrontCertificateArn",
+		"prod" + domain + acl:                                                  "WebAclArn needs CloudFrontCertificateArn",
+		"prod" + secret:                                                        "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader",
+		"prod" + domain + secret:                                               "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader", // of a stack whose certificate was cleared and nothing else
+	}
+	var arguments []string
+	for a := range refused {
+		arguments = append(arguments, a)
+	}
+	for a, r := range render(t, arguments...) {
+		switch want := refused[a]; {
+		case want == "" && len(r.Refused) > 0:
+			t.Errorf("%s is refused: %q", a, r.Refused)
+		case want != "" && (len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0], want)):
+			t.Errorf("%s is refused with %q, want %q", a, r.Refused, want)
+		}
+	}
+}
