@@ -45,6 +45,9 @@ type service struct {
 func startService(t *testing.T, entities, events int) *service {
 	t.Helper()
 	dir := t.TempDir()
+	if err := localserver.CreateDir(dir); err != nil {
+		t.Fatal(err)
+	}
 	s := &service{key: createKey(t, dir, access.DefaultWorkspace), otherKey: createKey(t, dir, "other")}
 	createRecords(t, filepath.Join(dir, "sluice.db"), entities, events)
 	stdout, greeting := io.Pipe()

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"sluice/internal/localserver"
 	"sluice/pkg/bolt"
 	api "sluice/pkg/client"
 	"sluice/pkg/event"
@@ -153,6 +154,9 @@ func fillEvents(t *testing.T, dir string, n, attributes int) {
 // create once with each number from 0 to n-1.
 func fill[S any](t *testing.T, dir string, n int, open func(*bbolt.DB) (S, error), create func(store S, i int) error) {
 	t.Helper()
+	if err := localserver.CreateDir(dir); err != nil {
+		t.Fatal(err)
+	}
 	db, err := bbolt.Open(filepath.Join(dir, "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

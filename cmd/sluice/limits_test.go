@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"sluice/pkg/ratelimit"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/pkg/ratelimit"
 )
 
 // runLimits runs `sluice limits`. env has additional environment variables

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -107,8 +106,5 @@ func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
 	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
 		return usageError("no server has used the data directory %s: use --data-dir to select it, or --table for the table of a deployment", where)
 	}
-	if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
-		return fmt.Errorf("create the data directory: %w", err)
-	}
-	return nil
+	return localserver.CreateDir(s.dataDir)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,8 +58,8 @@ func openEmbedded(dir string) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the data directory: %w", err)
+	if err := CreateDir(dir); err != nil {
+		return nil, err
 	}
 	path := filepath.Join(dir, recordsFile)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
@@ -90,15 +89,6 @@ func openEmbedded(dir string) (*backend, error) {
 	return b, nil
 }
 
-// recordsFile is the name of the file of the records in a data directory.
-const recordsFile = "sluice.db"
-
-// HasData reports whether a server has used the data directory dir.
-func HasData(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, recordsFile))
-	return err == nil
-}
-
 // shellWord returns dir as one word for a POSIX shell, with quotes if necessary.
 func shellWord(dir string) string {
 	if strings.ContainsFunc(dir, func(r rune) bool {
@@ -107,13 +97,6 @@ func shellWord(dir string) string {
 		return "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
 	return dir
-}
-
-// OpenKeys returns the store of API keys in the data directory dir. A running server may use
-// the same directory. OpenKeys does not create a file. The store creates the file when it
-// stores the first key.
-func OpenKeys(dir string) (access.Manager, error) {
-	return bolt.NewKeys(filepath.Join(dir, "keys.db"))
 }
 
 // openDynamoDB returns a backend with all data in tables at a DynamoDB endpoint.
@@ -138,13 +121,6 @@ func openDynamoDB(ctx context.Context, getenv func(string) string, endpoint stri
 	b.limits, errs[6] = dynamo.NewLimits(t.client, t.names["LimitsTable"])
 	b.erasures, errs[7] = dynamo.NewErasureJobs(t.client, t.names["ErasureJobsTable"])
 	return b, errors.Join(errs[:]...)
-}
-
-// OpenLimits returns the store of limit overrides in the data directory dir. A running server
-// may use the same directory. OpenLimits does not create a file. The store creates the file
-// when it stores the first row.
-func OpenLimits(dir string) (ratelimit.RowManager, error) {
-	return bolt.NewLimits(filepath.Join(dir, "limits.db"))
 }
 
 // OpenTable returns a client of a DynamoDB endpoint, and the name of the table that has the

@@ -1,0 +1,85 @@
+package localserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sluice/pkg/access"
+	"sluice/pkg/bolt"
+	"sluice/pkg/ratelimit"
+)
+
+// layout is the version of a data directory: the names of its files and their buckets, keys
+// and values. A change that makes this build and earlier ones read each other's files wrongly
+// needs a new version.
+const layout = "1"
+
+// The files of a data directory. layoutFile holds the version; it exists before the others.
+const (
+	layoutFile  = "layout"
+	recordsFile = "sluice.db"
+	keysFile    = "keys.db"
+	limitsFile  = "limits.db"
+)
+
+// CreateDir creates the data directory dir if necessary. It returns an error if dir has data
+// whose layout this build does not know.
+func CreateDir(dir string) error {
+	known, err := checkDir(dir)
+	if err != nil || known {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the data directory: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, layoutFile), []byte(layout), 0o600)
+}
+
+// checkDir reports whether dir has the layout of this build. If dir has data of another
+// layout, checkDir returns an error. If it has no data, or does not exist, any layout is fine.
+func checkDir(dir string) (known bool, err error) {
+	// Look for data first, because another process may be creating the directory.
+	used := HasData(dir) || exists(dir, keysFile) || exists(dir, limitsFile)
+	version, err := os.ReadFile(filepath.Join(dir, layoutFile))
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("read the layout of the data directory: %w", err)
+	case string(version) == layout:
+		return true, nil
+	case len(version) == 0 && !used:
+		return false, nil
+	case len(version) == 0:
+		version = []byte("unknown")
+	}
+	return false, fmt.Errorf("%s has data of another build of Sluice (layout %.20s, not %s): choose another directory with --data-dir or DATA_DIR; "+
+		"to take the records along, export them with that build and import them with this one", dir, version, layout)
+}
+
+func exists(dir, file string) bool {
+	_, err := os.Stat(filepath.Join(dir, file))
+	return err == nil
+}
+
+// HasData reports whether a server has used the data directory dir.
+func HasData(dir string) bool { return exists(dir, recordsFile) }
+
+// OpenKeys returns the store of API keys in the data directory dir, which a running server may
+// use too. It creates no file; storing the first key does.
+func OpenKeys(dir string) (access.Manager, error) {
+	if _, err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	return bolt.NewKeys(filepath.Join(dir, keysFile))
+}
+
+// OpenLimits returns the store of the rows that override limits in the data directory dir,
+// which a running server may use too. It creates no file; storing the first row does.
+func OpenLimits(dir string) (ratelimit.RowManager, error) {
+	if _, err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	return bolt.NewLimits(filepath.Join(dir, limitsFile))
+}

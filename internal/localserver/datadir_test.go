@@ -1,0 +1,75 @@
+package localserver
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		files   map[string]string
+		refused string // part of the error; "" if the directory can be used
+	}{
+		"a new directory":                     {nil, ""},
+		"a directory of this build":           {map[string]string{layoutFile: layout, recordsFile: "", keysFile: "", limitsFile: ""}, ""},
+		"other files":                         {map[string]string{"notes.txt": "x"}, ""},
+		"a process that was killed early":     {map[string]string{layoutFile: ""}, ""},
+		"a later layout":                      {map[string]string{layoutFile: layout + "0", recordsFile: ""}, "layout 10, not 1"},
+		"a later layout without data":         {map[string]string{layoutFile: layout + "0"}, "layout 10, not 1"},
+		"records without a layout":            {map[string]string{recordsFile: ""}, "layout unknown, not 1"},
+		"keys without a layout":               {map[string]string{keysFile: ""}, "layout unknown, not 1"},
+		"limits without a layout":             {map[string]string{limitsFile: ""}, "layout unknown, not 1"},
+		"a layout file that cannot be a file": {map[string]string{filepath.Join(layoutFile, "x"): ""}, "read the layout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			for file, text := range tt.files {
+				path := filepath.Join(dir, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for what, open := range map[string]func() error{
+				"the keys":       func() error { _, err := OpenKeys(dir); return err },
+				"the limits":     func() error { _, err := OpenLimits(dir); return err },
+				"the server":     func() error { return CreateDir(dir) },
+				"it again":       func() error { return CreateDir(dir) },
+			} {
+				err := open()
+				if tt.refused == "" && err != nil || tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)) {
+					t.Errorf("%s: error %v, want %q", what, err, tt.refused)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(dir, layoutFile))
+			if tt.refused == "" && (err != nil || string(text) != layout) {
+				t.Errorf("the layout file has %q, error %v", text, err)
+			} else if want := tt.files[layoutFile]; tt.refused != "" && string(text) != want {
+				t.Errorf("the layout file of a refused directory has %q, want %q", text, want)
+			}
+		})
+	}
+}
+
+func TestAServerDoesNotOpenDataOfAnotherLayout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if b, err := openEmbedded(dir); err != nil || b.close() != nil {
+		t.Fatal(err)
+	}
+	if b, err := openEmbedded(dir); err != nil || b.close() != nil {
+		t.Fatal("the same directory again:", err)
+	}
+	if err := os.Remove(filepath.Join(dir, layoutFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openEmbedded(dir); err == nil || !strings.Contains(err.Error(), "choose another directory with --data-dir") {
+		t.Errorf("error %v", err)
+	}
+}
