@@ -86,10 +86,9 @@ func count(t *testing.T, variable string, standard int) int {
 	return n
 }
 
-// incrementalPages is the maximum number of pages of an incremental sync. A tool reads
-// one page of changes from each of the two streams. From each stream, the tool may read
-// a second page to find that nothing follows.
-const incrementalPages = 4
+// incrementalPages is the maximum number of pages of an incremental sync: two of entities, one
+// of events, and from each stream another one to find that nothing follows.
+const incrementalPages = 5
 
 // syncAll runs all connectors at the same time, each from its own address.
 func syncAll(t *testing.T, s *service, connectors []*connector) {

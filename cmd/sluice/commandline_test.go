@@ -29,6 +29,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"accepts 2 arg(s)":  {"import events", "erase entity"},
 		"--workers must be": {"import events f.ndjson --workers 0", "import events f.ndjson --workers 65"},
 		"--rate must be":    {"import events f.ndjson --rate 0", "sync entities copy.ndjson --rate 0"},
+		"--share must be":   {"import events f.ndjson --share 0", "sync entities copy.ndjson --share 1.1", "export events -o - --share NaN"},
 
 		"import entities or events":    {"import things f.ndjson"},
 		"no such file":                 {"import events none.ndjson"},

@@ -25,6 +25,7 @@ type connection struct {
 	getenv func(string) string
 	url    string // values of the flags --url and --key
 	key    string
+	share  *float64 // value of the flag --share; nil if the command has no such flag
 	stderr io.Writer
 	outage *outage.Report // reports outages of the service
 }
@@ -39,6 +40,11 @@ func (c *connection) addFlags(cmd *cobra.Command) {
 	c.stderr = cmd.ErrOrStderr()
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the service (env SLUICE_URL)")
 	cmd.Flags().StringVar(&c.key, "key", "", "API key (env SLUICE_API_KEY)")
+}
+
+// addShare adds the flag --share to a command that reads or stores many records.
+func (c *connection) addShare(cmd *cobra.Command) {
+	c.share = cmd.Flags().Float64("share", api.DefaultShare, "part of each limit to use, above 0 and at most 1; leaves the rest to others at this address")
 }
 
 // baseURL returns the URL of the service.
@@ -67,6 +73,11 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 			source = "SLUICE_URL"
 		}
 		return nil, usageError("%s needs http:// or https://, not %q", source, url)
+	}
+	if c.share != nil {
+		if cfg.Share = *c.share; !(0 < cfg.Share && cfg.Share <= 1) {
+			return nil, usageError("--share must be above 0 and at most 1")
+		}
 	}
 	c.outage = report
 	onTry := cfg.OnTry

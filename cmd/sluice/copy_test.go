@@ -172,13 +172,13 @@ func exportChanges(t *testing.T, g *gate, since record.Time) {
 	close(started)
 	err := cmd.Wait()
 	close(ended)
-	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.HasSuffix(interrupted.String(), "sluice: interrupted\nThe same command continues after 400 changes\n") {
+	if cmd.ProcessState.ExitCode() != exitInterrupted || !strings.HasSuffix(interrupted.String(), "sluice: interrupted\nThe same command continues after 250 changes\n") {
 		t.Errorf("%v, %s", err, interrupted.String())
 	}
 	wantFiles(t, dir, "changes.ndjson.sluice-export", "changes.ndjson.sluice-export.part")
 	out, stderr, code := run(t, sluiceCommand(t, g.url, args...))
 	printed := regexp.MustCompile(`^902 changes in .*changes.ndjson.\nsynced_until (\S+)\n$`).FindStringSubmatch(out)
-	if code != 0 || printed == nil || stderr != "Continuing after 400 changes.\n" {
+	if code != 0 || printed == nil || stderr != "Continuing after 250 changes.\n" {
 		t.Fatalf("exit code %d, %s%s", code, out, stderr)
 	}
 	text := read(t, file)
@@ -227,13 +227,13 @@ func TestSyncRefusesAFileOfAnotherProgram(t *testing.T) {
 func TestPagesForARate(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[int][2]int{
-		0: {0, 200}, 1: {1, 1}, 199: {1, 199}, 200: {1, 200}, 201: {2, 100}, 300: {2, 150}, 399: {2, 199}, 400: {2, 200}, 401: {3, 133}, 1000: {5, 200},
+		0: {0, 0}, 1: {1, 1}, 50: {1, 50}, 51: {2, 25}, 99: {2, 49}, 100: {2, 50}, 101: {3, 33}, 1000: {20, 50},
 	} {
 		if pages, size := pagesFor(rate); pages != want[0] || size != want[1] {
 			t.Errorf("%d records: %d pages of %d, want %v", rate, pages, size, want)
 		}
 	}
-	if pages, size := pagesFor(math.MaxInt); pages < 1 || size < 1 || size > 200 {
+	if pages, size := pagesFor(math.MaxInt); pages < 1 || size < 1 || size > 50 {
 		t.Errorf("%d pages of %d", pages, size)
 	}
 }

@@ -84,6 +84,7 @@ func exportCommand(getenv func(string) string) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
+	o.addShare(cmd)
 	cmd.Flags().StringVarP(&o.Path, "output", "o", "", "file to write; - for standard output")
 	cmd.Flags().StringVar(&o.format, "format", "", "ndjson or csv (default: the format of the file name; ndjson for -)")
 	cmd.Flags().StringVar(&o.Order.Filters.Type, "type", "", "only entities of this type")

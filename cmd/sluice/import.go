@@ -30,8 +30,8 @@ attribute. All other cells are text. The import removes the apostrophes that an
 export adds. To import exported entities without changes, use --create-only.
 
 Records are sent in batches. --one-by-one sends each event in a separate call, and
---create-only each entity. The import makes as many calls as the limits of the service
-allow. A call with a temporary error is retried up to 40 times within two minutes.
+--create-only each entity. The import makes as many calls as --share of the limits
+allows. A call with a temporary error is retried up to 40 times within two minutes.
 
 If an import is stopped or killed, run the same command again to continue it. Each
 record is stored once. To make this possible, the import keeps a journal beside the
@@ -98,6 +98,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 		},
 	}
 	c.addFlags(cmd)
+	c.addShare(cmd)
 	cmd.Flags().StringVar(&format, "format", "", "ndjson or csv (default: the format of the file name)")
 	cmd.Flags().BoolVar(&o.OneByOne, "one-by-one", false, "create each event in a separate call")
 	cmd.Flags().BoolVar(&o.CreateOnly, "create-only", false, "create each entity in a separate call, and reject it if it exists with other content")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/cmd/sluice/internal/changes"
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/cmd/sluice/internal/syncer"
 	api "sluice/pkg/client"
@@ -38,7 +37,8 @@ which starts a new copy.
 The service reports deletions for 30 days. If the last run was more than 29 days ago,
 or if FILE does not exist, a run copies everything again. "sync events" also reads the
 changes of entities, to remove the events of erased entities. Each record and change
-that sync reads counts towards the limits.
+that sync reads counts towards the limits, of which sync leaves a tenth (--share) to
+others at the same address.
 
 The key needs the scope export.
 
@@ -69,20 +69,21 @@ func syncCommand(getenv func(string) string) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
+	o.addShare(cmd)
 	cmd.Flags().BoolVar(&o.Force, "force", false, "start a new copy that replaces FILE, even if sync did not write FILE")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "maximum records per second (default: as many as the limits allow)")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as JSON")
 	return cmd
 }
 
-// pagesFor returns a number of pages per second and a page size. With these values, a sync
-// reads at most the given number of records per second. If rate is 0, there is no limit, and
-// pages is 0.
+// pagesFor returns how many pages a second of which size read at most rate records a second. Both
+// are 0, which leaves them to the client, if rate is 0.
 func pagesFor(rate int) (pages, size int) {
+	const largest = 50
 	if rate == 0 {
-		return 0, changes.PageSize
+		return 0, 0
 	}
-	pages = (rate-1)/changes.PageSize + 1
+	pages = (rate-1)/largest + 1
 	return pages, rate / pages
 }
 

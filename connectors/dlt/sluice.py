@@ -15,6 +15,7 @@ from dlt.common.typing import TDataItems
 from dlt.sources.helpers import requests
 
 BEGINNING = "1970-01-01T00:00:00Z"
+PAGE = 50  # records, a quarter of the limit, so that other programs at this address find room
 
 Record = dict[str, Any]
 
@@ -28,8 +29,8 @@ def session(api_key: str) -> requests.Session:
 
 
 def pace(response: requests.Response) -> None:
-    """If the limit is used up, waits until the window ends."""
-    if response.headers["X-RateLimit-Remaining"] == "0":
+    """If less than a page of the limit is left, waits until the window ends."""
+    if int(response.headers["X-RateLimit-Remaining"]) < PAGE:
         wait = int(response.headers["X-RateLimit-Reset"]) - time.time()
         time.sleep(min(max(wait, 0), 1))
 
@@ -48,7 +49,7 @@ def sluice(base_url: str = dlt.config.value, api_key: dlt.TSecretStrValue = "") 
     def walk(path: str, bound: str, **params: Any) -> Iterator[list[Record]]:
         """Yields the pages of a list of changes. The next run begins where this walk ends."""
         state = dlt.current.resource_state()
-        params |= {"limit": 200, bound: state.get("synced_until", BEGINNING), "cursor": None}
+        params |= {"limit": PAGE, bound: state.get("synced_until", BEGINNING), "cursor": None}
         while True:
             response = http.get(base_url + path, params=params)
             response.raise_for_status()

@@ -35,6 +35,11 @@
 // headers of all responses so far. Only the context limits that wait. However, if an
 // earlier Retry-After requires a wait of more than Config.MaxElapsed, the call fails at
 // once.
+//
+// A Client stops at Config.Share of a limit, whoever has used it, and spreads its requests
+// over the second, so that other programs at the same address are not refused. A list asks
+// for no more records than the share has left, so a page may be shorter than the Limit of
+// its query, even if it is not the last one.
 package client
 
 import (
@@ -46,6 +51,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -57,6 +63,7 @@ const (
 	DefaultTryTimeout = 15 * time.Second
 	DefaultMinBackoff = 100 * time.Millisecond
 	DefaultMaxBackoff = 5 * time.Second
+	DefaultShare      = 0.9
 )
 
 // Config tunes a Client. The zero value is ready to use. If a field is zero, the default in
@@ -69,6 +76,7 @@ type Config struct {
 	MinBackoff time.Duration     // upper bound of the random wait after the first try; DefaultMinBackoff by default
 	MaxBackoff time.Duration     // upper bound of the random wait after any try; DefaultMaxBackoff by default
 	Rate       int               // maximum number of requests per second, over all calls; unlimited by default
+	Share      float64           // part of each limit that may be used, by this Client and others together, above 0 and at most 1; DefaultShare by default
 	Transport  http.RoundTripper // by default a copy of http.DefaultTransport with more idle connections
 	UserAgent  string            // value of the User-Agent header; "sluice-client" by default
 
@@ -113,6 +121,8 @@ func New(baseURL string, cfg Config) (*Client, error) {
 		return nil, errors.New("client: the URL of the service must have no user, query or fragment")
 	case cfg.MaxTries < 0 || cfg.MaxElapsed < 0 || cfg.TryTimeout < 0 || cfg.MinBackoff < 0 || cfg.MaxBackoff < 0 || cfg.Rate < 0:
 		return nil, errors.New("client: numbers and durations in Config must not be negative")
+	case !(0 <= cfg.Share && cfg.Share <= 1):
+		return nil, errors.New("client: the share in Config must be above 0 and at most 1")
 	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("client: the API key must be printable ASCII without spaces")
 	}
@@ -135,7 +145,7 @@ func New(baseURL string, cfg Config) (*Client, error) {
 		cfg:  cfg,
 		// The API never redirects, and another host must not receive the API key.
 		http: &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		pace: newPacer(cfg.Rate),
+		pace: newPacer(cmp.Or(cfg.Share, DefaultShare), cfg.Rate),
 	}, nil
 }
 
@@ -145,7 +155,8 @@ type call struct {
 	path    string
 	query   url.Values
 	body    []byte // JSON; nil if the request has no body
-	records int64  // maximum number of records in the response
+	records int64  // the most records that the response can have; 0 to leave it to the pacer
+	paced   bool   // whether the pacer sets the limit of the list
 }
 
 // route is a route of the service.
@@ -163,17 +174,31 @@ const (
 	general = "" // no shared rule
 )
 
-// charges returns one charge for each rule that applies to the call. The last charge in
-// the list selects the queue (rule.line) in which the call waits.
+// charges returns one charge for each rule that applies to the call. The last one selects the
+// queue (rule.line) in which the call waits.
 func (k call) charges() []charge {
 	charges := []charge{{rule: "requests", key: "requests " + k.route.name, cost: 1}}
 	switch k.route.class {
 	case imports:
 		charges = append(charges, charge{rule: imports, key: imports, cost: 1})
 	case exports:
-		charges = append(charges, charge{rule: exports, key: exports, cost: k.records})
+		charges = append(charges, charge{rule: exports, key: exports, cost: cmp.Or(k.records, maxPage), step: k.records == 0})
 	}
 	return charges
+}
+
+// admit waits until the limits have room for a request of k. The charges are those with which
+// the request was admitted; if k is a list, it asks for as many records.
+func (c *Client) admit(ctx context.Context, k *call) (charges []charge, sent time.Duration, failure *Error) {
+	charges = k.charges()
+	if sent, failure = c.pace.enter(ctx, charges, c.cfg.MaxElapsed); failure != nil {
+		failure.Route = k.route.name
+		return nil, 0, failure
+	}
+	if k.paced {
+		k.query.Set("limit", strconv.FormatInt(charges[len(charges)-1].cost, 10))
+	}
+	return charges, sent, nil
 }
 
 // do makes a call and decodes its response into out.

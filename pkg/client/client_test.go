@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -363,7 +364,9 @@ func TestNewRejectsInvalidURLsAndKeys(t *testing.T) {
 			t.Errorf("%q, %q: %v", tt.url, tt.key, err)
 		}
 	}
-	if _, err := client.New("https://host/stage/", client.Config{MaxTries: -1}); err == nil {
-		t.Error("a negative number was accepted")
+	for _, cfg := range []client.Config{{MaxTries: -1}, {Share: -0.1}, {Share: 1.1}, {Share: math.NaN()}} {
+		if _, err := client.New("https://host/stage/", cfg); err == nil {
+			t.Errorf("%+v was accepted", cfg)
+		}
 	}
 }

@@ -50,8 +50,15 @@ func (c *clock) observe(sent, received time.Duration, reset int64) (setBack bool
 	return setBack
 }
 
-// begin returns the first time on the client's clock at which a window has certainly
-// begun.
-func (c *clock) begin(window int64) time.Duration {
-	return time.Duration(window)*time.Second - c.ahead
+// at returns the latest window that has certainly begun at the client's time now, and the step of
+// the window, 0 to steps-1.
+func (c *clock) at(now time.Duration, steps int64) (window, step int64) {
+	n := int64(now+c.ahead) / (int64(time.Second) / steps)
+	return n / steps, n % steps
+}
+
+// nextStep returns the client's time at which the step after now begins.
+func (c *clock) nextStep(now time.Duration, steps int64) time.Duration {
+	step := time.Second / time.Duration(steps)
+	return now + step - (now+c.ahead)%step
 }

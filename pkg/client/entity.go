@@ -23,7 +23,7 @@ type NewEntity struct {
 // EntityQuery selects entities in order of id. Its zero value selects all entities.
 type EntityQuery struct {
 	Type   string // only entities of this type; empty for all types
-	Limit  int    // maximum number of entities per page, 1 to 200; 0 for the service's default, 50
+	Limit  int    // maximum number of entities per page, 1 to 200; 0 to leave it to the pacing
 	Cursor string // NextCursor of the previous page; empty for the first page
 }
 

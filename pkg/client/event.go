@@ -29,7 +29,7 @@ type EventQuery struct {
 	From      *record.Time // only events that occurred at this time or later; nil for no bound
 	To        *record.Time // only events that occurred before this time; nil for no bound
 	Ascending bool         // oldest first
-	Limit     int          // maximum number of events per page, 1 to 200; 0 for the service's default, 50
+	Limit     int          // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
 	Cursor    string       // NextCursor of the previous page; empty for the first page
 }
 

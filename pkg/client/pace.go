@@ -16,6 +16,9 @@ const (
 
 	// maxReset bounds X-RateLimit-Reset. Larger values are not Unix time in seconds.
 	maxReset = 1 << 33
+
+	// spreadSteps is the number of steps over which a share below 1 is spread.
+	spreadSteps = 4
 )
 
 // pacer delays requests until the limits have room for them.
@@ -30,14 +33,17 @@ const (
 // is full, the pacer waits until the next one has certainly begun.
 //
 // The remainders in responses also reflect the requests of other clients at the same
-// address. Their requests in flight are not visible, so they can cause a refusal.
-// The pacer therefore keeps a reserve, a part of the limit that it leaves unused. The
-// reserve grows by one with each refused request, and shrinks after windows without a
-// refusal.
+// address. The pacer stops when a share of the limit is used, by whomever, and spreads the
+// share over the window in steps, so that others find room at any time; a share of 1 is used
+// at once. A list asks for no more records than the share has left. Requests of others that are in flight are not
+// visible, so they can cause a refusal. Each refusal adds one to a reserve, a further part
+// of the limit that stays unused; it shrinks after windows without a refusal.
 //
 // Before a response has shown a limit, the pacer sends one request at a time.
 type pacer struct {
-	base time.Time // time at which the client's clock starts; the clock is monotonic
+	base  time.Time // time at which the client's clock starts; the clock is monotonic
+	share float64   // part of each limit that may be used
+	steps int64     // number of equal parts of a window; at the beginning of each, another such part of the share may be used
 
 	mu      sync.Mutex
 	gap     time.Duration // minimum time between two requests
@@ -47,28 +53,32 @@ type pacer struct {
 	changed chan struct{}    // closed when a response is received
 }
 
-// charge is a rule that applies to a request, and the request's cost under this rule.
+// charge is a rule that applies to a request, and what the request costs under this rule.
 type charge struct {
 	rule string // the service's name of the rule: records, imports or requests
 	key  string // key in pacer.rules; the rule "requests" has one key for each route
-	cost int64
+	cost int64  // the most that the request may cost; the pacer lowers it to what is left, but not below 1
+	step bool   // whether cost is at most what one step adds, or defaultPage if the limit is unknown
 }
 
 // rule is the state of one rule.
 type rule struct {
 	line     chan struct{}   // a lock: the next request to be sent holds it, and the other requests wait for it
-	limit    int64           // limit per window; 1 as long as no response has shown the limit
+	limit    int64           // limit per window; 0 as long as no response has shown it
 	inFlight int64           // cost of the requests without a response
 	used     map[int64]int64 // how much of the limit is used, by window, as shown in responses
-	reserve  int64           // part of the limit that is left unused for other clients
+	reserve  int64           // part of the limit that is left unused after refusals
 	refused  int64           // window in which the reserve last changed
 	until    time.Duration   // time before which no request may be sent
 }
 
-// newPacer returns a pacer. The parameter rate is the maximum number of requests that the
-// pacer admits per second. If rate is 0, only the limits of the service apply.
-func newPacer(rate int) *pacer {
-	p := &pacer{base: time.Now(), clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
+// newPacer returns a pacer that uses a share of each limit, and admits at most rate requests a
+// second; 0 for any number.
+func newPacer(share float64, rate int) *pacer {
+	p := &pacer{base: time.Now(), share: share, steps: 1, clock: unknown, rules: make(map[string]*rule), changed: make(chan struct{})}
+	if share < 1 {
+		p.steps = spreadSteps
+	}
 	if rate > 0 {
 		p.gap = time.Second / time.Duration(rate)
 	}
@@ -81,16 +91,17 @@ func (p *pacer) now() time.Duration { return time.Since(p.base) }
 func (p *pacer) rule(c charge) *rule {
 	r, ok := p.rules[c.key]
 	if !ok {
-		r = &rule{line: make(chan struct{}, 1), limit: 1, used: make(map[int64]int64)}
+		r = &rule{line: make(chan struct{}, 1), used: make(map[int64]int64)}
 		p.rules[c.key] = r
 	}
 	return r
 }
 
 // enter waits until a request may be sent, and returns the time at the end of the wait.
-// enter fails if ctx is done. If an earlier response requires a wait of more than maxWait,
-// enter fails at once. After a successful call of enter, the caller must call the method
-// leave. The request waits in the queue (rule.line) of the last charge's rule.
+// It lowers the costs of the charges to what the limits have left. enter fails if ctx is done,
+// and at once if an earlier response requires a wait of more than maxWait. Unless it fails,
+// the caller must call leave. The request waits in the queue (rule.line) of the last charge's
+// rule.
 func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Duration) (sent time.Duration, failure *Error) {
 	p.mu.Lock()
 	line := p.rule(charges[len(charges)-1]).line
@@ -123,44 +134,59 @@ func (p *pacer) enter(ctx context.Context, charges []charge, maxWait time.Durati
 	}
 }
 
-// admit checks whether a request fits. If the request fits, admit counts it as sent and
-// returns a nil channel. Otherwise the request may fit when the returned channel is
-// closed. If retryAt is after now, the request may also fit at the time retryAt.
+// admit checks whether a request fits. If so, it counts the request as sent, sets the costs of
+// the charges, and returns a nil channel. Otherwise the request may fit when changed is closed
+// and, if retryAt is after now, at the time retryAt.
 func (p *pacer) admit(charges []charge) (now, retryAt time.Duration, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.now()
-	if retryAt = p.next; retryAt > now {
-		changed = p.changed
-	}
-	for _, c := range charges {
-		room, freeAt := p.rule(c).room(c.cost, p.clock)
-		if retryAt = max(retryAt, freeAt); !room || freeAt > now {
+	retryAt = p.next
+	granted := make([]int64, len(charges))
+	for i, c := range charges {
+		r := p.rule(c)
+		retryAt = max(retryAt, r.until)
+		if granted[i] = p.grant(r, c, now); granted[i] == 0 {
 			changed = p.changed
 		}
 	}
-	if changed == nil {
-		p.next = now + p.gap
-		for _, c := range charges {
-			p.rule(c).inFlight += c.cost
-		}
+	switch {
+	case retryAt > now:
+		return now, retryAt, p.changed
+	case changed != nil:
+		return now, p.clock.nextStep(now, p.steps), changed
 	}
-	return now, retryAt, changed
+	p.next = now + p.gap
+	for i, c := range charges {
+		charges[i].cost = granted[i]
+		p.rule(c).inFlight += granted[i]
+	}
+	return now, retryAt, nil
 }
 
-// room reports whether a request with this cost fits in addition to the requests in
-// flight. freeAt is the earliest time at which the request may be sent. At this time,
-// every window that is too full for the request has ended.
-func (r *rule) room(cost int64, c clock) (ok bool, freeAt time.Duration) {
-	room := r.limit - r.reserve
-	cost = min(cost, room) + r.inFlight // a request whose cost never fits is sent when no other request is in flight, and the service decides
-	freeAt = r.until
-	for window, used := range r.used {
-		if used+cost > room {
-			freeAt = max(freeAt, c.begin(window+1))
+// grant returns how much of c.cost may be used now; 0 if the request must wait. The request and
+// those in flight may be counted in the latest window that has certainly begun, or in the one
+// after it.
+func (p *pacer) grant(r *rule, c charge, now time.Duration) int64 {
+	if r.limit == 0 {
+		if c.step {
+			c.cost = defaultPage
 		}
+		if r.inFlight > 0 {
+			return 0
+		}
+		return c.cost
 	}
-	return cost <= room, freeAt
+	room := max(int64(p.share*float64(r.limit))-r.reserve, 1)
+	if c.step {
+		c.cost = min(c.cost, (room+p.steps-1)/p.steps)
+	}
+	window, step := p.clock.at(now, p.steps)
+	used, next := r.used[window]+r.inFlight, r.used[window+1]+r.inFlight
+	if used*p.steps >= room*(step+1) {
+		return 0
+	}
+	return max(min(c.cost, room-max(used, next)), 0)
 }
 
 // leave updates the pacer after a request. header is nil if no response was received.

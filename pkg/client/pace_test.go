@@ -1,12 +1,15 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -93,10 +96,12 @@ func (s *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return respondWith(429, `{}`, canonical), nil
 	}
 	if r.Method == http.MethodGet {
-		return respondWith(200, `{"data":[],"next_cursor":null}`, canonical), nil
+		return respondWith(200, `{"data":[`+strings.TrimSuffix(strings.Repeat(tombstone+",", int(req.Records)), ",")+`],"next_cursor":null}`, canonical), nil
 	}
 	return respondWith(201, stored, canonical), nil
 }
+
+const tombstone = `{"id":"a","type":"t","created_at":"2026-01-02T15:04:05.000Z","deleted_at":"2026-01-02T15:04:05.000Z","deleted":true}`
 
 func respondWith(status int, body string, header http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}
@@ -135,66 +140,74 @@ var paced = map[string]struct {
 	"five clients at one address": {goroutines: 8, clients: 5, latency: 10 * ms, ahead: []time.Duration{0}, rate: 0.9, refused: 0.05},
 }
 
-// A client uses at least 95 percent of the limit, and at most 0.5 percent of its requests are
-// refused. This holds for any difference of the clocks, any latency and any number of
+// A client uses at least 95 percent of its share of the limit, and at most 0.5 percent of its
+// requests are refused. This holds for any difference of the clocks, any latency and any number of
 // goroutines. The variable paced contains other bounds for several clients at one address.
 func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 	t.Parallel()
 	const seconds = 12
 	for name, tt := range paced {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service := newLimited(t, tt.limits, tt.latency, tt.ahead...)
-				service.strip, service.unanswered = tt.strip, tt.unanswered
-				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
-				defer cancel()
-				var wg sync.WaitGroup
-				for range max(tt.clients, 1) {
-					c, err := client.New("http://service", client.Config{Transport: service})
-					if err != nil {
-						t.Fatal(err)
-					}
-					for range tt.goroutines {
-						wg.Go(func() {
-							for ctx.Err() == nil {
-								if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
-									t.Error(err)
+		for _, share := range []float64{1, client.DefaultShare} {
+			t.Run(fmt.Sprintf("%s, share %.1f", name, share), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					service := newLimited(t, tt.limits, tt.latency, tt.ahead...)
+					service.strip, service.unanswered = tt.strip, tt.unanswered
+					ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+					defer cancel()
+					var wg sync.WaitGroup
+					for range max(tt.clients, 1) {
+						c, err := client.New("http://service", client.Config{Transport: service, Share: share})
+						if err != nil {
+							t.Fatal(err)
+						}
+						for range tt.goroutines {
+							wg.Go(func() {
+								for ctx.Err() == nil {
+									if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
+										t.Error(err)
+									}
 								}
-							}
-						})
+							})
+						}
 					}
-				}
-				wg.Wait()
-				limit := service.instances[0].LimitsFor("")
-				perSecond := float64(min(limit.Imports, limit.Requests))
-				rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
-				t.Logf("rate %.3f of the limit, %.4f of the requests refused", rate, refused)
-				wantRate, wantRefused := tt.rate, tt.refused
-				if wantRate == 0 {
-					wantRate = 0.95
-				}
-				if wantRefused == 0 {
-					wantRefused = 0.005
-				}
-				if rate < wantRate || refused > wantRefused {
-					t.Errorf("rate %.3f of the limit, %.4f of the requests refused, want at least %.2f and at most %.3f", rate, refused, wantRate, wantRefused)
-				}
+					wg.Wait()
+					limit := service.instances[0].LimitsFor("")
+					perSecond := max(math.Floor(share*float64(min(limit.Imports, limit.Requests))), 1)
+					rate, refused := float64(service.accepted)/seconds/perSecond, float64(service.refused)/float64(service.accepted+service.refused)
+					t.Logf("rate %.3f of the share, %.4f of the requests refused", rate, refused)
+					if wantRate, wantRefused := cmp.Or(tt.rate, 0.95), cmp.Or(tt.refused, 0.005); rate < wantRate || refused > wantRefused {
+						t.Errorf("rate %.3f of the share, %.4f of the requests refused, want at least %.2f and at most %.3f", rate, refused, wantRate, wantRefused)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
-// The pacer assumes that a list returns as many records as its page size.
+// listing makes s a service of lists, each of which finds this many records, or fewer if the
+// request asks for fewer.
+func (s *limited) listing(found int64) {
+	s.charge = func(r *http.Request) ratelimit.Request {
+		limit, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
+		if err != nil {
+			limit = 1 // a record by id
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		return ratelimit.Request{Route: ratelimit.Route{Name: name, Class: ratelimit.Export}, Asked: limit, Records: min(found, limit)}
+	}
+}
+
+// A list costs the records that it returns, and asks for no more than are left. 50 or 7 records
+// fill the limit to the last one; empty lists are limited as requests.
 func TestListsArePacedByRecords(t *testing.T) {
 	t.Parallel()
-	for _, found := range []int64{50, 7, 0} { // number of records in each list; the page size is 50
+	const seconds = 19 // in full; the first and the last are not
+	for found, perSecond := range map[int64]int{50: 4, 7: 200/7 + 1, 0: 200} {
 		synctest.Test(t, func(t *testing.T) {
 			service := newLimited(t, ratelimit.Limits{}, 4*time.Millisecond, 123*time.Millisecond)
-			service.charge = func(r *http.Request) ratelimit.Request {
-				return ratelimit.Request{Route: ratelimit.Route{Name: strings.TrimPrefix(r.URL.Path, "/"), Class: ratelimit.Export}, Records: found}
-			}
-			c, err := client.New("http://service", client.Config{Transport: service})
+			service.listing(found)
+			c, err := client.New("http://service", client.Config{Transport: service, Share: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,18 +224,70 @@ func TestListsArePacedByRecords(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// After 22 lists of 7 records each, 46 of 200 records are left. The next list
-			// could return 50.
-			full := 200
-			if found > 0 {
-				full = int(200-50)/int(found) + 1
-			}
 			t.Logf("%d records found: %d requests accepted, %d refused", found, service.accepted, service.refused)
-			if service.refused > 0 || service.accepted < 19*full*95/100 {
-				t.Errorf("%d records found: in 20 s %d requests were accepted and %d refused, want %d accepted per second and none refused", found, service.accepted, service.refused, full)
+			if service.refused > 0 || service.accepted < seconds*perSecond*95/100 {
+				t.Errorf("%d records found: in 20 s %d requests were accepted and %d refused, want %d accepted per second and none refused", found, service.accepted, service.refused, perSecond)
 			}
 		})
 	}
+}
+
+// A client that reads all pages of a list takes what other clients at the same address leave it,
+// and its share leaves room for them: a page of 50 now and then, and 17 records a second.
+func TestReadsAListBesideOtherReaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const records = 3000
+		service := newLimited(t, ratelimit.Limits{}, 6*time.Millisecond, 456*time.Millisecond)
+		service.listing(math.MaxInt64)
+		ctx, cancel := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		var read, refused [2]int
+		for i, path := range []string{"/entity/a", "/entity?limit=50"} {
+			pause := []time.Duration{time.Second / 17, 3 * time.Second}[i]
+			others.Go(func() {
+				for sleep(ctx, pause/2+rand.N(pause)) {
+					req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://service"+path, nil)
+					resp, err := service.RoundTrip(req)
+					switch {
+					case err != nil:
+						t.Error(err)
+					case resp.StatusCode == http.StatusTooManyRequests:
+						refused[i]++
+					default:
+						read[i]++
+					}
+				}
+			})
+		}
+		c, err := client.New("http://service", client.Config{Transport: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, got, pages := time.Now(), 0, 0
+		for ; got < records; pages++ {
+			page, err := c.ListEntityChanges(t.Context(), client.EntityChangeQuery{})
+			if err != nil {
+				t.Fatalf("after %d records in %s: %v", got, time.Since(began), err)
+			}
+			got += len(page.Data)
+		}
+		elapsed := time.Since(began)
+		cancel()
+		others.Wait()
+		t.Logf("%d pages in %s; the others read %v and were refused %v", pages, elapsed, read, refused)
+		if elapsed > 22*time.Second || refused[0] > read[0]/20 || refused[1] > read[1] {
+			t.Errorf("%d records took %s, want at most 22 s; the others read %v and were refused %v", got, elapsed, read, refused)
+		}
+	})
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // A rule whose limit is used up does not delay requests that the rule does not count.
@@ -236,7 +301,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 			}
 			return ratelimit.Request{Route: createEvent}
 		}
-		c, err := client.New("http://service", client.Config{Transport: service})
+		c, err := client.New("http://service", client.Config{Transport: service, Share: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,10 +24,8 @@ type response struct {
 // read returns nil. Otherwise read returns the failure of the call so far. read may change k
 // for the next try.
 func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error) *Error) error {
-	charges := k.charges()
-	sent, failure := c.pace.enter(ctx, charges, c.cfg.MaxElapsed)
+	charges, sent, failure := c.admit(ctx, k)
 	if failure != nil {
-		failure.Route = k.route.name
 		return failure
 	}
 	tries := retries{cfg: c.cfg, deadline: time.Now().Add(c.cfg.MaxElapsed)}
@@ -50,7 +48,7 @@ func (c *Client) repeat(ctx context.Context, k *call, read func(response, *Error
 			return failure.ended(ctx)
 		}
 		var late *Error
-		if sent, late = c.pace.enter(bounded, charges, c.cfg.MaxElapsed); late != nil {
+		if charges, sent, late = c.admit(bounded, k); late != nil {
 			return failure.ended(ctx)
 		}
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -14,8 +13,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// defaultPage is the page size that the service uses if a list request has no limit.
-const defaultPage = 50
+// Page sizes of lists, in records.
+const (
+	defaultPage = 50  // for a first request that leaves the size to the client
+	maxPage     = 200 // the most that the service returns
+)
 
 // Page is one page of a list. To request the next page, set the Cursor of the query to
 // the value of NextCursor, which is nil on the last page.
@@ -42,12 +44,14 @@ func (c *Client) Usage(ctx context.Context, address string) (u Usage, err error)
 	return u, err
 }
 
-// getPage returns a page of a list. A limit of 0 means the service's default.
+// getPage returns a page of a list of at most limit records. A limit of 0 leaves their number to
+// the pacer, or, if the list is not charged for records, to the service.
 func getPage[T any](ctx context.Context, c *Client, r route, path string, query url.Values, limit int) (page Page[T], err error) {
+	k := call{route: r, path: path, query: query, records: int64(limit), paced: r.class == exports}
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	_, err = c.do(ctx, call{route: r, path: path, query: query, records: int64(cmp.Or(limit, defaultPage))}, &page)
+	_, err = c.do(ctx, k, &page)
 	return page, err
 }
 

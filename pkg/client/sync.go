@@ -18,7 +18,7 @@ type EntityChangeQuery struct {
 	UpdatedSince   record.Time // only changes at this time or later
 	IncludeDeleted bool        // include entities that were deleted within the last 30 days
 	Type           string      // only entities of this type; empty for all types
-	Limit          int         // maximum number of changes per page, 1 to 200; 0 for the service's default, 50
+	Limit          int         // maximum number of changes per page, 1 to 200; 0 to leave it to the pacing
 	Cursor         string      // NextCursor of the previous page; empty for the first page
 }
 
@@ -43,7 +43,7 @@ func (c *Client) ListEntityChanges(ctx context.Context, q EntityChangeQuery) (Pa
 type EventChangeQuery struct {
 	CreatedSince record.Time // only events that were created at this time or later
 	EntityID     string      // only events of this entity; empty for all entities
-	Limit        int         // maximum number of events per page, 1 to 200; 0 for the service's default, 50
+	Limit        int         // maximum number of events per page, 1 to 200; 0 to leave it to the pacing
 	Cursor       string      // NextCursor of the previous page; empty for the first page
 }
 

@@ -17,9 +17,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// PageSize is the maximum number of changes per page.
-const PageSize = 200
-
 var noun = progress.Noun{One: "change", Many: "changes"}
 
 // Mark is the progress of a walk, as saved in its journal.

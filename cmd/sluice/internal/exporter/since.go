@@ -42,9 +42,9 @@ func RunSince(ctx context.Context, o Options, since record.Time, includeDeleted 
 	if continues {
 		fmt.Fprintf(stderr, "Continuing after %s.\n", walk.Done())
 	}
-	list := changes.Events(c, client.EventChangeQuery{EntityID: o.Order.Filters.EntityID, Limit: changes.PageSize})
+	list := changes.Events(c, client.EventChangeQuery{EntityID: o.Order.Filters.EntityID})
 	if o.Order.Resource == record.Entity {
-		list = changes.Entities(c, client.EntityChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted, Limit: changes.PageSize})
+		list = changes.Entities(c, client.EntityChangeQuery{Type: o.Order.Filters.Type, IncludeDeleted: includeDeleted})
 	}
 	if err = walk.Read(ctx, []changes.List{list}, o.Waiting, stderr); err == nil {
 		err = o.deliverChanges(walk.Path())

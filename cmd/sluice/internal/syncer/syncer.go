@@ -31,7 +31,7 @@ type Options struct {
 	Resource record.Resource // Entity or Event
 	Path     string          // path of the copy
 	Force    bool            // replace any file at Path with a new copy, or continue an interrupted run that had Force
-	PageSize int             // maximum number of changes per page; changes.PageSize by default
+	PageSize int             // maximum number of changes per page; by default the client chooses
 
 	Now     func() time.Time // clock; time.Now by default
 	Waiting func() string    // describes what the client is waiting for; returns "" while the service responds
@@ -89,9 +89,6 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Re
 // open returns a run. Until that run ends, another call of open for the same copy returns an
 // error.
 func open(o Options, c *client.Client, stderr io.Writer) (*syncer, error) {
-	if o.PageSize == 0 {
-		o.PageSize = changes.PageSize
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
