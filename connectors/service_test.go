@@ -50,30 +50,37 @@ func startService(t *testing.T, entities, events int) *service {
 	}
 	s := &service{key: createKey(t, dir, access.DefaultWorkspace), otherKey: createKey(t, dir, "other")}
 	createRecords(t, filepath.Join(dir, "sluice.db"), entities, events)
-	stdout, greeting := io.Pipe()
+	output, written := io.Pipe()
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		getenv := func(name string) string { return map[string]string{"AUTH_MODE": "api-key"}[name] }
-		stderr := io.MultiWriter(t.Output(), secrettest.Writer("the server"))
-		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, greeting, stderr)
-		greeting.Close() //nolint:errcheck // closing a pipe does not fail
+		stderr := io.MultiWriter(t.Output(), written)
+		ended <- localserver.Run(ctx, getenv, localserver.Options{Addr: "127.0.0.1:0", DataDir: dir}, written, stderr)
+		written.Close() //nolint:errcheck // closing a pipe does not fail
+	}()
+	urls := make(chan string, 1) // closed at the end of the output
+	go func() {
+		defer close(urls)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			secrettest.Check(t, "the server", lines.Text())
+			if _, url, ok := strings.Cut(lines.Text(), "Sluice listens on "); ok {
+				urls <- url
+			}
+		}
 	}()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		for range urls {
+		}
 	})
-	lines := bufio.NewScanner(stdout)
-	for s.url == "" && lines.Scan() {
-		_, s.url, _ = strings.Cut(lines.Text(), "Sluice listens on ")
-		secrettest.Collect("the server", lines.Text())
-	}
-	if s.url == "" {
+	var ok bool
+	if s.url, ok = <-urls; !ok {
 		t.Fatal("the server did not start")
 	}
-	go io.Copy(secrettest.Writer("the server"), stdout) //nolint:errcheck // the goroutine ends when the server ends
 	return s
 }
 

@@ -31,7 +31,7 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	secrettest.Collect(program, string(out)+stderr.String())
+	secrettest.Check(t, program, string(out)+stderr.String())
 	if err != nil {
 		t.Errorf("%s %v: %v\n%s\n%s", program, args, err, tail(out), tail(stderr.Bytes()))
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +20,6 @@ import (
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
 )
-
-func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 // keyring is the table of API keys of a deployment.
 type keyring struct {

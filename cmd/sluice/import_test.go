@@ -54,9 +54,9 @@ func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	secrettest.Collect("sluice", errOut.String())
+	secrettest.Check(t, "sluice", errOut.String())
 	if !strings.Contains(strings.Join(cmd.Args, " "), "keys create") { // only "keys create" prints a secret
-		secrettest.Collect("sluice", out.String())
+		secrettest.Check(t, "sluice", out.String())
 	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }

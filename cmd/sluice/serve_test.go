@@ -53,7 +53,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
-	return secrettest.Run(m)
+	return m.Run()
 }
 
 // raceDetector reports whether the tests are built with the race detector.
@@ -83,12 +83,14 @@ func startIn(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
 	cmd := exec.Command(program, append([]string{"serve"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "ADDR=127.0.0.1:0"), env...)
-	cmd.Stdout = secrettest.Writer("sluice serve")
 	p, err := child.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() {
+		p.Kill()
+		secrettest.Check(t, "sluice serve", p.Log())
+	})
 	url, err := p.ReadyText(t.Context(), `Sluice listens on (\S+)\n`)
 	if err != nil {
 		t.Fatal(err)

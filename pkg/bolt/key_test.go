@@ -16,8 +16,6 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
-
 func openKeys(t *testing.T, path string) *bolt.Keys {
 	t.Helper()
 	s, err := bolt.NewKeys(path)

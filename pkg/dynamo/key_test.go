@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -15,8 +14,6 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/storetest"
 )
-
-func TestMain(m *testing.M) { os.Exit(secrettest.Run(m)) }
 
 func openKeys(t *testing.T, client KeysClient, table string) *Keys {
 	t.Helper()

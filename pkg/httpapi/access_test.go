@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -67,8 +66,9 @@ func newGuarded(t *testing.T) *guarded {
 	}
 	g.opts = httpapi.Options{
 		Access: authenticator, Now: now, RequestID: requestID, Service: "sluice-test",
-		Logger: slog.New(slog.NewJSONHandler(io.MultiWriter(g.log, secrettest.Writer("the handlers' log")), nil)),
+		Logger: slog.New(slog.NewJSONHandler(g.log, nil)),
 	}
+	t.Cleanup(func() { secrettest.Check(t, "a handler", g.log.String()) })
 	return g
 }
 

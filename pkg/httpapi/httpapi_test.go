@@ -19,7 +19,6 @@ import (
 
 	"sluice"
 	"sluice/internal/test/lambdatest"
-	"sluice/internal/test/secrettest"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
@@ -32,7 +31,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
 
-var options = httpapi.Options{AccessOff: true, Now: now, RequestID: requestID, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the handlers' log"), nil))}
+var options = httpapi.Options{AccessOff: true, Now: now, RequestID: requestID, Logger: slog.New(slog.DiscardHandler)}
 
 func requestID(*http.Request) string { return "test-request" }
 

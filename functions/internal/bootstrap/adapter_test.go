@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -44,9 +45,11 @@ func newService(t *testing.T) *service {
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
 	counters := memory.NewCounters()
+	var log bytes.Buffer
+	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
 		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
-		opts:   httpapi.Options{AccessOff: true, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(secrettest.Writer("the functions' log"), nil))},
+		opts:   httpapi.Options{AccessOff: true, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	}
 	if s.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)

@@ -91,7 +91,10 @@ func Start(t testing.TB, binary string, env ...string) *Instance {
 	if err != nil {
 		t.Fatalf("start %s: %v", binary, err)
 	}
-	t.Cleanup(i.Stop)
+	t.Cleanup(func() {
+		i.Stop()
+		secrettest.Check(t, filepath.Base(binary), i.Log())
+	})
 	return i
 }
 
@@ -105,7 +108,6 @@ func Run(binary string, env ...string) (*Instance, error) {
 		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(i.api.URL, "http://"),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
 	}, env...)
-	cmd.Stdout = secrettest.Writer("a function's log")
 	var err error
 	if i.Process, err = child.Start(cmd); err != nil {
 		i.api.Close()

@@ -1,7 +1,6 @@
 package repository_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -90,34 +89,6 @@ func TestTheThreatTableNamesTests(t *testing.T) {
 			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
 		}
 	}
-}
-
-// If the tests of a package create API keys, the tests search for secrets in their own output
-// and in the output of the processes that they start.
-func TestPackagesThatMakeKeysLookForSecrets(t *testing.T) {
-	found := 0
-	for _, dir := range imports(t, `{{$dir := .Dir}}{{range .TestImports}}{{$dir}}>{{.}} {{end}}{{range .XTestImports}}{{$dir}}>{{.}} {{end}}`, "./...") {
-		dir, imported, _ := strings.Cut(dir, ">")
-		if imported != "sluice/pkg/access" && imported != "sluice/internal/test/secrettest" || dir == filepath.Dir(must(filepath.Abs("sluice_test.go"))) {
-			continue
-		}
-		found++
-		if !slices.ContainsFunc(must(filepath.Glob(dir+"/*_test.go")), func(path string) bool {
-			return strings.Contains(string(must(os.ReadFile(path))), "secrettest.Run(m)")
-		}) && filepath.Base(dir) != "secrettest" {
-			t.Errorf("the tests in %s use API keys but do not look for their secrets", dir)
-		}
-	}
-	if found < 6 {
-		t.Errorf("only %d imports were found, so this test reads the wrong thing", found)
-	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 func list(t *testing.T, pattern string, name func(path string) string) (names []string) {

@@ -1,17 +1,15 @@
-// Package templatetest reads the parts of template.yaml that only tests need: the
-// routes, permissions, streams and tables of each function.
+// Package templatetest reads what only tests need of template.yaml: the routes, permissions,
+// streams and tables of each function.
 //
-// It rejects functions and tables that depend on a condition. It also rejects managed policies,
-// and wildcards and conditions in policies. The tests of the rendered template check the rest.
+// It fails the test for a function or table that depends on a condition, for managed policies,
+// and for wildcards and conditions in policies. The tests of the rendered template check the rest.
 package templatetest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
-	"sluice/internal/template"
 	"strings"
 	"testing"
 
@@ -20,13 +18,13 @@ import (
 	"sluice"
 )
 
-// Function is a function of a template.
+// Function is a function of the template.
 type Function struct {
 	LogicalID string            // ends in "Function", for example ListEntityFunction
 	Name      string            // name of its folder: the logical id in kebab case without "Function", such as list-entity
-	Routes    []Route           // sorted by Key; empty for a function without HttpApi events
+	Routes    []Route           // empty for a function without HttpApi events
 	Tables    map[string]string // logical ids of tables, by the environment variable that contains the table's name
-	Streams   []Stream          // sorted by Table
+	Streams   []Stream
 	Grants    []Grant
 }
 
@@ -69,44 +67,31 @@ const (
 )
 
 // Functions returns the functions of template.yaml, sorted by logical id.
-func Functions(t testing.TB) []Function {
+func Functions(t testing.TB) (functions []Function) {
 	t.Helper()
-	functions, err := Parse(sluice.Template)
-	if err != nil {
-		t.Fatalf("template.yaml: %v", err)
-	}
-	return functions
-}
-
-// Parse returns the functions of a template, sorted by logical id. The error lists
-// everything that is rejected, with its line number or logical id.
-func Parse(b []byte) ([]Function, error) {
 	var doc document
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return nil, err
+	if err := yaml.Unmarshal(sluice.Template, &doc); err != nil {
+		t.Fatal(err)
 	}
-	var functions []Function
-	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(doc.Resources)) {
 		r := doc.Resources[id]
 		if r.Condition != "" && (r.Type == typeFunction || r.Type == typeTable) {
-			errs = append(errs, fmt.Errorf("%s: a %s must not depend on a condition", id, r.Type))
+			t.Fatalf("%s depends on a condition", id)
 		}
 		if r.Type != typeFunction {
 			continue
 		}
 		f, err := doc.function(id)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			t.Fatalf("template.yaml: %s: %v", id, err)
 		}
 		functions = append(functions, f)
 	}
-	return functions, errors.Join(errs...)
+	return functions
 }
 
 var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
-// function returns the function with the given logical id.
 func (d document) function(id string) (Function, error) {
 	name := innerCapital.ReplaceAllString(strings.TrimSuffix(id, "Function"), "-$0")
 	full := Function{LogicalID: id, Name: strings.ToLower(name), Tables: make(map[string]string)}
@@ -115,80 +100,66 @@ func (d document) function(id string) (Function, error) {
 	if err := node.Decode(&properties); err != nil {
 		return full, err
 	}
-	var errs []error
-
-	variables := make(map[string]value)
-	maps.Copy(variables, d.Globals.Function.Environment.Variables)
+	variables := maps.Clone(d.Globals.Function.Environment.Variables)
 	maps.Copy(variables, properties.Environment.Variables)
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if table := variables[name].of("!Ref"); d.Resources[table].Type == typeTable {
-			full.Tables[name] = table
+	for name, v := range variables {
+		if d.Resources[v.Value].Type == typeTable && v.Tag == "!Ref" {
+			full.Tables[name] = v.Value
 		} else if strings.HasSuffix(name, "_TABLE") {
-			errs = append(errs, fmt.Errorf("the variable %s names a table, but is not the !Ref of a table", name))
+			return full, fmt.Errorf("the variable %s names a table, but is not the !Ref of a table", name)
 		}
 	}
-
 	for _, name := range slices.Sorted(maps.Keys(properties.Events)) {
 		e := properties.Events[name]
-		switch e.Type {
+		switch p := e.Properties; e.Type {
 		case "HttpApi":
-			full.Routes = append(full.Routes, e.route())
+			route := Route{Method: strings.ToUpper(p.Method), Path: p.Path}
+			if p.Method == "" && p.Path == "" {
+				route = Default
+			}
+			full.Routes = append(full.Routes, route)
 		case "DynamoDB":
-			s, err := d.stream(e)
-			full.Streams, errs = append(full.Streams, s), append(errs, err)
-		case "Schedule": // not part of the result, because nothing else in the template depends on a schedule
+			table, ok := strings.CutSuffix(p.Stream.Value, ".StreamArn")
+			if !ok || p.Stream.Tag != "!GetAtt" || d.Resources[table].Type != typeTable {
+				return full, fmt.Errorf("the event %s is not on the StreamArn of a table", name)
+			}
+			s := Stream{Table: table}
+			for _, f := range p.FilterCriteria.Filters {
+				s.Patterns = append(s.Patterns, f.Pattern)
+			}
+			full.Streams = append(full.Streams, s)
+		case "Schedule": // nothing else in the template depends on a schedule
 		default:
-			errs = append(errs, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type))
+			return full, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type)
 		}
 	}
-	slices.SortFunc(full.Routes, func(a, b Route) int { return strings.Compare(a.Key(), b.Key()) })
-	slices.SortFunc(full.Streams, func(a, b Stream) int { return strings.Compare(a.Table, b.Table) })
-
 	for _, policy := range properties.Policies {
 		for _, s := range policy.Statement {
 			grants, err := d.grants(s)
-			full.Grants, errs = append(full.Grants, grants...), append(errs, err)
+			if err != nil {
+				return full, err
+			}
+			full.Grants = append(full.Grants, grants...)
 		}
 	}
-	return full, errors.Join(errs...)
-}
-
-func (e event) route() Route {
-	method, path := e.Properties.Method, e.Properties.Path
-	if method == "" && path == "" {
-		return Default
-	}
-	return Route{Method: strings.ToUpper(string(method)), Path: string(path)}
-}
-
-func (d document) stream(e event) (Stream, error) {
-	table, ok := strings.CutSuffix(e.Properties.Stream.of("!GetAtt"), ".StreamArn")
-	if !ok || d.Resources[table].Type != typeTable {
-		return Stream{}, errors.New("Stream is not !GetAtt of the StreamArn of a table")
-	}
-	s := Stream{Table: table}
-	for _, f := range e.Properties.FilterCriteria.Filters {
-		s.Patterns = append(s.Patterns, f.Pattern)
-	}
-	return s, nil
+	return full, nil
 }
 
 // grants returns the permissions in a statement: each action on each resource.
 func (d document) grants(s map[string]values) (grants []Grant, err error) {
-	if len(s) != 3 || len(s["Effect"]) != 1 || s["Effect"][0].text != "Allow" || len(s["Action"]) == 0 || len(s["Resource"]) == 0 {
-		return nil, errors.New("a statement has only the Effect Allow, an Action and a Resource")
+	if len(s) != 3 || len(s["Effect"]) != 1 || s["Effect"][0].Value != "Allow" || len(s["Action"]) == 0 || len(s["Resource"]) == 0 {
+		return nil, fmt.Errorf("a statement has only the Effect Allow, an Action and a Resource, not %v", s)
 	}
-	for _, v := range s["Action"] {
-		action := v.of("!!str")
-		if action == "" || strings.ContainsAny(action, "*?") {
-			return nil, fmt.Errorf("the action %q has a wildcard or no name", action)
+	for _, action := range s["Action"] {
+		if action.Tag != "!!str" || strings.ContainsAny(action.Value, "*?") {
+			return nil, fmt.Errorf("the action %q has a wildcard or no name", action.Value)
 		}
 		for _, v := range s["Resource"] {
 			resource, err := d.arn(v)
 			if err != nil {
 				return nil, err
 			}
-			grants = append(grants, Grant{Action: action, Resource: resource})
+			grants = append(grants, Grant{Action: action.Value, Resource: resource})
 		}
 	}
 	return grants, nil
@@ -197,89 +168,66 @@ func (d document) grants(s map[string]values) (grants []Grant, err error) {
 var arnSub = regexp.MustCompile(`^\$\{([A-Za-z0-9]+)\.Arn\}([^$]*)$`)
 
 // arn returns the resource of an ARN in the form of Grant.Resource.
-func (d document) arn(v value) (string, error) {
-	id, isARN := strings.CutSuffix(v.of("!GetAtt"), ".Arn")
+func (d document) arn(v yaml.Node) (string, error) {
+	id, isARN := strings.CutSuffix(v.Value, ".Arn")
+	isARN = isARN && v.Tag == "!GetAtt"
 	rest := ""
-	if m := arnSub.FindStringSubmatch(v.of("!Sub")); m != nil {
+	if m := arnSub.FindStringSubmatch(v.Value); m != nil && v.Tag == "!Sub" {
 		id, rest, isARN = m[1], m[2], true
 	}
 	r, known := d.Resources[id]
 	switch {
 	case !isARN || !known:
-		return "", fmt.Errorf("the resource %s %q is not the Arn of a resource of the template", v.tag, v.text)
+		return "", fmt.Errorf("the resource %s %q is not the Arn of a resource of the template", v.Tag, v.Value)
 	case strings.ContainsAny(rest, "*?") && (r.Type != "AWS::S3::Bucket" || rest != "/*"):
 		return "", fmt.Errorf("%q after the Arn of %s is a wildcard", rest, id)
 	}
 	return id + rest, nil
 }
 
-// document is a template.
+// document is a template. A yaml.Node keeps the tag of an intrinsic function in its short form,
+// such as !Ref.
 type document struct {
 	Globals struct {
 		Function function `yaml:"Function"`
 	} `yaml:"Globals"`
 	Resources map[string]struct {
-		Type       template.Text `yaml:"Type"`
-		Condition  string        `yaml:"Condition"`
-		Properties yaml.Node     `yaml:"Properties"`
+		Type       string    `yaml:"Type"`
+		Condition  string    `yaml:"Condition"`
+		Properties yaml.Node `yaml:"Properties"`
 	} `yaml:"Resources"`
 }
 
 type function struct {
 	Environment struct {
-		Variables map[string]value `yaml:"Variables"`
+		Variables map[string]yaml.Node `yaml:"Variables"`
 	} `yaml:"Environment"`
 	Policies []struct {
 		Statement []map[string]values `yaml:"Statement"`
 	} `yaml:"Policies"`
-	Events map[string]event `yaml:"Events"`
-}
-
-// event is an HttpApi event or a DynamoDB event source.
-type event struct {
-	Type       template.Text `yaml:"Type"`
-	Properties struct {
-		Method         template.Text `yaml:"Method"`
-		Path           template.Text `yaml:"Path"`
-		Stream         value         `yaml:"Stream"`
-		FilterCriteria struct {
-			Filters []struct {
-				Pattern string `yaml:"Pattern"`
-			} `yaml:"Filters"`
-		} `yaml:"FilterCriteria"`
-	} `yaml:"Properties"`
-}
-
-// value is a scalar, or a CloudFormation intrinsic function in its short form, such as !Ref. The
-// argument of the function is a scalar. For !If, only the tag is kept.
-type value struct{ tag, text string }
-
-// UnmarshalYAML implements yaml.Unmarshaler.
-func (v *value) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.ScalarNode && n.Tag != "!If" {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: not a scalar or an intrinsic function in its short form", n.Line)}}
-	}
-	*v = value{tag: n.Tag, text: n.Value}
-	return nil
-}
-
-// of returns the text of v if v has the given tag, such as !Ref. Otherwise it returns "".
-// The tag of a plain string is !!str.
-func (v value) of(tag string) string {
-	if v.tag != tag {
-		return ""
-	}
-	return v.text
+	Events map[string]struct {
+		Type       string `yaml:"Type"`
+		Properties struct {
+			Method         string    `yaml:"Method"`
+			Path           string    `yaml:"Path"`
+			Stream         yaml.Node `yaml:"Stream"`
+			FilterCriteria struct {
+				Filters []struct {
+					Pattern string `yaml:"Pattern"`
+				} `yaml:"Filters"`
+			} `yaml:"FilterCriteria"`
+		} `yaml:"Properties"`
+	} `yaml:"Events"`
 }
 
 // values are the elements of a list, or a single value.
-type values []value
+type values []yaml.Node
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (v *values) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.SequenceNode {
-		return n.Decode((*[]value)(v))
+		return n.Decode((*[]yaml.Node)(v))
 	}
-	*v = make(values, 1)
-	return (*v)[0].UnmarshalYAML(n)
+	*v = values{*n}
+	return nil
 }
