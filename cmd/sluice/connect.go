@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/cmd/sluice/internal/outage"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 const defaultURL = "http://127.0.0.1:3000"
@@ -52,20 +52,20 @@ func (c *connection) baseURL() string { return cmp.Or(c.url, c.getenv("SLUICE_UR
 
 // client returns a client for the service. When a try gets no response and the client will try
 // again, the client writes a line to stderr.
-func (c *connection) client(cfg api.Config) (*api.Client, error) {
+func (c *connection) client(cfg client.Config) (*client.Client, error) {
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), false))
 }
 
 // patientClient returns a client for commands that transfer many records. When these
 // commands show their progress, they also show the result of c.waiting. The client retries
 // for up to 2 minutes, which is long enough for a restart of the service.
-func (c *connection) patientClient(cfg api.Config) (*api.Client, error) {
+func (c *connection) patientClient(cfg client.Config) (*client.Client, error) {
 	cfg.MaxTries, cfg.MaxElapsed = 40, 2*time.Minute
 	return c.connect(cfg, outage.New(c.stderr, c.baseURL(), true))
 }
 
 // connect returns a client for the service. The client calls report.Note after each try.
-func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client, error) {
+func (c *connection) connect(cfg client.Config, report *outage.Report) (*client.Client, error) {
 	url := c.baseURL()
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 		source := "--url"
@@ -81,7 +81,7 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 	}
 	c.outage = report
 	onTry := cfg.OnTry
-	cfg.OnTry = func(t api.Try) {
+	cfg.OnTry = func(t client.Try) {
 		report.Note(t)
 		if onTry != nil {
 			onTry(t)
@@ -93,7 +93,7 @@ func (c *connection) connect(cfg api.Config, report *outage.Report) (*api.Client
 	cfg.Transport = transport
 	cfg.Key = cmp.Or(c.key, c.getenv("SLUICE_API_KEY"))
 	cfg.UserAgent = "sluice"
-	made, err := api.New(url, cfg)
+	made, err := client.New(url, cfg)
 	if err != nil {
 		return nil, usageError("%w", err)
 	}

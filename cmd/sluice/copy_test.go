@@ -16,7 +16,7 @@ import (
 
 	"sluice/cmd/sluice/internal/syncer"
 	"sluice/internal/test/syncwait"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
 
@@ -59,20 +59,20 @@ func TestSyncAndExportSince(t *testing.T) {
 // and creates 100 new ones. It also creates 1000 events, most of them dated in the past.
 func changeRecords(t *testing.T, s *server) {
 	t.Helper()
-	c, err := api.New(s.url, api.Config{})
+	c, err := client.New(s.url, client.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changed []api.NewEntity
+	var changed []client.NewEntity
 	for i := range 800 {
-		e := api.NewEntity{ID: fmt.Sprintf("%07d", 2*i), Attributes: record.Attributes(`{"changed":1}`)}
+		e := client.NewEntity{ID: fmt.Sprintf("%07d", 2*i), Attributes: record.Attributes(`{"changed":1}`)}
 		if i >= 700 {
 			e.ID = fmt.Sprint("new-", i)
 		}
 		changed = append(changed, e)
 	}
-	for ; len(changed) > 0; changed = changed[api.MaxBatch:] {
-		if _, err := c.UpsertEntities(t.Context(), changed[:api.MaxBatch]); err != nil {
+	for ; len(changed) > 0; changed = changed[client.MaxBatch:] {
+		if _, err := c.UpsertEntities(t.Context(), changed[:client.MaxBatch]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,14 +81,14 @@ func changeRecords(t *testing.T, s *server) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := c.CreateEntity(t.Context(), api.NewEntity{ID: "0001500"}); err != nil {
+	if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{ID: "0001500"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		var late []api.NewEvent
-		for j := range api.MaxBatch {
+		var late []client.NewEvent
+		for j := range client.MaxBatch {
 			at := record.TimeOf(time.Now().Add(-time.Duration(i*j) * time.Hour))
-			late = append(late, api.NewEvent{Name: "late", EntityID: "0000001", OccurredAt: &at})
+			late = append(late, client.NewEvent{Name: "late", EntityID: "0000001", OccurredAt: &at})
 		}
 		if _, err := c.CreateEvents(t.Context(), late); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/test/browsertest"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
 
@@ -81,11 +81,11 @@ func visible(id string) string {
 // seedPage creates the records that the page shows.
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
-	var events []api.NewEvent
-	var entities []api.NewEntity
+	var events []client.NewEvent
+	var entities []client.NewEntity
 	for i := range 12 {
-		events = append(events, api.NewEvent{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
-		entities = append(entities, api.NewEntity{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
+		events = append(events, client.NewEvent{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
+		entities = append(entities, client.NewEntity{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
 	}
 	c := newClient(t, s.url)
 	_, err := c.CreateEvents(t.Context(), events)

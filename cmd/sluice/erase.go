@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/cmd/sluice/internal/eraser"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
 
@@ -47,7 +47,7 @@ The key needs the scope import.
 			if err := record.CheckID(id); err != nil {
 				return usageError("the id %q %w", id, err)
 			}
-			c, err := o.patientClient(api.Config{})
+			c, err := o.patientClient(client.Config{})
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/test/syncwait"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/erasurejob"
 )
 
@@ -21,15 +21,15 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
 	c := newClient(t, s.url)
-	if _, _, err := c.CreateEntity(t.Context(), api.NewEntity{ID: "ada"}); err != nil {
+	if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{ID: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		var events []api.NewEvent
+		var events []client.NewEvent
 		for n := range 100 {
-			events = append(events, api.NewEvent{ID: fmt.Sprint("e", i, "-", n), Name: "n", EntityID: "ada"})
+			events = append(events, client.NewEvent{ID: fmt.Sprint("e", i, "-", n), Name: "n", EntityID: "ada"})
 		}
-		if _, err := c.CreateEvents(t.Context(), append(events[:99:99], api.NewEvent{ID: fmt.Sprint("other", i), Name: "n", EntityID: "bob"})); err != nil {
+		if _, err := c.CreateEvents(t.Context(), append(events[:99:99], client.NewEvent{ID: fmt.Sprint("other", i), Name: "n", EntityID: "bob"})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,10 +56,10 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 	if err := cmd.Wait(); err != nil || out.String() != "Erased the entity ada and 297 events.\n" {
 		t.Errorf("%v: %s%s", err, out.String(), stderr.String())
 	}
-	if page, err := c.ListEvents(t.Context(), api.EventQuery{EntityID: "ada"}); err != nil || len(page.Data) != 0 {
+	if page, err := c.ListEvents(t.Context(), client.EventQuery{EntityID: "ada"}); err != nil || len(page.Data) != 0 {
 		t.Errorf("events of ada that remain: %+v, error %v", page, err)
 	}
-	if page, err := c.ListEvents(t.Context(), api.EventQuery{}); err != nil || len(page.Data) != 3 {
+	if page, err := c.ListEvents(t.Context(), client.EventQuery{}); err != nil || len(page.Data) != 3 {
 		t.Errorf("other events that remain: %+v, error %v", page, err)
 	}
 	r := again.client(t).want(t, http.StatusOK, "GET", "/entity?updated_since=1970-01-01T00:00:00Z&order=desc&include_deleted=true", "")

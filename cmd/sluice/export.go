@@ -10,7 +10,7 @@ import (
 
 	"sluice/cmd/sluice/internal/exporter"
 	"sluice/cmd/sluice/internal/progress"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
@@ -186,7 +186,7 @@ func export(cmd *cobra.Command, o *exportOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	c, err := o.patientClient(api.Config{})
+	c, err := o.patientClient(client.Config{})
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ type changesResult struct {
 }
 
 // exportSince runs "sluice export --since".
-func exportSince(cmd *cobra.Command, o *exportOptions, c *api.Client) error {
+func exportSince(cmd *cobra.Command, o *exportOptions, c *client.Client) error {
 	done, err := exporter.RunSince(cmd.Context(), o.Options, *o.since, o.deleted, c, cmd.ErrOrStderr())
 	if err != nil {
 		return err

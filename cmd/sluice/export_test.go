@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 // startProxy starts a proxy for the server at the URL target and returns the URL of the proxy.
@@ -240,7 +240,7 @@ func TestAKilledExportContinues(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	wantFiles(t, filepath.Dir(file), "events.ndjson")
-	if page, err := newClient(t, s.url).ListExportJobs(t.Context(), api.ExportJobQuery{}); err != nil || len(page.Data) != 1 {
+	if page, err := newClient(t, s.url).ListExportJobs(t.Context(), client.ExportJobQuery{}); err != nil || len(page.Data) != 1 {
 		t.Errorf("the jobs are %+v, %v", page, err)
 	}
 }

@@ -14,14 +14,14 @@ import (
 
 	"sluice/internal/localserver"
 	"sluice/pkg/bolt"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/record"
 )
 
 // exported waits for an export job and returns the job and the text of its file.
-func exported(t *testing.T, c *api.Client, id string) (exportjob.Job, string) {
+func exported(t *testing.T, c *client.Client, id string) (exportjob.Job, string) {
 	t.Helper()
 	j, err := c.AwaitExportJob(t.Context(), id, nil)
 	var file strings.Builder
@@ -37,7 +37,7 @@ func exported(t *testing.T, c *api.Client, id string) (exportjob.Job, string) {
 func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, []string{"EVENT_SHARDS=4"}, func(t *testing.T, s *server) {
-		c, client := s.client(t), newClient(t, s.url)
+		c, service := s.client(t), newClient(t, s.url)
 		var lines []string
 		for i, attributes := range []string{`{}`, `{"n":1.50,"é\"":"<&>","deep":{"a":[1,null]}}`, `{"n":-2,"f":"=1+1","none":null,"lines":"a\nb,\"c\""}`} {
 			r := c.want(t, http.StatusCreated, "POST", "/create_event", fmt.Sprintf(`{"id":"e%d","name":"n","entity_id":"ada","occurred_at":"2026-01-0%dT00:00:00Z","attributes":%s}`, i, i+1, attributes))
@@ -53,7 +53,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			{"no-csv", `"resource":"entity","format":"csv","filters":{"type":"ghost"}`, "id,type,created_at,updated_at\r\n"},
 		} {
 			c.want(t, http.StatusCreated, "POST", "/create_export_job", fmt.Sprintf(`{"id":"%s",%s}`, tt.id, tt.order))
-			j, got := exported(t, client, tt.id)
+			j, got := exported(t, service, tt.id)
 			if got != tt.want {
 				t.Errorf("%s: got\n%s\nwant\n%s", tt.id, got, tt.want)
 			}
@@ -62,7 +62,7 @@ func TestExportJobsOfEitherKindOfStore(t *testing.T) {
 			}
 		}
 		c.want(t, http.StatusCreated, "POST", "/create_export_job", `{"id":"csv","resource":"event","format":"csv"}`)
-		_, csv := exported(t, client, "csv")
+		_, csv := exported(t, service, "csv")
 		for _, want := range []string{
 			`id,name,entity_id,occurred_at,created_at,attributes.deep,attributes.f,attributes.lines,attributes.n,attributes.none,"attributes.é"""` + "\r\n",
 			`,"{""a"":[1,null]}",,,1.50,,<&>` + "\r\n",
@@ -197,26 +197,26 @@ func TestASmallExportStartsWhileAnotherWorkspaceHasItsQuota(t *testing.T) {
 	fillEvents(t, dir, events, 50)
 	env := []string{"AUTH_MODE=api-key", "DATA_DIR=" + dir, "EXPORT_JOBS_PER_WORKSPACE=" + fmt.Sprint(quota)}
 	s := startIn(t, env)
-	in := func(workspace string) *api.Client {
-		c, err := api.New(s.url, api.Config{Key: createKey(t, env, "--scope", "dashboard", "--workspace", workspace)})
+	in := func(workspace string) *client.Client {
+		c, err := client.New(s.url, client.Config{Key: createKey(t, env, "--scope", "dashboard", "--workspace", workspace)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	large, small := in("default"), in("other")
-	order := api.NewExportJob{Resource: record.Event, Format: exportjob.CSV}
+	order := client.NewExportJob{Resource: record.Event, Format: exportjob.CSV}
 	for range quota {
 		if _, _, err := large.CreateExportJob(t.Context(), order); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, _, err := large.CreateExportJob(t.Context(), order)
-	if refused, ok := errors.AsType[*api.Error](err); !ok || refused.Code != "too_many_export_jobs" {
+	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "too_many_export_jobs" {
 		t.Error(err)
 	}
 	count := func(status exportjob.Status) (n int) {
-		page, err := large.ListExportJobs(t.Context(), api.ExportJobQuery{})
+		page, err := large.ListExportJobs(t.Context(), client.ExportJobQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,8 +259,8 @@ func TestALargeExportLeavesTheLimitsOfOthersAlone(t *testing.T) {
 	var id string
 	during := false
 	for n := 0; n < 10 && !during; n++ {
-		oneWindow(t, s, func(c *client) (responses []response) {
-			j, _, err := owner.CreateExportJob(t.Context(), api.NewExportJob{Resource: record.Event, Format: exportjob.NDJSON})
+		oneWindow(t, s, func(c *caller) (responses []response) {
+			j, _, err := owner.CreateExportJob(t.Context(), client.NewExportJob{Resource: record.Event, Format: exportjob.NDJSON})
 			if err != nil {
 				t.Fatal(err)
 			}

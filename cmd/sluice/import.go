@@ -12,7 +12,7 @@ import (
 
 	"sluice/cmd/sluice/internal/importer"
 	"sluice/cmd/sluice/internal/progress"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
 )
@@ -86,7 +86,7 @@ func importCommand(getenv func(string) string) *cobra.Command {
 				return err
 			}
 			o.Waiting = c.waiting
-			connect := func(cfg api.Config) (*api.Client, error) {
+			connect := func(cfg client.Config) (*client.Client, error) {
 				cfg.Rate = rate
 				return c.patientClient(cfg)
 			}

@@ -102,7 +102,7 @@ func entityLines(n int) string { return strings.ReplaceAll(eventLines(n), `"name
 
 // wantEachOnce fails the test unless the list at a path has each of the records 0 to n-1 of
 // eventLines or entityLines exactly once, and nothing else.
-func wantEachOnce(t *testing.T, c *client, path string, n int) {
+func wantEachOnce(t *testing.T, c *caller, path string, n int) {
 	t.Helper()
 	times := make(map[int]int)
 	for _, r := range walk(t, c, path+"?limit=200") {

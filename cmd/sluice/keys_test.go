@@ -201,7 +201,7 @@ func TestServeSaysWhoMayUseIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startIn(t, append([]string{"DATA_DIR=" + dir}, tt.env...))
-			c := &client{Client: http.DefaultClient, url: s.url}
+			c := &caller{Client: http.DefaultClient, url: s.url}
 			for host, want := range map[string]int{"rebound.example": tt.rebound, "localhost:3000": 200, s.url[len("http://"):]: 200} {
 				if r := c.do(t, "GET", "/openapi.yaml", "", "Host", host); r.status != want {
 					t.Errorf("host %s: %d, want %d", host, r.status, want)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
 
@@ -41,15 +41,15 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		var jobs []func() error
 		for i := range single {
 			jobs = append(jobs, func() error {
-				_, _, err := lossy.CreateEvent(t.Context(), api.NewEvent{ID: fmt.Sprintf("s%04d", i), Name: "single"})
+				_, _, err := lossy.CreateEvent(t.Context(), client.NewEvent{ID: fmt.Sprintf("s%04d", i), Name: "single"})
 				return err
 			})
 		}
 		for i := range batches {
 			jobs = append(jobs, func() error {
-				var events []api.NewEvent
+				var events []client.NewEvent
 				for j := range batch {
-					events = append(events, api.NewEvent{ID: fmt.Sprintf("b%02d-%02d", i, j), Name: "batch"})
+					events = append(events, client.NewEvent{ID: fmt.Sprintf("b%02d-%02d", i, j), Name: "batch"})
 				}
 				results, err := lossy.CreateEvents(t.Context(), events)
 				for _, r := range results {
@@ -61,7 +61,7 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		for i := range entities {
 			jobs = append(jobs, func() error {
 				id := fmt.Sprintf("e%02d", i)
-				_, _, err := lossy.CreateEntity(t.Context(), api.NewEntity{ID: id, Attributes: record.Attributes(`{"n":0,"gone":true}`)})
+				_, _, err := lossy.CreateEntity(t.Context(), client.NewEntity{ID: id, Attributes: record.Attributes(`{"n":0,"gone":true}`)})
 				if err == nil {
 					_, err = lossy.UpdateEntity(t.Context(), id, record.Attributes(fmt.Sprintf(`{"n":%d,"gone":null}`, i)))
 				}
@@ -89,7 +89,7 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		wg.Wait()
 
 		events := make(map[string]int)
-		for e, err := range c.Events(t.Context(), api.EventQuery{Limit: 200}) {
+		for e, err := range c.Events(t.Context(), client.EventQuery{Limit: 200}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		}
 		for i := range entities {
 			e, err := c.GetEntity(t.Context(), fmt.Sprintf("e%02d", i))
-			if deleted := i%3 == 0; errors.Is(err, api.ErrNotFound) != deleted || !deleted && (err != nil || string(e.Attributes) != fmt.Sprintf(`{"n":%d}`, i)) {
+			if deleted := i%3 == 0; errors.Is(err, client.ErrNotFound) != deleted || !deleted && (err != nil || string(e.Attributes) != fmt.Sprintf(`{"n":%d}`, i)) {
 				t.Errorf("entity %d: %+v, %v", i, e, err)
 			}
 		}

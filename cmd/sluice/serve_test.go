@@ -25,7 +25,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/openapitest"
 	"sluice/internal/test/secrettest"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 var (
@@ -141,23 +141,23 @@ func (s *server) stop(t *testing.T) string {
 
 var lastAddress atomic.Int32
 
-// client sends requests to a server. The field "address" is the IP address of the client.
-type client struct {
+// caller sends requests to a server, from address.
+type caller struct {
 	*http.Client
 	url     string
 	address string
 }
 
-func (s *server) client(t *testing.T) *client {
+func (s *server) client(t *testing.T) *caller {
 	n := lastAddress.Add(1)
 	return s.clientAt(t, fmt.Sprintf("127.1.%d.%d", n/200, n%200+1))
 }
 
-func (s *server) clientAt(t *testing.T, address string) *client {
+func (s *server) clientAt(t *testing.T, address string) *caller {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{Client: &http.Client{Transport: transport, Timeout: 20 * time.Second}, url: s.url, address: address}
+	return &caller{Client: &http.Client{Transport: transport, Timeout: 20 * time.Second}, url: s.url, address: address}
 }
 
 // response is a response whose body has been read.
@@ -180,7 +180,7 @@ func (r response) reset(t *testing.T) int64 {
 
 // do sends a request. A nonempty body is sent as JSON. header contains alternating
 // names and values.
-func (c *client) do(t *testing.T, method, target, body string, header ...string) response {
+func (c *caller) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, c.url+target, strings.NewReader(body))
 	if err != nil {
@@ -205,9 +205,9 @@ func (c *client) do(t *testing.T, method, target, body string, header ...string)
 	return response{method, target, resp.StatusCode, resp.Header, string(b)}
 }
 
-// check sends a request as client.do does. It fails the test unless the response matches
+// check sends a request as caller.do does. It fails the test unless the response matches
 // openapi.yaml.
-func (c *client) check(t *testing.T, method, target, body string, header ...string) response {
+func (c *caller) check(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	r := c.do(t, method, target, body, header...)
 	r.describedIn(t)
@@ -224,7 +224,7 @@ func (r response) describedIn(t *testing.T) {
 
 // want sends a request and fails the test unless the response matches openapi.yaml and has the
 // given status.
-func (c *client) want(t *testing.T, status int, method, target, body string) response {
+func (c *caller) want(t *testing.T, status int, method, target, body string) response {
 	t.Helper()
 	r := c.check(t, method, target, body)
 	if r.status != status {
@@ -237,15 +237,15 @@ func (c *client) want(t *testing.T, status int, method, target, body string) res
 // v0001 and so on.
 func seed(t *testing.T, s *server, n int) {
 	t.Helper()
-	var entities []api.NewEntity
-	var events []api.NewEvent
+	var entities []client.NewEntity
+	var events []client.NewEvent
 	for i := range n {
-		entities = append(entities, api.NewEntity{ID: fmt.Sprintf("e%04d", i)})
-		events = append(events, api.NewEvent{ID: fmt.Sprintf("v%04d", i), Name: "n"})
+		entities = append(entities, client.NewEntity{ID: fmt.Sprintf("e%04d", i)})
+		events = append(events, client.NewEvent{ID: fmt.Sprintf("v%04d", i), Name: "n"})
 	}
 	c := newClient(t, s.url)
-	for first := 0; first < n; first += api.MaxBatch {
-		end := min(first+api.MaxBatch, n)
+	for first := 0; first < n; first += client.MaxBatch {
+		end := min(first+client.MaxBatch, n)
 		_, err := c.UpsertEntities(t.Context(), entities[first:end])
 		if err == nil {
 			_, err = c.CreateEvents(t.Context(), events[first:end])
@@ -258,7 +258,7 @@ func seed(t *testing.T, s *server, n int) {
 
 // oneWindow calls the given function with a new client at the beginning of a second. It repeats
 // this until all responses fall into one window.
-func oneWindow(t *testing.T, s *server, play func(c *client) []response) {
+func oneWindow(t *testing.T, s *server, play func(c *caller) []response) {
 	t.Helper()
 	for range 20 {
 		c := s.client(t)
@@ -299,7 +299,7 @@ func TestRecordsPerSecond(t *testing.T) {
 		"a 404 or 400 costs no records": {{"/entity/none", 5, 404}, {"/entity?limit=0", 5, 400}, {"/entity?limit=200", 1, 200}, {"/entity?limit=1", 1, 429}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			oneWindow(t, s, func(c *client) (responses []response) {
+			oneWindow(t, s, func(c *caller) (responses []response) {
 				var wrong []string
 				for _, g := range gets {
 					for i := range g.times {
@@ -329,7 +329,7 @@ func TestImportsPerSecond(t *testing.T) {
 	const connections, fullWindows = 8, 3
 	s := start(t, t.TempDir())
 	type tally struct{ accepted, refused int }
-	flood := func(c *client) map[int64]tally {
+	flood := func(c *caller) map[int64]tally {
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		var mu sync.Mutex
@@ -395,7 +395,7 @@ type listed struct {
 }
 
 // walk follows the Link headers of a list to its last page and returns the records.
-func walk(t *testing.T, c *client, target string) (records []listed) {
+func walk(t *testing.T, c *caller, target string) (records []listed) {
 	t.Helper()
 	for target != "" {
 		r := c.want(t, http.StatusOK, "GET", target, "")

@@ -9,7 +9,7 @@ import (
 
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/cmd/sluice/internal/syncer"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 // syncOptions are the flags of sync.
@@ -91,7 +91,7 @@ func pagesFor(rate int) (pages, size int) {
 func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 	var pages int
 	pages, o.PageSize = pagesFor(o.rate)
-	c, err := o.patientClient(api.Config{Rate: pages})
+	c, err := o.patientClient(client.Config{Rate: pages})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/bolt"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
@@ -44,7 +44,7 @@ func TestCopiesFollowTheService(t *testing.T) {
 	for variable, table := range map[string]string{"COUNTERS_TABLE": "CountersTable", "ENTITIES_TABLE": "EntitiesTable", "EVENTS_TABLE": "EventsTable"} {
 		env = append(env, variable+"="+dynamolocal.Table(t, table))
 	}
-	var lossy, clients []*api.Client
+	var lossy, clients []*client.Client
 	for range servers {
 		s := startIn(t, append(env, "DATA_DIR="+t.TempDir()), "--dynamodb", dynamolocal.Endpoint(t))
 		url, _ := loseAThird(t, s.url)
@@ -87,9 +87,9 @@ func TestCopiesFollowTheService(t *testing.T) {
 	}
 }
 
-func newClient(t *testing.T, url string) *api.Client {
+func newClient(t *testing.T, url string) *client.Client {
 	t.Helper()
-	c, err := api.New(url, api.Config{MaxTries: 50, MaxBackoff: 50 * time.Millisecond})
+	c, err := client.New(url, client.Config{MaxTries: 50, MaxBackoff: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ type written struct {
 
 // write creates, updates, deletes and recreates a few entities that no other writer
 // changes, and creates events.
-func (w *written) write(t *testing.T, clients []*api.Client, number int, end time.Time) {
+func (w *written) write(t *testing.T, clients []*client.Client, number int, end time.Time) {
 	for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 		c, id := clients[rand.IntN(len(clients))], fmt.Sprintf("w%d-%d", number, rand.IntN(5))
 		w.mu.Lock()
@@ -124,13 +124,13 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 		switch {
 		case rand.IntN(3) == 0:
 			var stored event.Event
-			stored, _, err = c.CreateEvent(t.Context(), api.NewEvent{Name: "n", OccurredAt: &record.Time{}})
+			stored, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n", OccurredAt: &record.Time{}})
 			w.mu.Lock()
 			w.events[stored.ID] = stored.CreatedAt
 			w.mu.Unlock()
 			id = ""
 		case !exists:
-			e, _, err = c.CreateEntity(t.Context(), api.NewEntity{ID: id})
+			e, _, err = c.CreateEntity(t.Context(), client.NewEntity{ID: id})
 			state.from, state.to = e.UpdatedAt, e.UpdatedAt
 		case rand.IntN(3) == 0:
 			err = c.DeleteEntity(t.Context(), id)
@@ -159,7 +159,7 @@ func (w *written) write(t *testing.T, clients []*api.Client, number int, end tim
 // follower keeps a copy of all entities and events. It reads each page of changes from a random
 // server.
 type follower struct {
-	clients                    []*api.Client
+	clients                    []*client.Client
 	entitiesSince, eventsSince record.Time
 	entities                   map[string]entity.Change
 	events                     map[string]record.Time
@@ -182,11 +182,11 @@ func pause(t *testing.T, maxPause time.Duration) {
 	}
 }
 
-func (f *follower) client() *api.Client { return f.clients[rand.IntN(len(f.clients))] }
+func (f *follower) client() *client.Client { return f.clients[rand.IntN(len(f.clients))] }
 
 // follow reads pages until the walk is complete. If mayStop is true, follow sometimes pauses
 // between pages, and sometimes stops early.
-func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Page[R], error), apply func(R)) (until record.Time, complete bool) {
+func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (client.Page[R], error), apply func(R)) (until record.Time, complete bool) {
 	for cursor := ""; ; {
 		p, err := page(cursor)
 		if err != nil {
@@ -211,8 +211,8 @@ func follow[R any](t *testing.T, mayStop bool, page func(cursor string) (api.Pag
 }
 
 func (f *follower) walkEntities(t *testing.T, mayStop bool) {
-	q := api.EntityChangeQuery{UpdatedSince: f.entitiesSince, IncludeDeleted: true, Limit: 1 + rand.IntN(20)}
-	until, complete := follow(t, mayStop, func(cursor string) (api.Page[entity.Change], error) {
+	q := client.EntityChangeQuery{UpdatedSince: f.entitiesSince, IncludeDeleted: true, Limit: 1 + rand.IntN(20)}
+	until, complete := follow(t, mayStop, func(cursor string) (client.Page[entity.Change], error) {
 		q.Cursor = cursor
 		return f.client().ListEntityChanges(t.Context(), q)
 	}, func(c entity.Change) { f.entities[c.ID] = c })
@@ -227,8 +227,8 @@ func (f *follower) walkEntities(t *testing.T, mayStop bool) {
 }
 
 func (f *follower) walkEvents(t *testing.T, mayStop bool) {
-	q := api.EventChangeQuery{CreatedSince: f.eventsSince, Limit: 1 + rand.IntN(20)}
-	until, complete := follow(t, mayStop, func(cursor string) (api.Page[event.Event], error) {
+	q := client.EventChangeQuery{CreatedSince: f.eventsSince, Limit: 1 + rand.IntN(20)}
+	until, complete := follow(t, mayStop, func(cursor string) (client.Page[event.Event], error) {
 		q.Cursor = cursor
 		return f.client().ListEventChanges(t.Context(), q)
 	}, func(e event.Event) { f.events[e.ID] = e.CreatedAt })
@@ -275,9 +275,9 @@ func (f *follower) check(t *testing.T, w *written) {
 }
 
 // checkAll compares the copy with the complete lists of entities and events.
-func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
+func (f *follower) checkAll(t *testing.T, c *client.Client, w *written) {
 	stored := make(map[string]entity.Entity)
-	for e, err := range c.Entities(t.Context(), api.EntityQuery{Limit: 200}) {
+	for e, err := range c.Entities(t.Context(), client.EntityQuery{Limit: 200}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func (f *follower) checkAll(t *testing.T, c *api.Client, w *written) {
 	for id, c := range f.entities {
 		if !c.Deleted {
 			copied[id] = c.Entity
-		} else if _, err := f.client().GetEntity(t.Context(), id); !errors.Is(err, api.ErrNotFound) {
+		} else if _, err := f.client().GetEntity(t.Context(), id); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("get %s, which is deleted: %v", id, err)
 		}
 	}
@@ -317,14 +317,14 @@ func TestChangesAmongManyEntitiesAreReadInSeconds(t *testing.T) {
 	began := record.TimeOf(time.Now().Add(-time.Minute)) // before synced_until
 	fillEntities(t, dir, total, changed, began)
 	s := start(t, dir)
-	c, err := api.New(s.url, api.Config{})
+	c, err := client.New(s.url, client.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
 	read := 0
-	_, complete := follow(t, false, func(cursor string) (api.Page[entity.Change], error) {
-		return c.ListEntityChanges(t.Context(), api.EntityChangeQuery{UpdatedSince: began, Limit: 200, Cursor: cursor})
+	_, complete := follow(t, false, func(cursor string) (client.Page[entity.Change], error) {
+		return c.ListEntityChanges(t.Context(), client.EntityChangeQuery{UpdatedSince: began, Limit: 200, Cursor: cursor})
 	}, func(entity.Change) { read++ })
 	took := time.Since(start)
 	t.Logf("%d changes of %d entities were read in %s", read, total, took)

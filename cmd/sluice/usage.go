@@ -10,7 +10,7 @@ import (
 
 	"sluice/cmd/sluice/internal/progress"
 	"sluice/cmd/sluice/internal/usageview"
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 // usageOptions are the flags of usage.
@@ -57,16 +57,16 @@ The key needs the scope dashboard.
 // watchUsage shows the usage every second until ctx is done. If o.once is set, watchUsage shows
 // the usage only once.
 func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
-	client, err := o.client(api.Config{})
+	c, err := o.client(client.Config{})
 	if err != nil {
 		return err
 	}
 	show := usageview.Lines(stdout)
 	switch {
 	case o.json:
-		show = func(u api.Usage) error { return json.NewEncoder(stdout).Encode(u) }
+		show = func(u client.Usage) error { return json.NewEncoder(stdout).Encode(u) }
 	case o.once:
-		show = func(u api.Usage) error { return usageview.Bars(stdout, u) }
+		show = func(u client.Usage) error { return usageview.Bars(stdout, u) }
 	case progress.IsTerminal(stdout):
 		var leave func()
 		show, leave = usageview.Screen(stdout)
@@ -75,7 +75,7 @@ func watchUsage(ctx context.Context, o usageOptions, stdout io.Writer) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		u, err := client.Usage(ctx, o.address)
+		u, err := c.Usage(ctx, o.address)
 		if err == nil {
 			err = show(u)
 		}

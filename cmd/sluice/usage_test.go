@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	api "sluice/pkg/client"
+	"sluice/pkg/client"
 )
 
 // usageServer starts a server that responds to each request with usage data. The server sends
@@ -16,7 +16,7 @@ func usageServer(t *testing.T) (url string, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u := api.Usage{Address: "192.0.2.1", Limit: 20, Limits: api.UsageLimits{Records: 200, Imports: 20, Requests: 100}, Seconds: make([]api.UsageSecond, 60)}
+		u := client.Usage{Address: "192.0.2.1", Limit: 20, Limits: client.UsageLimits{Records: 200, Imports: 20, Requests: 100}, Seconds: make([]client.UsageSecond, 60)}
 		u.Seconds[59].Requests = map[string]int64{"create-export-job": 1}
 		if err := json.NewEncoder(w).Encode(u); err != nil {
 			t.Error(err)
@@ -38,7 +38,7 @@ func TestUsageOnce(t *testing.T) {
 		t.Errorf("asked for %s", got)
 	}
 	out, stderr, code = run(t, sluiceCommand(t, url, "usage", "--once", "--json"))
-	var u api.Usage
+	var u client.Usage
 	if err := json.Unmarshal([]byte(out), &u); err != nil || code != 0 || len(u.Seconds) != 60 {
 		t.Errorf("exit code %d, %s%s, %v", code, out, stderr, err)
 	}
