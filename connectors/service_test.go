@@ -122,12 +122,12 @@ func createRecords(t *testing.T, path string, entities, events int) {
 		}
 	}
 	for i := range events {
-		e := event.New{OccurredAtSet: true}
-		e.ID, e.Name, e.OccurredAt, e.Attributes = fmt.Sprintf("v-%d", i), "signed_up", late(i), attributes(i)
+		occurred := late(i)
+		d := event.Draft{ID: fmt.Sprintf("v-%d", i), Name: "signed_up", OccurredAt: &occurred, Attributes: attributes(i)}
 		if i%2 == 0 {
-			e.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
+			d.EntityID = event.OptionalID(fmt.Sprintf("e-%d", i%entities))
 		}
-		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, e, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
+		if _, _, err := event.Create(t.Context(), eventStore, access.DefaultWorkspace, d, start.Add(time.Duration(i/3)*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,7 +187,7 @@ func (s *service) change(t *testing.T) time.Time {
 			}
 		case 4: // create an event that occurred long ago
 			at := late(i)
-			_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: fmt.Sprintf("late-%d", i), Name: "late", OccurredAt: &at, Attributes: attributes(i)})
+			_, _, err = c.CreateEvent(ctx, event.Draft{ID: fmt.Sprintf("late-%d", i), Name: "late", OccurredAt: &at, Attributes: attributes(i)})
 		}
 		if err != nil {
 			t.Fatal(err)

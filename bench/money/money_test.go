@@ -200,9 +200,9 @@ func deploy(b *testing.B) deployment {
 	for n := range seeded {
 		_, _, err := entity.Create(b.Context(), entities, workspace, entity.Entity{ID: fmt.Sprint("e-", n), Type: "person", Attributes: record.Attributes(attributes)}, now)
 		check(err)
-		_, _, err = event.Create(b.Context(), events, workspace, event.New{Event: event.Event{
+		_, _, err = event.Create(b.Context(), events, workspace, event.Draft{
 			ID: fmt.Sprint("v-", n), Name: "signed_up", EntityID: "e-7", Attributes: record.Attributes(attributes),
-		}}, now)
+		}, now)
 		check(err)
 	}
 	key, token := secrettest.New(b, access.Key{Workspace: workspace, Scopes: access.Scopes()}, now)

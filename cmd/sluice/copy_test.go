@@ -17,6 +17,7 @@ import (
 	"sluice/cmd/sluice/internal/syncer"
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
@@ -85,10 +86,10 @@ func changeRecords(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		var late []client.NewEvent
+		var late []event.Draft
 		for j := range client.MaxBatch {
 			at := record.TimeOf(time.Now().Add(-time.Duration(i*j) * time.Hour))
-			late = append(late, client.NewEvent{Name: "late", EntityID: "0000001", OccurredAt: &at})
+			late = append(late, event.Draft{Name: "late", EntityID: "0000001", OccurredAt: &at})
 		}
 		if _, err := c.CreateEvents(t.Context(), late); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/test/browsertest"
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
@@ -81,10 +82,10 @@ func visible(id string) string {
 // seedPage creates the records that the page shows.
 func seedPage(t *testing.T, s *server) {
 	t.Helper()
-	var events []client.NewEvent
+	var events []event.Draft
 	var entities []client.NewEntity
 	for i := range 12 {
-		events = append(events, client.NewEvent{Name: "order_paid", EntityID: fmt.Sprint("customer-", i), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
+		events = append(events, event.Draft{Name: "order_paid", EntityID: event.OptionalID(fmt.Sprint("customer-", i)), Attributes: record.Attributes(fmt.Sprintf(`{"amount":%d.50,"currency":"EUR","reference":12345678901234567890}`, i*7))})
 		entities = append(entities, client.NewEntity{ID: fmt.Sprintf("customer-%02d", i), Type: "customer", Attributes: record.Attributes(fmt.Sprintf(`{"plan":"pro","seats":%d}`, i))})
 	}
 	c := newClient(t, s.url)

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/test/syncwait"
 	"sluice/pkg/client"
 	"sluice/pkg/erasurejob"
+	"sluice/pkg/event"
 )
 
 // A server is killed during an erasure. "sluice erase" waits until a new server with the same
@@ -25,11 +26,11 @@ func TestEraseSurvivesAKilledServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		var events []client.NewEvent
+		var events []event.Draft
 		for n := range 100 {
-			events = append(events, client.NewEvent{ID: fmt.Sprint("e", i, "-", n), Name: "n", EntityID: "ada"})
+			events = append(events, event.Draft{ID: fmt.Sprint("e", i, "-", n), Name: "n", EntityID: "ada"})
 		}
-		if _, err := c.CreateEvents(t.Context(), append(events[:99:99], client.NewEvent{ID: fmt.Sprint("other", i), Name: "n", EntityID: "bob"})); err != nil {
+		if _, err := c.CreateEvents(t.Context(), append(events[:99:99], event.Draft{ID: fmt.Sprint("other", i), Name: "n", EntityID: "bob"})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
@@ -41,15 +42,15 @@ func TestRetriesAfterLostResponsesStoreEachRecordOnce(t *testing.T) {
 		var jobs []func() error
 		for i := range single {
 			jobs = append(jobs, func() error {
-				_, _, err := lossy.CreateEvent(t.Context(), client.NewEvent{ID: fmt.Sprintf("s%04d", i), Name: "single"})
+				_, _, err := lossy.CreateEvent(t.Context(), event.Draft{ID: fmt.Sprintf("s%04d", i), Name: "single"})
 				return err
 			})
 		}
 		for i := range batches {
 			jobs = append(jobs, func() error {
-				var events []client.NewEvent
+				var events []event.Draft
 				for j := range batch {
-					events = append(events, client.NewEvent{ID: fmt.Sprintf("b%02d-%02d", i, j), Name: "batch"})
+					events = append(events, event.Draft{ID: fmt.Sprintf("b%02d-%02d", i, j), Name: "batch"})
 				}
 				results, err := lossy.CreateEvents(t.Context(), events)
 				for _, r := range results {

@@ -124,7 +124,7 @@ func (w *written) write(t *testing.T, clients []*client.Client, number int, end 
 		switch {
 		case rand.IntN(3) == 0:
 			var stored event.Event
-			stored, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n", OccurredAt: &record.Time{}})
+			stored, _, err = c.CreateEvent(t.Context(), event.Draft{Name: "n", OccurredAt: &record.Time{}})
 			w.mu.Lock()
 			w.events[stored.ID] = stored.CreatedAt
 			w.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 
 	"sluice/pkg/bolt"
 	"sluice/pkg/event"
-	"sluice/pkg/record"
 	"sluice/pkg/storetest"
 )
 
@@ -45,8 +44,8 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 	s, noon := openEvents(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	create := func(id string, at time.Time) {
 		t.Helper()
-		e := event.New{Event: event.Event{ID: id, Name: "n", Attributes: record.Attributes("{}"), ExpiresAt: event.Retention(at, 1)}}
-		if _, created, err := event.Create(t.Context(), s, "default", e, at); !created || err != nil {
+		d := event.Draft{ID: id, Name: "n", ExpiresAt: event.Retention(at, 1)}
+		if _, created, err := event.Create(t.Context(), s, "default", d, at); !created || err != nil {
 			t.Fatalf("%v, error %v", created, err)
 		}
 	}

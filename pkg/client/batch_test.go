@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 )
 
 // batchService is a service that handles batches of events or entities.
@@ -63,7 +64,7 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 // If some events of a batch fail with a retryable error, only those events are sent again.
 func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
 	t.Parallel()
-	events := []client.NewEvent{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
+	events := []event.Draft{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
 	synctest.Test(t, func(t *testing.T) {
 		s := &batchService{t: t, outcome: func(id string, call int) int {
 			switch {
@@ -145,7 +146,7 @@ func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := c.CreateEvents(t.Context(), []client.NewEvent{{Name: "n"}})
+			results, err := c.CreateEvents(t.Context(), []event.Draft{{Name: "n"}})
 			if sent != tt.sent || len(results) != 1 || results[0].Err != err {
 				t.Errorf("%v: %d sent, results %+v, error %v", tt.responses, sent, results, err)
 			}

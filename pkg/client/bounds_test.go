@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 )
 
 // roundTrip is a function that serves as an http.RoundTripper, without a network.
@@ -118,7 +119,7 @@ func TestGivesUpWithinItsBounds(t *testing.T) {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+				_, _, err = c.CreateEvent(t.Context(), event.Draft{Name: "n"})
 				elapsed := time.Since(start)
 				var failure *client.Error
 				if !errors.As(err, &failure) {
@@ -236,7 +237,7 @@ func TestHonorsRetryAfter(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"}); err != nil {
+				if _, _, err := c.CreateEvent(t.Context(), event.Draft{Name: "n"}); err != nil {
 					t.Fatal(err)
 				}
 				if wait := times[1].Sub(times[0]); wait < 7*time.Second || wait > 7*time.Second+client.DefaultMinBackoff {
@@ -282,7 +283,7 @@ func TestARefusalStopsAllGoroutines(t *testing.T) {
 			var failed int
 			for range 5 {
 				wg.Go(func() {
-					_, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+					_, _, err := c.CreateEvent(t.Context(), event.Draft{Name: "n"})
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil {
@@ -359,7 +360,7 @@ func TestRetriesSendTheSameID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.CreateEvent(t.Context(), client.NewEvent{Name: "n"}); err != nil {
+		if _, _, err := c.CreateEvent(t.Context(), event.Draft{Name: "n"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := c.CreateEntity(t.Context(), client.NewEntity{}); err != nil {
@@ -389,7 +390,7 @@ func TestALongRetryAfterEndsTheCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+			_, _, err = c.CreateEvent(t.Context(), event.Draft{Name: "n"})
 			if failure := new(client.Error); !errors.As(err, &failure) || sent != 1 || failure.RetryAfter < 365*24*time.Hour {
 				t.Errorf("Retry-After: %s: %d sent, error %v", seconds, sent, err)
 			}

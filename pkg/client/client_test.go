@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/ratelimit"
@@ -116,14 +117,14 @@ func callEventRoutes(t *testing.T, c *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, created, err := c.CreateEvent(ctx, client.NewEvent{ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd})
+	v, created, err := c.CreateEvent(ctx, event.Draft{ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd})
 	if err != nil || !created || v.OccurredAt != at || v.EntityID != "e1" {
 		t.Fatalf("created %+v, %v, %v", v, created, err)
 	}
 	if got, err := c.GetEvent(ctx, "v1"); err != nil || string(got.Attributes) != string(odd) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	results, err := c.CreateEvents(ctx, []client.NewEvent{{Name: "b"}, {ID: "v1", Name: "other"}, {ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd}, {}})
+	results, err := c.CreateEvents(ctx, []event.Draft{{Name: "b"}, {ID: "v1", Name: "other"}, {ID: "v1", Name: "n", EntityID: "e1", OccurredAt: &at, Attributes: odd}, {}})
 	if err != nil || len(results) != 4 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
@@ -140,7 +141,7 @@ func callEventRoutes(t *testing.T, c *client.Client) {
 	if r := results[3]; !errors.As(r.Err, &failure) || failure.Status != 422 || len(failure.Fields) != 1 || failure.Fields[0].Field != "name" {
 		t.Errorf("without a name: %+v", r)
 	}
-	if results, err := c.CreateEvents(ctx, []client.NewEvent{{}, {}}); err != nil || len(results) != 2 || results[0].Err == nil || results[1].Err == nil {
+	if results, err := c.CreateEvents(ctx, []event.Draft{{}, {}}); err != nil || len(results) != 2 || results[0].Err == nil || results[1].Err == nil {
 		t.Errorf("a batch of bad events: %+v, %v", results, err)
 	}
 	if page, err := c.ListEvents(ctx, client.EventQuery{EntityID: "e1", From: &at, To: &at}); err != nil || len(page.Data) != 0 {
@@ -215,7 +216,7 @@ func TestIteratorsReturnTheRecordsOfAllPages(t *testing.T) {
 		if _, _, err := c.CreateEntity(ctx, client.NewEntity{ID: id}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := c.CreateEvent(ctx, client.NewEvent{ID: id, Name: "n", OccurredAt: &at}); err != nil {
+		if _, _, err := c.CreateEvent(ctx, event.Draft{ID: id, Name: "n", OccurredAt: &at}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,7 +262,7 @@ func TestAnIteratorEndsWhenACursorLeadsToTheSamePage(t *testing.T) {
 func TestErrorsContainTheProblemDetails(t *testing.T) {
 	t.Parallel()
 	c := open(t, ratelimit.Limits{}, client.Config{})
-	_, _, err := c.CreateEvent(t.Context(), client.NewEvent{ID: "a b"})
+	_, _, err := c.CreateEvent(t.Context(), event.Draft{ID: "a b"})
 	var failure *client.Error
 	if !errors.As(err, &failure) {
 		t.Fatal(err)
@@ -337,7 +338,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = c.CreateEvent(t.Context(), client.NewEvent{Name: "n"})
+	_, _, err = c.CreateEvent(t.Context(), event.Draft{Name: "n"})
 	if err == nil || !strings.Contains(err.Error(), "redirects to") || calls != 1 {
 		t.Errorf("%d calls and the error %v", calls, err)
 	}

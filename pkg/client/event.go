@@ -13,15 +13,6 @@ import (
 	"sluice/pkg/record"
 )
 
-// NewEvent is an event to create.
-type NewEvent struct {
-	ID         string            `json:"id"` // if empty, the client generates a UUIDv7
-	Name       string            `json:"name"`
-	EntityID   string            `json:"entity_id,omitzero"`   // id of the entity that the event concerns; may be empty
-	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil means the time of creation
-	Attributes record.Attributes `json:"attributes,omitzero"`  // a JSON object; nil means an empty object
-}
-
 // EventQuery selects events in order of OccurredAt, then id. Its zero value selects
 // all events, newest first.
 type EventQuery struct {
@@ -68,10 +59,11 @@ func (c *Client) GetEvent(ctx context.Context, id string) (event.Event, error) {
 	return getOne[event.Event](ctx, c, route{"get-event", http.MethodGet, exports}, "/event/", id)
 }
 
-// CreateEvent creates an event and returns it as stored. If an event with the same id
+// CreateEvent creates an event and returns it as stored. If e has no ID, the client
+// generates a UUIDv7. If an event with the same id
 // and content exists, CreateEvent returns that event, and created is false. It returns
 // an error that matches [ErrConflict] if the id exists with different content.
-func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Event, created bool, err error) {
+func (c *Client) CreateEvent(ctx context.Context, e event.Draft) (stored event.Event, created bool, err error) {
 	e.ID = cmp.Or(e.ID, newID())
 	return create[event.Event](ctx, c, route{"create-event", http.MethodPost, imports}, "/create_event", e)
 }
@@ -84,7 +76,7 @@ func (c *Client) CreateEvent(ctx context.Context, e NewEvent) (stored event.Even
 // If some events have no final result, the returned error is not nil, and the results
 // of these events contain an error too. If the service rejects an event permanently,
 // only the result of that event contains the error.
-func (c *Client) CreateEvents(ctx context.Context, events []NewEvent) ([]BatchResult[event.Event], error) {
+func (c *Client) CreateEvents(ctx context.Context, events []event.Draft) ([]BatchResult[event.Event], error) {
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].ID = cmp.Or(events[i].ID, newID())

@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/ratelimit"
 )
 
@@ -59,7 +60,7 @@ func Example() {
 	fmt.Println("not found:", errors.Is(err, client.ErrNotFound))
 	_, _, err = c.CreateEntity(ctx, client.NewEntity{ID: "ada", Type: "language"})
 	fmt.Println("conflict:", errors.Is(err, client.ErrConflict))
-	_, _, err = c.CreateEvent(ctx, client.NewEvent{ID: "e-1", EntityID: "ada"})
+	_, _, err = c.CreateEvent(ctx, event.Draft{ID: "e-1", EntityID: "ada"})
 	if failure, ok := errors.AsType[*client.Error](err); ok {
 		fmt.Println("status:", failure.Status, failure.Code, failure.Fields)
 	}

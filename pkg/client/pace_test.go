@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
@@ -164,7 +165,7 @@ func TestRunsAtTheLimitWithFewRefusals(t *testing.T) {
 						for range tt.goroutines {
 							wg.Go(func() {
 								for ctx.Err() == nil {
-									if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
+									if _, _, err := c.CreateEvent(ctx, event.Draft{Name: "n"}); err != nil && ctx.Err() == nil {
 										t.Error(err)
 									}
 								}
@@ -310,7 +311,7 @@ func TestRulesDoNotDelayEachOther(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					c.CreateEvent(ctx, client.NewEvent{Name: "n"}) //nolint:errcheck // the last call is canceled
+					c.CreateEvent(ctx, event.Draft{Name: "n"}) //nolint:errcheck // the last call is canceled
 				}
 			})
 		}
@@ -354,7 +355,7 @@ func TestTheServicesClockMayBeSet(t *testing.T) {
 				for range 4 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
-							if _, _, err := c.CreateEvent(ctx, client.NewEvent{Name: "n"}); err != nil && ctx.Err() == nil {
+							if _, _, err := c.CreateEvent(ctx, event.Draft{Name: "n"}); err != nil && ctx.Err() == nil {
 								t.Error(err)
 							}
 						}

@@ -68,33 +68,39 @@ func (id OptionalID) MarshalJSON() ([]byte, error) {
 // columns of a CSV file.
 func Columns() []string { return []string{"id", "name", "entity_id", "occurred_at", "created_at"} }
 
-// Parse decodes the JSON of a new event, which is the body of a request or a line of an import
-// file. Every member except name may be absent or null. By default, ID and EntityID are empty,
-// OccurredAtSet is false and Attributes is {}. The parameter ignored lists the names of
-// members that Parse skips. For example, imports skip created_at in an exported file, because
-// the service sets it. The error is a *record.Error of kind Malformed or Invalid. If its kind
-// is Invalid, the error contains the names of all invalid members.
-func Parse(text []byte, ignored ...string) (New, error) {
-	e := New{Event: Event{Attributes: record.Attributes("{}")}}
-	d := record.Decoders{
-		"id":         record.Text(&e.ID, record.CheckID),
-		"name":       record.Text(&e.Name, checkName),
-		"entity_id":  record.Text(&e.EntityID, record.CheckID),
-		"attributes": record.Object(&e.Attributes),
-		"occurred_at": func(value []byte) error {
-			e.OccurredAtSet = true
-			return record.Instant(&e.OccurredAt)(value)
-		},
+// Draft is an event that a client wants to create, in the JSON form in which clients send it.
+type Draft struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	EntityID   OptionalID        `json:"entity_id,omitzero"`
+	OccurredAt *record.Time      `json:"occurred_at,omitzero"` // nil for the time of creation
+	Attributes record.Attributes `json:"attributes,omitzero"`  // nil for {}
+
+	ExpiresAt record.Time `json:"-"` // set by the service; see Retention
+}
+
+// Parse decodes the body of a request or a line of an import file. Every member except name
+// may be absent or null. Parse skips the members in ignored: an import skips created_at,
+// because the service sets it. The error is a *record.Error of kind Malformed or Invalid. The
+// latter names all invalid members.
+func Parse(text []byte, ignored ...string) (Draft, error) {
+	d := Draft{Attributes: record.Attributes("{}")}
+	decoders := record.Decoders{
+		"id":          record.Text(&d.ID, record.CheckID),
+		"name":        record.Text(&d.Name, checkName),
+		"entity_id":   record.Text(&d.EntityID, record.CheckID),
+		"attributes":  record.Object(&d.Attributes),
+		"occurred_at": record.Instant(&d.OccurredAt),
 	}
 	for _, name := range ignored {
-		d[name] = nil
+		decoders[name] = nil
 	}
-	if err := d.Decode(text); err != nil {
-		return e, err
+	if err := decoders.Decode(text); err != nil {
+		return d, err
 	}
 	var wrong record.Fields
-	wrong.Check("name", checkName(e.Name)) // checked here, because Decode does not report an absent name
-	return e, wrong.Err()
+	wrong.Check("name", checkName(d.Name)) // checked here, because Decode does not report an absent name
+	return d, wrong.Err()
 }
 
 func checkName(name string) error {
@@ -194,44 +200,36 @@ func List(ctx context.Context, s Store, workspace string, q Query, now time.Time
 	return record.Filter(page, Event.Position, func(e Event) bool { return !e.Expired(record.TimeOf(now)) }), err
 }
 
-// New is an event that a client asks to create.
-type New struct {
-	Event
-	OccurredAtSet bool // whether the client set OccurredAt; if not, Create sets OccurredAt to the time of creation
-}
-
-// Create sets the CreatedAt of e to now and stores e. The error has kind Invalid if a
-// field that a client sets is not valid. If an event with the same id and content exists,
-// Create changes nothing. It returns the stored event, and created is false. If the
-// existing event with this id has other content, the error has kind Conflict. If
-// e.OccurredAtSet is false, the comparison ignores the OccurredAt of the stored event.
-func Create(ctx context.Context, s Store, workspace string, e New, now time.Time) (stored Event, created bool, err error) {
+// Create stores the event that d describes, with CreatedAt set to now. If the same event
+// exists, Create returns it, and created is false. If its id belongs to another event, the
+// error has kind Conflict. A time of occurrence that d leaves open matches any. If a field
+// is invalid, the error has kind Invalid.
+func Create(ctx context.Context, s Store, workspace string, d Draft, now time.Time) (stored Event, created bool, err error) {
 	var wrong record.Fields
-	wrong.Check("id", record.CheckID(e.ID))
-	wrong.Check("name", checkName(e.Name))
-	if e.EntityID != "" {
-		wrong.Check("entity_id", record.CheckID(string(e.EntityID)))
+	wrong.Check("id", record.CheckID(d.ID))
+	wrong.Check("name", checkName(d.Name))
+	if d.EntityID != "" {
+		wrong.Check("entity_id", record.CheckID(string(d.EntityID)))
 	}
 	if err := wrong.Err(); err != nil {
 		return Event{}, false, err
 	}
-	e.CreatedAt = record.TimeOf(now)
-	if !e.OccurredAtSet {
-		e.OccurredAt = e.CreatedAt
+	e := Event{ID: d.ID, Name: d.Name, EntityID: d.EntityID, Attributes: d.Attributes, CreatedAt: record.TimeOf(now), ExpiresAt: d.ExpiresAt}
+	e.OccurredAt = e.CreatedAt
+	if d.OccurredAt != nil {
+		e.OccurredAt = *d.OccurredAt
 	}
-	stored, created, err = s.Create(ctx, workspace, e.Event)
+	if e.Attributes == nil {
+		e.Attributes = record.Attributes("{}")
+	}
+	stored, created, err = s.Create(ctx, workspace, e)
 	if err != nil {
 		return Event{}, false, err
 	}
-	if !created && !e.describes(stored) {
+	same := stored.Name == e.Name && stored.EntityID == e.EntityID &&
+		(d.OccurredAt == nil || stored.OccurredAt == e.OccurredAt) && record.SameAttributes(stored.Attributes, e.Attributes)
+	if !created && !same {
 		return Event{}, false, record.ConflictError("event", e.ID)
 	}
 	return stored, created, nil
-}
-
-func (e New) describes(stored Event) bool {
-	return e.Name == stored.Name &&
-		e.EntityID == stored.EntityID &&
-		(!e.OccurredAtSet || e.OccurredAt == stored.OccurredAt) &&
-		record.SameAttributes(e.Attributes, stored.Attributes)
 }

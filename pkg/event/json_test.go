@@ -87,13 +87,13 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		text string
-		want event.New
+		want event.Draft
 	}{
-		{string(text), event.New{OccurredAtSet: true, Event: event.Event{ID: "a", Name: "n", EntityID: "e", OccurredAt: at, Attributes: whole.Attributes}}},
-		{`{"name":"n"}`, event.New{Event: event.Event{Name: "n", Attributes: record.Attributes("{}")}}},
-		{`{"name":"n","id":null,"entity_id":null,"occurred_at":null,"attributes":null,"created_at":[]}`, event.New{Event: event.Event{Name: "n", Attributes: record.Attributes("{}")}}},
-		{`{"name":"n","occurred_at":"1970-01-01T01:00:00+01:00"}`, event.New{OccurredAtSet: true, Event: event.Event{Name: "n", Attributes: record.Attributes("{}")}}},
-		{` { "attributes" : { "a" : [ 1 , null ] } , "name":"n" } `, event.New{Event: event.Event{Name: "n", Attributes: record.Attributes(`{"a":[1,null]}`)}}},
+		{string(text), event.Draft{ID: "a", Name: "n", EntityID: "e", OccurredAt: &at, Attributes: whole.Attributes}},
+		{`{"name":"n"}`, event.Draft{Name: "n", Attributes: record.Attributes("{}")}},
+		{`{"name":"n","id":null,"entity_id":null,"occurred_at":null,"attributes":null,"created_at":[]}`, event.Draft{Name: "n", Attributes: record.Attributes("{}")}},
+		{`{"name":"n","occurred_at":"1970-01-01T01:00:00+01:00"}`, event.Draft{Name: "n", OccurredAt: &record.Time{}, Attributes: record.Attributes("{}")}},
+		{` { "attributes" : { "a" : [ 1 , null ] } , "name":"n" } `, event.Draft{Name: "n", Attributes: record.Attributes(`{"a":[1,null]}`)}},
 	} {
 		if got, err := event.Parse([]byte(tt.text), "created_at"); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, error %v, want %+v", tt.text, got, err, tt.want)

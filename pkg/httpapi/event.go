@@ -79,9 +79,9 @@ func createEvents(s *service, r *request) (response, error) {
 }
 
 // newEvent decodes an event. If the body has no id, newEvent generates one.
-func newEvent(body []byte) (e event.New, err error) {
-	if e, err = event.Parse(body); err == nil && e.ID == "" {
-		e.ID, err = newID()
+func newEvent(body []byte) (d event.Draft, err error) {
+	if d, err = event.Parse(body); err == nil && d.ID == "" {
+		d.ID, err = newID()
 	}
-	return e, err
+	return d, err
 }

@@ -18,8 +18,8 @@ func createExportJob(s *service, r *request) (response, error) {
 		"filters": record.Decoders{
 			"type":      record.Text(&j.Filters.Type, record.CheckName),
 			"entity_id": record.Text(&j.Filters.EntityID, record.CheckID),
-			"from":      optional(&j.Filters.From),
-			"to":        optional(&j.Filters.To),
+			"from":      record.Instant(&j.Filters.From),
+			"to":        record.Instant(&j.Filters.To),
 		}.Decode,
 	})
 	if err != nil {
@@ -32,15 +32,6 @@ func createExportJob(s *service, r *request) (response, error) {
 	}
 	stored, created, err := exportjob.Create(r.Context(), s.stores.ExportJobs, j, s.ExportJobs, s.Now())
 	return createResponse(stored, created, err)
-}
-
-// optional returns a decoder for a time that may be absent. It sets *into only if the
-// time is present.
-func optional(into **record.Time) record.Decoder {
-	return func(value []byte) error {
-		*into = new(record.Time)
-		return record.Instant(*into)(value)
-	}
 }
 
 func listExportJob(s *service, r *request) (response, error) {

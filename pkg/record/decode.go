@@ -177,13 +177,15 @@ func Boolean(into *bool) Decoder {
 	}
 }
 
-// Instant returns a Decoder of a time (ParseTime).
-func Instant(into *Time) Decoder {
-	return Text(new(string), func(text string) (err error) {
-		if *into, err = ParseTime(text); err != nil {
-			err = fmt.Errorf("is %w", err)
+// Instant returns a Decoder of a time (ParseTime), which makes *into point to it.
+func Instant(into **Time) Decoder {
+	return Text(new(string), func(text string) error {
+		t, err := ParseTime(text)
+		if err != nil {
+			return fmt.Errorf("is %w", err)
 		}
-		return err
+		*into = &t
+		return nil
 	})
 }
 

@@ -144,11 +144,9 @@ func write(t *testing.T, s *store, rng *rand.Rand, number int) {
 		case 3, 4:
 			err = entity.Delete(ctx, s, workspace, id, now)
 		default:
-			e := event.New{Event: event.Event{
-				ID: fmt.Sprintf("%d-%d", number, n), Name: "n", Attributes: record.Attributes(`{}`),
-				OccurredAt: record.TimeOf(now.Add(-between(rng, time.Hour))),
-			}, OccurredAtSet: true}
-			_, _, err = event.Create(ctx, events{s: s}, workspace, e, now)
+			occurred := record.TimeOf(now.Add(-between(rng, time.Hour)))
+			d := event.Draft{ID: fmt.Sprintf("%d-%d", number, n), Name: "n", OccurredAt: &occurred}
+			_, _, err = event.Create(ctx, events{s: s}, workspace, d, now)
 		}
 		_ = err // the client continues after an error
 		cancel()

@@ -17,7 +17,7 @@ import (
 type row struct {
 	recordfile.Record // the field Err is set if the record cannot be sent
 
-	event  client.NewEvent  // set if the import imports events
+	event  event.Draft      // set if the import imports events
 	entity client.NewEntity // set if the import imports entities
 
 	counts Counts  // result of the record; all counts are 0 before the result is known
@@ -48,13 +48,8 @@ func (r *recordReader) read() (rec row, err error) {
 	switch {
 	case err != nil || rec.Err != nil:
 	case r.events:
-		var e event.New
-		if e, rec.Err = event.Parse(rec.JSON, "created_at"); e.ID == "" {
-			e.ID = r.makeID(rec.Line)
-		}
-		rec.event = client.NewEvent{ID: e.ID, Name: e.Name, EntityID: string(e.EntityID), Attributes: e.Attributes}
-		if e.OccurredAtSet {
-			rec.event.OccurredAt = &e.OccurredAt
+		if rec.event, rec.Err = event.Parse(rec.JSON, "created_at"); rec.event.ID == "" {
+			rec.event.ID = r.makeID(rec.Line)
 		}
 	default:
 		var e entity.Entity

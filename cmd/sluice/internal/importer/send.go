@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/client"
+	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
 
@@ -70,7 +71,7 @@ func (im *importer) send(ctx context.Context, records []row) error {
 		}
 	}
 	if im.events() {
-		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *row) client.NewEvent { return rec.event }, Counts{Existing: 1})
+		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *row) event.Draft { return rec.event }, Counts{Existing: 1})
 	}
 	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *row) client.NewEntity { return rec.entity }, Counts{Updated: 1})
 }

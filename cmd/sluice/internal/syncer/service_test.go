@@ -114,9 +114,9 @@ func (s *service) change(t *testing.T, n int) {
 		case 0:
 			err = entity.Delete(t.Context(), s.entities, workspace, id, s.now)
 		case 1, 2:
-			e := event.New{Event: event.Event{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: event.OptionalID(id), Attributes: record.Attributes("{}")}}
-			e.OccurredAt, e.OccurredAtSet = record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000))*time.Hour)), true
-			_, _, err = event.Create(t.Context(), s.events, workspace, e, s.now)
+			occurred := record.TimeOf(s.now.Add(-time.Duration(s.rng.IntN(1000)) * time.Hour))
+			d := event.Draft{ID: fmt.Sprint("v", s.rng.IntN(1_000_000)), Name: "n", EntityID: event.OptionalID(id), OccurredAt: &occurred}
+			_, _, err = event.Create(t.Context(), s.events, workspace, d, s.now)
 		default:
 			_, _, err = entity.Upsert(t.Context(), s.entities, workspace, entity.Entity{ID: id, Attributes: record.Attributes(fmt.Sprintf(`{"deleted":true,"n":%d}`, s.rng.Int()))}, s.now)
 		}
