@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,19 +18,17 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// retention is the time from the end of an item's window until the item may be
+// counterRetention is the time from the end of an item's window until the item may be
 // deleted. ratelimit.Usage needs one minute.
 const counterRetention = 5 * time.Minute
 
-// CountersClient is the part of *dynamodb.Client that a Store uses.
+// CountersClient is the part of *dynamodb.Client that Counters uses.
 type CountersClient interface {
 	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// Counters is a ratelimit.Store. It is safe for concurrent use.
-//
-// It keeps rate limit counters in a DynamoDB table, which any
-// number of processes can share.
+// Counters is a ratelimit.Store in a table that any number of processes can share. It is safe
+// for concurrent use.
 //
 // An item holds the counters of one ratelimit.Key:
 //
@@ -41,19 +38,18 @@ type CountersClient interface {
 //	            N  the counters
 //	expires_at  N  when the item may be deleted, as Unix time; the TTL attribute of the table
 //
-// The minute is part of the partition key. The counters of an address therefore get a
-// new partition key every minute. One Query can read all counters of an address that have
-// the same scope and belong to windows of the same minute. Correctness does not depend on
-// the deletion of items, because each window has its own items.
+// With the minute in the partition key, an address gets a new one every minute, and one Query
+// reads all windows of a scope and minute. Nothing depends on the deletion of items, because
+// each window has its own.
 //
 // A charge is one UpdateItem. It adds all costs, on the condition that all of them fit.
 // DynamoDB serializes the updates of an item and applies each one completely or not at
 // all, so concurrent processes cannot exceed a limit together. A transaction would take
-// twice the write units. It would also fail if it conflicted with another charge, whereas
-// an UpdateItem waits. A read followed by a write would be a race.
+// twice the write units, and would fail on a conflict with another charge, whereas an
+// UpdateItem waits. A read followed by a write would be a race.
 type Counters struct {
-	// Timeout is the maximum duration of a charge. New sets it to 2 seconds.
-	// Callers must not change it once the Store is in use.
+	// Timeout is the maximum duration of a charge, 2 seconds unless changed before the
+	// first one.
 	Timeout time.Duration
 
 	client  CountersClient
@@ -61,11 +57,10 @@ type Counters struct {
 	retryer aws.Retryer // retryer of charges
 }
 
-// NewCounters returns a Store that keeps its counters in table. It returns an error if
-// client is nil or table is empty.
+// NewCounters returns the counters in table.
 func NewCounters(client CountersClient, table string) (*Counters, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	return &Counters{Timeout: 2 * time.Second, client: client, table: table, retryer: newRetryer()}, nil
 }
@@ -117,7 +112,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 	defer cancel()
 	out, err := s.client.UpdateItem(ctx, s.update(key, costs), counterOptions(s.retryer))
 	result := ratelimit.Result{Used: make([]int64, len(costs))}
-	var item map[string]types.AttributeValue
+	var item attributeValues
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:
@@ -145,7 +140,7 @@ func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []rateli
 func (s *Counters) Connect(ctx context.Context) error {
 	_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:           &s.table,
-		Key:                 map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "connect#" + rand.Text()}, "second": counterNumber(0)},
+		Key:                 attributeValues{"pk": text("connect#" + rand.Text()), "second": number(0)},
 		UpdateExpression:    aws.String("REMOVE expires_at"),
 		ConditionExpression: aws.String("attribute_exists(pk)"),
 	}, counterOptions(aws.NopRetryer{}))
@@ -161,7 +156,7 @@ func (s *Counters) Connect(ctx context.Context) error {
 // anyway.
 func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.UpdateItemInput {
 	names := map[string]string{"#expires_at": "expires_at"}
-	values := map[string]types.AttributeValue{":expires_at": counterNumber(key.Window.Reset() + int64(counterRetention/time.Second))}
+	values := attributeValues{":expires_at": number(key.Window.Reset() + int64(counterRetention/time.Second))}
 	var add, conditions []string
 	for i, c := range costs {
 		if c.Amount == 0 {
@@ -169,17 +164,17 @@ func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.U
 		}
 		name, amount, room := fmt.Sprintf("#counter%d", i), fmt.Sprintf(":amount%d", i), fmt.Sprintf(":room%d", i)
 		names[name] = c.Rule.Counter
-		values[amount] = counterNumber(c.Amount)
+		values[amount] = number(c.Amount)
 		add = append(add, name+" "+amount)
 		if c.Rule.Limit == ratelimit.NoLimit {
 			continue
 		}
-		values[room] = counterNumber(c.Rule.Limit - c.Amount)
+		values[room] = number(c.Rule.Limit - c.Amount)
 		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", name, room))
 	}
 	in := &dynamodb.UpdateItemInput{
 		TableName:                           &s.table,
-		Key:                                 itemKey(key),
+		Key:                                 counterKey(key),
 		UpdateExpression:                    aws.String("SET #expires_at = :expires_at"),
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
@@ -196,45 +191,29 @@ func (s *Counters) update(key ratelimit.Key, costs []ratelimit.Cost) *dynamodb.U
 }
 
 // readCounters returns the counters of an item, by name.
-func readCounters(item map[string]types.AttributeValue) (map[string]int64, error) {
-	counters := make(map[string]int64, len(item))
+func readCounters(item attributeValues) (map[string]int64, error) {
+	counters, r := make(map[string]int64, len(item)), readItem(item)
 	for name := range item {
-		if name == "pk" || name == "second" || name == "expires_at" {
-			continue
-		}
-		var err error
-		if counters[name], err = readNumber(item, name); err != nil {
-			return nil, err
+		switch name {
+		case "pk", "second", "expires_at":
+		default:
+			counters[name] = r.number(name)
 		}
 	}
-	return counters, nil
+	return counters, r.err()
 }
 
-// readNumber returns the value of the number attribute called name.
-func readNumber(item map[string]types.AttributeValue, name string) (int64, error) {
-	value, ok := item[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0, fmt.Errorf("read %s: it is a %T, not a number", name, item[name])
-	}
-	n, err := strconv.ParseInt(value.Value, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
-	}
-	return n, nil
-}
-
-// itemKey returns the primary key of the item that holds the counters of key.
-func itemKey(key ratelimit.Key) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{
-		"pk":     partitionKey(key.Address, key.Scope, minuteOf(key.Window)),
-		"second": counterNumber(int64(key.Window)),
+// counterKey returns the primary key of the item that holds the counters of key.
+func counterKey(key ratelimit.Key) attributeValues {
+	return attributeValues{
+		"pk":     counterPartition(key.Address, key.Scope, minuteOf(key.Window)),
+		"second": number(int64(key.Window)),
 	}
 }
 
-// partitionKey returns the partition key for a minute. It is unique for each
-// combination of address, scope and minute.
-func partitionKey(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
-	return &types.AttributeValueMemberS{Value: fmt.Sprintf("%s#%s#%d", address, scope, minute)}
+// counterPartition returns the partition key of the counters of a minute.
+func counterPartition(address string, scope ratelimit.Scope, minute ratelimit.Window) types.AttributeValue {
+	return text(fmt.Sprintf("%s#%s#%d", address, scope, minute))
 }
 
 const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
@@ -242,8 +221,4 @@ const windowsPerMinute = ratelimit.Window(time.Minute / ratelimit.WindowLength)
 // minuteOf returns the first window of the minute that contains w.
 func minuteOf(w ratelimit.Window) ratelimit.Window {
 	return w - (w%windowsPerMinute+windowsPerMinute)%windowsPerMinute
-}
-
-func counterNumber(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }

@@ -1,5 +1,6 @@
-// Package dynamo holds every store that keeps its data in DynamoDB, a file per noun. Each store
-// declares the part of *dynamodb.Client that it uses, so that a function links only what it calls.
+// Package dynamo implements the stores of the service on DynamoDB, one table and one file per
+// noun. Each store declares the part of *dynamodb.Client that it uses, so that a function
+// links only what it calls.
 package dynamo
 
 import (
@@ -20,26 +21,34 @@ import (
 	"sluice/pkg/record"
 )
 
-// putter is the part of *dynamodb.Client that Create uses.
+// errNoTable is the error of a constructor that lacks an argument.
+var errNoTable = errors.New("dynamo: a client and a table name are required")
+
+// The parts of *dynamodb.Client that stores share.
 type putter interface {
 	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
-// getter is the part of *dynamodb.Client that Get uses.
 type getter interface {
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }
 
-// querier is the part of *dynamodb.Client that Page and Count use.
 type querier interface {
 	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 }
 
-// createItem puts item into a table if the table has no item with the same key. The item holds
-// the record r. Create returns the record that is stored after the call, and reports whether
-// the call created it. Create makes only one API call, because the response to a failed put
-// contains the existing item. hashKey is the name of the table's partition key attribute.
-// The functions in options may change the put.
+type updater interface {
+	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+type deleter interface {
+	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+}
+
+// createItem puts the item of r into a table, whose partition key is hashKey, if the table has
+// none with the same key. It returns the record that is stored after the call, and whether the
+// call created it. One API call is enough, because the response to a failed put contains the
+// existing item. options may change the put.
 //
 // If the SDK retries a put whose response was lost, the retry finds the item of the first
 // attempt. Then created is false and stored equals r.
@@ -66,8 +75,8 @@ func createItem[R any](ctx context.Context, client putter, table, hashKey string
 	return stored, false, err
 }
 
-// getItem returns the record with a key, and whether the table has it. The read is strongly
-// consistent, so a client finds a record that it has just created.
+// getItem returns the record with a key, and whether the table has it, by a strongly
+// consistent read.
 func getItem[R any](ctx context.Context, client getter, table string, key attributeValues, decode func(attributeValues) (R, error)) (r R, found bool, err error) {
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: key, ConsistentRead: aws.Bool(true)})
 	switch {
@@ -80,7 +89,7 @@ func getItem[R any](ctx context.Context, client getter, table string, key attrib
 	return r, true, err
 }
 
-// scanItems returns the records of all items in the result of a scan, in no particular order.
+// scanItems returns the records that a scan finds, in no particular order.
 func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dynamodb.ScanInput, decode func(attributeValues) (R, error)) ([]R, error) {
 	var all []R
 	for pages := dynamodb.NewScanPaginator(client, in); pages.HasMorePages(); {
@@ -97,10 +106,10 @@ func scanItems[R any](ctx context.Context, client dynamodb.ScanAPIClient, in *dy
 	return all, nil
 }
 
-// storeError wraps the error of an SDK call in the form that record stores return. If DynamoDB
-// rejects the call itself, for example because a table is missing or access is denied, the
-// service has a fault, and the result is not a *record.Error. In all other cases, the call
-// may succeed later, and the result has kind Unavailable.
+// storeError wraps the error of an SDK call as record stores return it. If DynamoDB rejects
+// the call itself, for example because a table is missing or access is denied, the service
+// has a fault, and the result is not a *record.Error. Otherwise the call may succeed later,
+// and the result has kind Unavailable.
 func storeError(op string, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)

@@ -118,31 +118,31 @@ func TestAReaderKeepsTheFirstError(t *testing.T) {
 		"number": &types.AttributeValueMemberN{Value: "1"}, "fraction": &types.AttributeValueMemberN{Value: "1.5"},
 	}
 	r := readItem(whole)
-	if n, absent := r.OptionalInt("number"), r.OptionalInt("absent"); n != 1 || absent != 0 {
+	if n, absent := r.optionalNumber("number"), r.optionalNumber("absent"); n != 1 || absent != 0 {
 		t.Errorf("got %d and %d, want 1 and 0", n, absent)
 	}
-	got := []string{r.Text("text"), r.Text("empty"), r.OptionalText("absent"), r.Time("time").String()}
-	if want := []string{"a", "", "", "2026-01-02T15:04:05.000Z"}; !reflect.DeepEqual(got, want) || r.Err() != nil {
-		t.Errorf("got %q, error %v; want %q", got, r.Err(), want)
+	got := []string{r.text("text"), r.text("empty"), r.optionalText("absent"), r.time("time").String()}
+	if want := []string{"a", "", "", "2026-01-02T15:04:05.000Z"}; !reflect.DeepEqual(got, want) || r.err() != nil {
+		t.Errorf("got %q, error %v; want %q", got, r.err(), want)
 	}
 
 	for _, tt := range []struct {
 		read func(r *itemReader)
 		want string
 	}{
-		{func(r *itemReader) { r.Text("absent") }, "attribute absent is missing"},
-		{func(r *itemReader) { r.Time("absent") }, "attribute absent is missing"},
-		{func(r *itemReader) { r.Text("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
-		{func(r *itemReader) { r.OptionalText("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
-		{func(r *itemReader) { r.OptionalInt("text") }, "attribute text is a *types.AttributeValueMemberS, not a number"},
-		{func(r *itemReader) { r.OptionalInt("fraction") }, "attribute fraction is not a 64-bit integer"},
-		{func(r *itemReader) { r.Time("text") }, "attribute text is not an RFC 3339 date-time such as 2026-01-02T15:04:05Z"},
+		{func(r *itemReader) { r.text("absent") }, "attribute absent is missing"},
+		{func(r *itemReader) { r.time("absent") }, "attribute absent is missing"},
+		{func(r *itemReader) { r.text("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
+		{func(r *itemReader) { r.optionalText("number") }, "attribute number is a *types.AttributeValueMemberN, not a string"},
+		{func(r *itemReader) { r.optionalNumber("text") }, "attribute text is a *types.AttributeValueMemberS, not a number"},
+		{func(r *itemReader) { r.optionalNumber("fraction") }, "attribute fraction is not a 64-bit integer"},
+		{func(r *itemReader) { r.time("text") }, "attribute text is not an RFC 3339 date-time such as 2026-01-02T15:04:05Z"},
 	} {
 		r := readItem(whole)
 		tt.read(r)
-		r.Text("absent too")
-		if r.Err() == nil || r.Err().Error() != tt.want {
-			t.Errorf("error %v, want %s", r.Err(), tt.want)
+		r.text("absent too")
+		if r.err() == nil || r.err().Error() != tt.want {
+			t.Errorf("error %v, want %s", r.err(), tt.want)
 		}
 	}
 }

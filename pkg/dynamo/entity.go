@@ -197,13 +197,13 @@ func entityAttributes(e entity.Entity) attributeValues {
 func entityFromItem(item attributeValues) (entity.Entity, error) {
 	r := readItem(item)
 	e := entity.Entity{
-		ID:         r.Text("id"),
-		Type:       r.Text("type"),
-		Attributes: record.Attributes(r.Text("attributes")),
-		CreatedAt:  r.Time("created_at"),
-		UpdatedAt:  r.Time("updated_at"),
+		ID:         r.text("id"),
+		Type:       r.text("type"),
+		Attributes: record.Attributes(r.text("attributes")),
+		CreatedAt:  r.time("created_at"),
+		UpdatedAt:  r.time("updated_at"),
 	}
-	if err := r.Err(); err != nil {
+	if err := r.err(); err != nil {
 		return entity.Entity{}, fmt.Errorf("read entity: %w", err)
 	}
 	return e, nil

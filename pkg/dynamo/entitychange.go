@@ -30,16 +30,16 @@ func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQ
 func changeOf(item attributeValues) (entity.Change, error) {
 	restorePosition(item, "change", "updated_at")
 	r := readItem(item)
-	if !strings.HasSuffix(r.Text("workspace"), deleted) {
+	if !strings.HasSuffix(r.text("workspace"), deleted) {
 		e, err := entityFromItem(item)
 		return entity.Change{Entity: e}, err
 	}
-	e := entity.Entity{ID: r.Text("id"), Type: r.Text("type"), CreatedAt: r.Time("created_at")}
-	c := entity.TombstoneOf(e, r.Time("updated_at"))
+	e := entity.Entity{ID: r.text("id"), Type: r.text("type"), CreatedAt: r.time("created_at")}
+	c := entity.TombstoneOf(e, r.time("updated_at"))
 	if c.Erased = item["erased"] != nil; c.Erased {
-		c.ErasedAt = r.Time("erased")
+		c.ErasedAt = r.time("erased")
 	}
-	return c, r.Err()
+	return c, r.err()
 }
 
 // setChange adds the keys of by_updated_at to the item of c.

@@ -89,7 +89,7 @@ func (s *ErasureJobs) Replace(ctx context.Context, j erasurejob.Job) (bool, erro
 	case err == nil:
 		return true, nil
 	case errors.As(err, &failed):
-		return readItem(failed.Item).OptionalText("job") == readItem(item).Text("job"), nil
+		return readItem(failed.Item).optionalText("job") == readItem(item).text("job"), nil
 	}
 	return false, storeError("replace erasure job", err)
 }
@@ -104,7 +104,7 @@ func (s *ErasureJobs) Unfinished(ctx context.Context) (keys []erasurejob.Key, er
 		ExpressionAttributeValues: attributeValues{":queued": text(string(erasurejob.Queued)), ":running": text(string(erasurejob.Running))},
 	}, func(item attributeValues) (erasurejob.Key, error) {
 		r := readItem(item)
-		return erasurejob.Key{Workspace: r.Text("workspace"), ID: r.Text("id")}, r.Err()
+		return erasurejob.Key{Workspace: r.text("workspace"), ID: r.text("id")}, r.err()
 	})
 }
 
@@ -128,8 +128,8 @@ func erasureJobToItem(j erasurejob.Job) (attributeValues, error) {
 
 func erasureJobFromItem(item attributeValues) (erasurejob.Job, error) {
 	r := readItem(item)
-	job := r.Text("job")
-	if err := r.Err(); err != nil {
+	job := r.text("job")
+	if err := r.err(); err != nil {
 		return erasurejob.Job{}, fmt.Errorf("read erasure job: %w", err)
 	}
 	return erasurejob.Unmarshal([]byte(job))

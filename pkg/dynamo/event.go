@@ -3,7 +3,6 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,55 +12,48 @@ import (
 	"sluice/pkg/record"
 )
 
-// EventsClient is the part of *dynamodb.Client that a Store uses.
+// EventsClient is the part of *dynamodb.Client that Events uses.
 type EventsClient interface {
 	putter
 	getter
 	querier
-	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	deleter
 }
 
-// EventsConfig tunes a Store. Its zero value is ready to use.
+// EventsConfig tunes Events. Its zero value is ready to use.
 type EventsConfig struct {
 	// Shards is the number of partition keys over which each of the indexes by_position
-	// and by_created_at spreads the events of a workspace. It must be from 1 (the
-	// default) to MaxShards. See Shards.
+	// and by_created_at spreads the events of a workspace: 1 (the default) to MaxShards.
 	Shards int
 }
 
 // Events is an event.Store. It is safe for concurrent use.
 //
-// It keeps events in a DynamoDB table.
+// The partition key of the table is pk (S): the workspace, '#' and the id. This makes an id
+// unique in its workspace and spreads writes over all partitions. The other attributes are
+// id, name, entity_id, occurred_at, attributes (JSON text, to preserve its bytes),
+// created_at, expires_at (N, the TTL attribute, in Unix seconds) and the keys of three
+// global secondary indexes. All but expires_at are strings; entity_id and expires_at may be
+// absent.
 //
-// The table's partition key is pk (S), which consists of the workspace, '#' and the id.
-// This makes an id unique in its workspace and spreads writes over all partitions. The
-// other attributes are id, name, entity_id (absent if the event has no entity),
-// occurred_at, attributes (JSON text, to preserve its bytes), created_at, and the keys of
-// three global secondary indexes for lists. All of them are strings (S). The attribute
-// position is the text of Event.Position. An event that expires also has expires_at (N,
-// Unix time in seconds), after which DynamoDB removes it.
-//
-//   - by_position has the keys shard and position. It lists all events of a workspace.
-//     shard consists of the workspace, '#' and the number of the shard, counted from 0. A
-//     hash of the id selects the shard (Shards).
-//   - by_entity has the keys entity_key and position. It lists the events of one entity.
-//     entity_key consists of the workspace, '#' and entity_id. It is absent if the event
-//     has no entity_id.
-//   - by_created_at has the keys shard and change. It lists all events of a workspace in
-//     order of creation. change is the text of Event.SyncPosition. This
-//     index does not project the keys of other indexes. It does not project id and
-//     created_at either, because change contains them. The other indexes project all attributes.
+//   - by_position has the keys shard and position, and lists the events of a workspace.
+//     shard is the workspace, '#' and the number of the shard, from 0 (Shards). position
+//     is the text of Event.Position.
+//   - by_entity has the keys entity_key and position, and lists the events of an entity.
+//     entity_key is the workspace, '#' and entity_id.
+//   - by_created_at has the keys shard and change, and lists the events of a workspace in
+//     order of creation. change is the text of Event.SyncPosition, so this index projects
+//     neither id nor created_at, nor the keys of the others, which project everything.
 type Events struct {
 	client EventsClient
 	table  string
 	shards Shards
 }
 
-// NewEvents returns a Store that keeps its events in table. It returns an error if client is
-// nil, table is empty or cfg.Shards is out of range.
+// NewEvents returns the events in table.
 func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	shards, err := newShards(cmp.Or(cfg.Shards, 1))
 	if err != nil {
@@ -70,8 +62,7 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	return &Events{client: client, table: table, shards: shards}, nil
 }
 
-// OpenEvents returns a Store that keeps its events in the table that the environment variable
-// EVENTS_TABLE names. EVENT_SHARDS sets the number of shards.
+// OpenEvents returns the events in the table that EVENTS_TABLE names, in EVENT_SHARDS shards.
 func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
@@ -166,17 +157,17 @@ func (s *Events) toItem(workspace string, e event.Event) attributeValues {
 func eventFromItem(item attributeValues) (event.Event, error) {
 	r := readItem(item)
 	e := event.Event{
-		ID:         r.Text("id"),
-		Name:       r.Text("name"),
-		EntityID:   event.OptionalID(r.OptionalText("entity_id")),
-		OccurredAt: r.Time("occurred_at"),
-		Attributes: record.Attributes(r.Text("attributes")),
-		CreatedAt:  r.Time("created_at"),
+		ID:         r.text("id"),
+		Name:       r.text("name"),
+		EntityID:   event.OptionalID(r.optionalText("entity_id")),
+		OccurredAt: r.time("occurred_at"),
+		Attributes: record.Attributes(r.text("attributes")),
+		CreatedAt:  r.time("created_at"),
 	}
-	if seconds := r.OptionalInt("expires_at"); seconds != 0 {
+	if seconds := r.optionalNumber("expires_at"); seconds != 0 {
 		e.ExpiresAt = record.TimeOf(time.Unix(seconds, 0))
 	}
-	if err := r.Err(); err != nil {
+	if err := r.err(); err != nil {
 		return event.Event{}, fmt.Errorf("read event: %w", err)
 	}
 	return e, nil

@@ -3,12 +3,12 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/event"
 )
@@ -16,11 +16,10 @@ import (
 // eraseWriters is the maximum number of items that Erase deletes at the same time.
 const eraseWriters = 10
 
-// Erase implements event.Store. It finds the events in the index by_entity, which is
-// eventually consistent. It deletes each event on the condition that it belongs to the
-// entity and was created at or before q.Until. Without the condition, Erase could delete
-// a new event that has the id of an expired event. If some items cannot be deleted, Erase
-// still deletes the other items.
+// Erase implements event.Store. It finds the events in by_entity, which is eventually
+// consistent, and deletes each on the condition that it belongs to the entity and was created
+// at or before q.Until: another event may have taken the id of an expired one. Erase deletes
+// all that it can.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (event.Erased, error) {
 	after := ""
 	if q.After != nil {
@@ -55,24 +54,22 @@ const maxErasePage = 1000
 // placeOf returns an event with only the fields that Erase needs.
 func placeOf(item attributeValues) (event.Event, error) {
 	r := readItem(item)
-	e := event.Event{ID: r.Text("id"), OccurredAt: r.Time("occurred_at"), CreatedAt: r.Time("created_at")}
-	return e, r.Err()
+	e := event.Event{ID: r.text("id"), OccurredAt: r.time("occurred_at"), CreatedAt: r.time("created_at")}
+	return e, r.err()
 }
 
 // deleteEach deletes the items of the events that were created at or before q.Until. It
-// returns the number of deleted items and the errors of the failed deletions.
+// returns the number of deleted items, and the errors of the others.
 func (s *Events) deleteEach(ctx context.Context, workspace string, events []event.Event, q event.Erasure) (int64, error) {
 	var deleted atomic.Int64
-	var group sync.WaitGroup
-	room := make(chan struct{}, eraseWriters)
+	var group errgroup.Group
+	group.SetLimit(eraseWriters)
 	errs := make([]error, len(events))
 	for i, e := range events {
 		if e.CreatedAt.Compare(q.Until) > 0 {
 			continue
 		}
-		room <- struct{}{}
-		group.Go(func() {
-			defer func() { <-room }()
+		group.Go(func() error {
 			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 				TableName:                &s.table,
 				Key:                      attributeValues{"pk": text(eventKey(workspace, e.ID))},
@@ -89,8 +86,9 @@ func (s *Events) deleteEach(ctx context.Context, workspace string, events []even
 			case !errors.As(err, &gone):
 				errs[i] = storeError("erase event", err)
 			}
+			return nil // the others are deleted too
 		})
 	}
-	group.Wait()
+	_ = group.Wait() // the errors are in errs
 	return deleted.Load(), errors.Join(errs...)
 }

@@ -191,10 +191,10 @@ func (s *ExportJobs) Unfinished(ctx context.Context) ([]exportjob.Key, error) {
 		r := readItem(item)
 		if ids, ok := item["jobs"].(*types.AttributeValueMemberSS); ok {
 			for _, id := range ids.Value {
-				keys = append(keys, exportjob.Key{Workspace: r.Text("workspace"), ID: id})
+				keys = append(keys, exportjob.Key{Workspace: r.text("workspace"), ID: id})
 			}
 		}
-		return keys, r.Err()
+		return keys, r.err()
 	})
 	return slices.Concat(found...), err
 }
@@ -227,8 +227,8 @@ func exportJobToItem(j exportjob.Job) (attributeValues, error) {
 
 func exportJobFromItem(item attributeValues) (exportjob.Job, error) {
 	r := readItem(item)
-	job, progress := r.Text("job"), r.OptionalText("progress")
-	if err := r.Err(); err != nil {
+	job, progress := r.text("job"), r.optionalText("progress")
+	if err := r.err(); err != nil {
 		return exportjob.Job{}, fmt.Errorf("read export job: %w", err)
 	}
 	return exportjob.Unmarshal([]byte(job), []byte(progress))

@@ -172,7 +172,7 @@ func (l *lists) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	out, err := l.Client.Query(ctx, in, opts...)
 	if err == nil {
 		for _, item := range out.Items {
-			l.bytes += len(fmt.Sprint(readItem(item).OptionalText("job"), readItem(item).OptionalText("progress")))
+			l.bytes += len(fmt.Sprint(readItem(item).optionalText("job"), readItem(item).optionalText("progress")))
 		}
 	}
 	return out, err

@@ -35,26 +35,23 @@ func itemSize(item attributeValues) int {
 	return n
 }
 
-// itemReader reads attributes of an Item. It keeps the first error, which Err returns. After
-// an error, callers must not use the values that its methods return.
+// itemReader reads attributes of an item. It keeps the first error, which err returns. After
+// an error, the values that it returns have no meaning.
 type itemReader struct {
-	item attributeValues
-	err  error
+	item  attributeValues
+	first error
 }
 
-// readItem returns a Reader of item.
 func readItem(item attributeValues) *itemReader { return &itemReader{item: item} }
 
-// Text returns the value of a string attribute, which must exist.
-func (r *itemReader) Text(name string) string {
-	if r.item[name] == nil {
-		r.fail(name, "is missing")
-	}
-	return r.OptionalText(name)
+// text returns the value of a string attribute, which must exist.
+func (r *itemReader) text(name string) string {
+	r.require(name)
+	return r.optionalText(name)
 }
 
-// OptionalText returns the value of a string attribute, or "" if it does not exist.
-func (r *itemReader) OptionalText(name string) string {
+// optionalText returns the value of a string attribute, or "" if it does not exist.
+func (r *itemReader) optionalText(name string) string {
 	switch v := r.item[name].(type) {
 	case nil:
 		return ""
@@ -66,8 +63,14 @@ func (r *itemReader) OptionalText(name string) string {
 	}
 }
 
-// OptionalInt returns the value of a number attribute, or 0 if it does not exist.
-func (r *itemReader) OptionalInt(name string) int64 {
+// number returns the value of a number attribute, which must exist.
+func (r *itemReader) number(name string) int64 {
+	r.require(name)
+	return r.optionalNumber(name)
+}
+
+// optionalNumber returns the value of a number attribute, or 0 if it does not exist.
+func (r *itemReader) optionalNumber(name string) int64 {
 	switch v := r.item[name].(type) {
 	case nil:
 		return 0
@@ -83,25 +86,30 @@ func (r *itemReader) OptionalInt(name string) int64 {
 	}
 }
 
-// Time returns the value of an attribute that contains the text of a record.Time. The
+// time returns the value of an attribute that contains the text of a record.Time. The
 // attribute must exist.
-func (r *itemReader) Time(name string) record.Time {
-	t, err := record.ParseTime(r.Text(name))
+func (r *itemReader) time(name string) record.Time {
+	t, err := record.ParseTime(r.text(name))
 	if err != nil {
 		r.fail(name, "is "+err.Error())
 	}
 	return t
 }
 
-func (r *itemReader) fail(name, detail string) {
-	if r.err == nil {
-		r.err = fmt.Errorf("attribute %s %s", name, detail)
+func (r *itemReader) require(name string) {
+	if r.item[name] == nil {
+		r.fail(name, "is missing")
 	}
 }
 
-// Err returns the first error, or nil. An error means that an attribute is missing or has
-// the wrong type or format.
-func (r *itemReader) Err() error { return r.err }
+func (r *itemReader) fail(name, detail string) {
+	if r.first == nil {
+		r.first = fmt.Errorf("attribute %s %s", name, detail)
+	}
+}
+
+// err returns the first error: an attribute is missing, or has the wrong type or format.
+func (r *itemReader) err() error { return r.first }
 
 // each calls the function read for each item. It returns the records, or the first error
 // that the function returns.

@@ -16,20 +16,16 @@ import (
 	"sluice/pkg/record"
 )
 
-// KeysClient is the part of *dynamodb.Client that a Store uses. The Lambda functions call
-// only Store.Get, which needs only GetItem.
+// KeysClient is the part of *dynamodb.Client that Keys uses. The Lambda functions need only
+// GetItem.
 type KeysClient interface {
 	putter
 	getter
-	UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	updater
+	dynamodb.ScanAPIClient
 }
 
-// Keys is an access.Manager. It is safe for concurrent use.
-//
-// It keeps API keys in a DynamoDB table.
-//
-// The attributes of an item are:
+// Keys is an access.Manager. It is safe for concurrent use. The attributes of an item are:
 //
 //	id           S   partition key
 //	workspace    S
@@ -46,11 +42,10 @@ type Keys struct {
 	table  string
 }
 
-// NewKeys returns a Store that keeps its keys in the table with the given name. It returns an
-// error if client is nil or the name is empty.
+// NewKeys returns the keys in table.
 func NewKeys(client KeysClient, table string) (*Keys, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	return &Keys{client: client, table: table}, nil
 }
@@ -58,7 +53,7 @@ func NewKeys(client KeysClient, table string) (*Keys, error) {
 // Get implements access.Store. The read is strongly consistent, so it sees every
 // earlier revocation.
 func (s *Keys) Get(ctx context.Context, id string) (access.Key, error) {
-	k, found, err := getItem(ctx, s.client, s.table, keyKey(id), keyFromItem)
+	k, found, err := getItem(ctx, s.client, s.table, attributeValues{"id": text(id)}, keyFromItem)
 	if err == nil && !found {
 		err = access.ErrNotFound
 	}
@@ -91,7 +86,7 @@ func (s *Keys) List(ctx context.Context) ([]access.Key, error) {
 func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key, error) {
 	out, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
-		Key:                       keyKey(id),
+		Key:                       attributeValues{"id": text(id)},
 		ConditionExpression:       aws.String("attribute_exists(#id)"),
 		UpdateExpression:          aws.String("SET #revoked_at = if_not_exists(#revoked_at, :at)"),
 		ExpressionAttributeNames:  map[string]string{"#id": "id", "#revoked_at": "revoked_at"},
@@ -106,10 +101,6 @@ func (s *Keys) Revoke(ctx context.Context, id string, at time.Time) (access.Key,
 		return access.Key{}, fmt.Errorf("revoke key: %w", err)
 	}
 	return keyFromItem(out.Attributes)
-}
-
-func keyKey(id string) attributeValues {
-	return attributeValues{"id": text(id)}
 }
 
 func timeText(t time.Time) types.AttributeValue {
@@ -143,14 +134,14 @@ func keyToItem(k access.Key) attributeValues {
 func keyFromItem(item attributeValues) (access.Key, error) {
 	r := readItem(item)
 	k := access.Key{
-		ID:        r.Text("id"),
-		Name:      r.OptionalText("name"),
-		Workspace: r.Text("workspace"),
-		CreatedAt: r.Time("created_at").Time(),
+		ID:        r.text("id"),
+		Name:      r.optionalText("name"),
+		Workspace: r.text("workspace"),
+		CreatedAt: r.time("created_at").Time(),
 	}
 	for name, dst := range map[string]*time.Time{"expires_at": &k.ExpiresAt, "revoked_at": &k.RevokedAt} {
 		if item[name] != nil {
-			*dst = r.Time(name).Time()
+			*dst = r.time(name).Time()
 		}
 	}
 	if scopes, ok := item["scopes"].(*types.AttributeValueMemberSS); ok {
@@ -159,9 +150,9 @@ func keyFromItem(item attributeValues) (access.Key, error) {
 		}
 		slices.Sort(k.Scopes)
 	}
-	err := r.Err()
+	err := r.err()
 	if err == nil {
-		err = k.SecretHash.UnmarshalText([]byte(r.Text("secret_hash")))
+		err = k.SecretHash.UnmarshalText([]byte(r.text("secret_hash")))
 	}
 	if err != nil {
 		return access.Key{}, fmt.Errorf("read key: %w", err)

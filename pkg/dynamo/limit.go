@@ -2,31 +2,28 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"sluice/pkg/ratelimit"
 	"time"
+
+	"sluice/pkg/ratelimit"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// LimitsClient is the part of *dynamodb.Client that a Store uses. The Lambda functions call
-// only Store.List, which needs only Scan.
+// LimitsClient is the part of *dynamodb.Client that Limits uses. The Lambda functions need
+// only Scan.
 type LimitsClient interface {
-	PutItem(ctx context.Context, in *dynamodb.PutItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	putter
+	deleter
+	dynamodb.ScanAPIClient
 }
 
-// Limits is an ratelimit.RowManager. It is safe for concurrent use.
-//
-// It keeps the rows of package override in a DynamoDB table.
-//
-// The attributes of an item are:
+// Limits is a ratelimit.RowManager. It is safe for concurrent use. The attributes of an item
+// are:
 //
 //	cidr        S  partition key, such as 192.0.2.0/24
 //	action      S
@@ -37,24 +34,22 @@ type LimitsClient interface {
 //	note        S  absent if empty
 //	expires_at  N  Unix time in seconds; absent if the row does not expire
 //
-// expires_at is the table's time-to-live attribute: DynamoDB removes a row some
-// time after it has expired.
+// expires_at is the TTL attribute of the table.
 type Limits struct {
 	client LimitsClient
 	table  string
 }
 
-// NewLimits returns a Store that keeps its rows in table. It returns an error if client
-// is nil or table is empty.
+// NewLimits returns the rows in table.
 func NewLimits(client LimitsClient, table string) (*Limits, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	return &Limits{client: client, table: table}, nil
 }
 
-// List implements ratelimit.RowStore with a strongly consistent Scan of the table. It
-// takes one read unit for each 4 KB of rows, and at least one read unit.
+// List implements ratelimit.RowStore with a strongly consistent Scan, which takes one read
+// unit for each 4 KB, and at least one.
 func (s *Limits) List(ctx context.Context) ([]ratelimit.Row, error) {
 	rows, err := scanItems(ctx, s.client, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)}, rowFromItem)
 	if err != nil {
@@ -101,9 +96,8 @@ func (s *Limits) countOthers(ctx context.Context, r ratelimit.Row) (n int, err e
 	return n, nil
 }
 
-// Remove implements ratelimit.RowManager with one DeleteItem. If the response to a deletion
-// is lost, the SDK repeats the deletion. The repeated deletion finds no row, and Remove
-// returns ErrNotFound.
+// Remove implements ratelimit.RowManager with one DeleteItem. If its response is lost, the
+// SDK repeats it and finds no row, so Remove returns ErrNoRow.
 func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
 	out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table, Key: attributeValues{"cidr": text(block.String())}, ReturnValues: types.ReturnValueAllOld,
@@ -139,11 +133,11 @@ func rowToItem(r ratelimit.Row) attributeValues {
 
 func rowFromItem(item attributeValues) (r ratelimit.Row, err error) {
 	read := readItem(item)
-	cidr := read.Text("cidr")
-	r.Action, r.Note = ratelimit.Action(read.Text("action")), read.OptionalText("note")
-	r.UpdatedAt, r.ExpiresAt = unixTime(read.OptionalInt("updated_at")), unixTime(read.OptionalInt("expires_at"))
-	r.Records, r.Imports, r.Requests = read.OptionalInt("records"), read.OptionalInt("imports"), read.OptionalInt("requests")
-	if err = read.Err(); err == nil {
+	cidr := read.text("cidr")
+	r.Action, r.Note = ratelimit.Action(read.text("action")), read.optionalText("note")
+	r.UpdatedAt, r.ExpiresAt = unixTime(read.optionalNumber("updated_at")), unixTime(read.optionalNumber("expires_at"))
+	r.Records, r.Imports, r.Requests = read.optionalNumber("records"), read.optionalNumber("imports"), read.optionalNumber("requests")
+	if err = read.err(); err == nil {
 		r.CIDR, err = netip.ParsePrefix(cidr)
 	}
 	if err == nil {

@@ -109,7 +109,7 @@ func TestAnInvalidItemOfLimitsIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows, err := openLimits(t, client, table).List(t.Context())
-		if cidr := readItem(item).Text("cidr"); err == nil || !strings.Contains(err.Error(), cidr) {
+		if cidr := readItem(item).text("cidr"); err == nil || !strings.Contains(err.Error(), cidr) {
 			t.Errorf("%s: %+v, %v", name, rows, err)
 		}
 		if _, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: attributeValues{"cidr": item["cidr"]}}); err != nil {

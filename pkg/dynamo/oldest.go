@@ -30,7 +30,7 @@ func (s *ExportJobs) OldestQueued(ctx context.Context) (created record.Time, ok 
 	if len(out.Items) == 0 {
 		return record.Time{}, false, nil
 	}
-	position, err := record.ParsePosition(readItem(out.Items[0]).Text("position"))
+	position, err := record.ParsePosition(readItem(out.Items[0]).text("position"))
 	if err != nil {
 		return record.Time{}, false, fmt.Errorf("%s: %w", op, err)
 	}

@@ -136,7 +136,7 @@ func TestSeveralQueriesAreMergedAsOne(t *testing.T) {
 				page, err := queryPage(t.Context(), client, "key", limit, same, ins...)
 				var got []string
 				for _, item := range page.Records {
-					got = append(got, readItem(item).Text("key"))
+					got = append(got, readItem(item).text("key"))
 				}
 				n := min(limit, len(all))
 				if err != nil || !slices.Equal(got, all[:n]) || page.More != (len(all) > n) {
@@ -233,7 +233,7 @@ func (s *sized) merge(t *testing.T) []attributeValues {
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(s.keys...)))
 	for i, item := range page.Records {
-		if key := readItem(item).Text("key"); key != all[i] {
+		if key := readItem(item).text("key"); key != all[i] {
 			t.Fatalf("item %d is %s, want %s", i, key, all[i])
 		}
 	}

@@ -104,7 +104,7 @@ func (s Shards) SyncQueries(table, index, sortKey, workspace string, q record.Sy
 // sortKey, which contains the text of a record.Position. An index with this sort key
 // therefore does not have to project them.
 func restorePosition(item attributeValues, sortKey, at string) {
-	position := readItem(item).Text(sortKey)
+	position := readItem(item).text(sortKey)
 	time, id, _ := strings.Cut(position, "#")
 	item[at], item["id"] = text(time), text(id)
 }

@@ -1,8 +1,8 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -15,28 +15,20 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// UsageClient is the part of *dynamodb.Client that a UsageStore uses.
-type UsageClient interface {
-	Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-}
-
-// UsageReaders is the maximum number of Query calls that one call of UsageStore.Used
-// makes concurrently.
+// UsageReaders is the maximum number of concurrent queries of one call of Usage.Used.
 const UsageReaders = 4
 
-// Usage is a ratelimit.UsageStore that reads the table of a Store. Its reads
-// are eventually consistent, so charges of the last second may be missing. It is
-// safe for concurrent use.
+// Usage is a ratelimit.UsageStore that reads the table of Counters. Its reads are eventually
+// consistent, so charges of the last second may be missing. It is safe for concurrent use.
 type Usage struct {
-	client UsageClient
+	client querier
 	table  string
 }
 
-// NewUsage returns a UsageStore that reads table. It returns an error if client is
-// nil or table is empty.
-func NewUsage(client UsageClient, table string) (*Usage, error) {
+// NewUsage returns the usage of the counters in table.
+func NewUsage(client querier, table string) (*Usage, error) {
 	if client == nil || table == "" {
-		return nil, errors.New("dynamo: a client and a table name are required")
+		return nil, errNoTable
 	}
 	return &Usage{client: client, table: table}, nil
 }
@@ -56,7 +48,7 @@ func (s *Usage) Used(ctx context.Context, address string, scopes []ratelimit.Sco
 	for _, scope := range scopes {
 		for minute := minuteOf(first); minute <= last; minute += windowsPerMinute {
 			group.Go(func() error {
-				items, err := s.query(ctx, partitionKey(address, scope, minute), first, last)
+				items, err := s.query(ctx, counterPartition(address, scope, minute), first, last)
 				if err != nil {
 					return err
 				}
@@ -82,8 +74,8 @@ func (s *Usage) query(ctx context.Context, pk types.AttributeValue, first, last 
 		TableName:                &s.table,
 		KeyConditionExpression:   aws.String("pk = :pk AND #second BETWEEN :first AND :last"),
 		ExpressionAttributeNames: map[string]string{"#second": "second"},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":pk": pk, ":first": counterNumber(int64(first)), ":last": counterNumber(int64(last)),
+		ExpressionAttributeValues: attributeValues{
+			":pk": pk, ":first": number(int64(first)), ":last": number(int64(last)),
 		},
 	})
 	if err != nil {
@@ -91,12 +83,10 @@ func (s *Usage) query(ctx context.Context, pk types.AttributeValue, first, last 
 	}
 	found := make(map[ratelimit.Window]map[string]int64, len(out.Items))
 	for _, item := range out.Items {
-		second, err := readNumber(item, "second")
-		if err != nil {
-			return nil, err
-		}
-		if found[ratelimit.Window(second)], err = readCounters(item); err != nil {
-			return nil, err
+		r := readItem(item)
+		window := ratelimit.Window(r.number("second"))
+		if found[window], err = readCounters(item); err != nil || r.err() != nil {
+			return nil, cmp.Or(err, r.err())
 		}
 	}
 	return found, nil
