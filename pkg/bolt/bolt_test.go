@@ -128,3 +128,21 @@ func TestAValueThatIsNotARecordIsAnError(t *testing.T) {
 		t.Error("no error for a nil value")
 	}
 }
+
+func TestConstructorsRequireAFile(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"Entities":    ignore(NewEntities(nil)),
+		"ErasureJobs": ignore(NewErasureJobs(nil)),
+		"Events":      ignore(NewEvents(nil)),
+		"ExportJobs":  ignore(NewExportJobs(nil)),
+		"Keys":        ignore(NewKeys("")),
+		"Limits":      ignore(NewLimits("")),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func ignore[S any](_ S, err error) error { return err }

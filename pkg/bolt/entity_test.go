@@ -128,9 +128,3 @@ func create(t *testing.T, s entity.Store, id string) {
 		t.Fatalf("created %v, error %v", created, err)
 	}
 }
-
-func TestNewRequiresADatabase(t *testing.T) {
-	if _, err := bolt.NewEntities(nil); err == nil {
-		t.Error("no error")
-	}
-}

@@ -32,12 +32,6 @@ func TestErasureJobs(t *testing.T) {
 	storetest.ErasureJobs(t, func(t *testing.T) storetest.ErasureJobStore { return openErasureJobs(t) })
 }
 
-func TestNewErasureJobsNeedsADatabase(t *testing.T) {
-	if _, err := bolt.NewErasureJobs(nil); err == nil {
-		t.Error("no error")
-	}
-}
-
 // end stores a job that has ended.
 func end(t *testing.T, s *bolt.ErasureJobs, id string, at time.Time) {
 	t.Helper()

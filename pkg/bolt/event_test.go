@@ -61,9 +61,3 @@ func TestExpiredEventsAreSwept(t *testing.T) {
 		t.Errorf("%d events are left, error %v; want 3", len(page.Records), err)
 	}
 }
-
-func TestNewEventsNeedsADatabase(t *testing.T) {
-	if _, err := bolt.NewEvents(nil); err == nil {
-		t.Error("no error")
-	}
-}

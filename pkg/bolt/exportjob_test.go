@@ -2,9 +2,10 @@ package bolt_test
 
 import (
 	"path/filepath"
+	"testing"
+
 	"sluice/pkg/bolt"
 	"sluice/pkg/storetest"
-	"testing"
 
 	"go.etcd.io/bbolt"
 )
@@ -22,10 +23,4 @@ func TestExportJobs(t *testing.T) {
 		}
 		return s
 	})
-}
-
-func TestNewExportJobsNeedsADatabase(t *testing.T) {
-	if _, err := bolt.NewExportJobs(nil); err == nil {
-		t.Error("no error")
-	}
 }

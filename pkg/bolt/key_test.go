@@ -74,9 +74,3 @@ func TestALockedFileOfKeysIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestNewKeysRequiresAPath(t *testing.T) {
-	if _, err := bolt.NewKeys(""); err == nil {
-		t.Error("no error")
-	}
-}

@@ -5,11 +5,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"testing"
+	"time"
+
 	"sluice/pkg/bolt"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/storetest"
-	"testing"
-	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -68,11 +69,5 @@ func TestALockedFileOfLimitsIsAnError(t *testing.T) {
 	defer db.Close() //nolint:errcheck // a temporary file
 	if _, err := openLimits(t, path).List(t.Context()); !errors.Is(err, bolterrors.ErrTimeout) {
 		t.Error(err)
-	}
-}
-
-func TestNewLimitsRequiresAPath(t *testing.T) {
-	if _, err := bolt.NewLimits(""); err == nil {
-		t.Error("no error")
 	}
 }

@@ -29,6 +29,35 @@ func clientOf(url string) *dynamodb.Client {
 	})
 }
 
+func TestConstructorsRequireAClientAndATable(t *testing.T) {
+	t.Parallel()
+	some := &dynamodb.Client{}
+	for name, errs := range map[string][2]error{
+		"Counters":    {ignore(NewCounters(nil, "t")), ignore(NewCounters(some, ""))},
+		"Entities":    {ignore(NewEntities(nil, "t", EntitiesConfig{})), ignore(NewEntities(some, "", EntitiesConfig{}))},
+		"ErasureJobs": {ignore(NewErasureJobs(nil, "t")), ignore(NewErasureJobs(some, ""))},
+		"Events":      {ignore(NewEvents(nil, "t", EventsConfig{})), ignore(NewEvents(some, "", EventsConfig{}))},
+		"ExportJobs":  {ignore(NewExportJobs(nil, "t")), ignore(NewExportJobs(some, ""))},
+		"Keys":        {ignore(NewKeys(nil, "t")), ignore(NewKeys(some, ""))},
+		"Limits":      {ignore(NewLimits(nil, "t")), ignore(NewLimits(some, ""))},
+		"Usage":       {ignore(NewUsage(nil, "t")), ignore(NewUsage(some, ""))},
+	} {
+		if errs[0] == nil || errs[1] == nil {
+			t.Errorf("%s: without a client %v, without a table %v", name, errs[0], errs[1])
+		}
+	}
+	for _, shards := range []int{-1, MaxShards + 1} {
+		if _, err := NewEvents(some, "t", EventsConfig{Shards: shards}); err == nil {
+			t.Errorf("no error for events in %d shards", shards)
+		}
+		if _, err := NewEntities(some, "t", EntitiesConfig{Shards: shards}); err == nil {
+			t.Errorf("no error for entities in %d shards", shards)
+		}
+	}
+}
+
+func ignore[S any](_ S, err error) error { return err }
+
 func put(ctx context.Context, client *dynamodb.Client) error {
 	_, _, err := createItem(ctx, client, "records", "id", recordItem("a"), recordItem("a"), same)
 	return err

@@ -234,13 +234,3 @@ func TestACreateIsRepeatedAndAppliedOnceIfItsResponseIsLost(t *testing.T) {
 		t.Errorf("%d requests were sent, want 2", network.sent.Load())
 	}
 }
-
-func TestNewEntitiesRequiresAClientAndATable(t *testing.T) {
-	t.Parallel()
-	if _, err := NewEntities(nil, "entities", EntitiesConfig{}); err == nil {
-		t.Error("no error without a client")
-	}
-	if _, err := NewEntities(&dynamodb.Client{}, "", EntitiesConfig{}); err == nil {
-		t.Error("no error without a table")
-	}
-}

@@ -30,15 +30,6 @@ func TestErasureJobs(t *testing.T) {
 	})
 }
 
-func TestNewErasureJobsNeedsAClientAndATable(t *testing.T) {
-	if _, err := NewErasureJobs(nil, "t"); err == nil {
-		t.Error("no error without a client")
-	}
-	if _, err := OpenErasureJobs(&dynamodb.Client{}, func(string) string { return "" }); err == nil {
-		t.Error("no error without a table")
-	}
-}
-
 // A job expires 30 days after its end. An unfinished job has no expiry.
 func TestItemsOfErasureJobsHaveTheDocumentedAttributes(t *testing.T) {
 	t.Parallel()

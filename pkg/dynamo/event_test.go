@@ -164,18 +164,3 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 		t.Error("no error without EVENTS_TABLE")
 	}
 }
-
-func TestNewEventsRequiresAClientAndATable(t *testing.T) {
-	t.Parallel()
-	if _, err := NewEvents(nil, "events", EventsConfig{}); err == nil {
-		t.Error("no error without a client")
-	}
-	if _, err := NewEvents(&dynamodb.Client{}, "", EventsConfig{}); err == nil {
-		t.Error("no error without a table")
-	}
-	for _, shards := range []int{-1, MaxShards + 1} {
-		if _, err := NewEvents(&dynamodb.Client{}, "events", EventsConfig{Shards: shards}); err == nil {
-			t.Errorf("no error with %d shards", shards)
-		}
-	}
-}

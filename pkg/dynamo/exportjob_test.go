@@ -196,13 +196,3 @@ func TestListsDoNotReadProgress(t *testing.T) {
 		t.Errorf("the list of one job has read %d bytes", client.bytes)
 	}
 }
-
-func TestNewExportJobsNeedsAClientAndATable(t *testing.T) {
-	t.Parallel()
-	if _, err := NewExportJobs(nil, "jobs"); err == nil {
-		t.Error("no error without a client")
-	}
-	if _, err := NewExportJobs(&dynamodb.Client{}, ""); err == nil {
-		t.Error("no error without a table")
-	}
-}

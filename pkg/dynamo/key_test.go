@@ -93,12 +93,3 @@ func TestAMissingTableIsAnErrorForEveryMethod(t *testing.T) {
 		}
 	}
 }
-
-func TestNewKeysRequiresAClientAndATable(t *testing.T) {
-	if _, err := NewKeys(nil, "t"); err == nil {
-		t.Error("no client: no error")
-	}
-	if _, err := NewKeys(&dynamodb.Client{}, ""); err == nil {
-		t.Error("no table: no error")
-	}
-}

@@ -134,12 +134,3 @@ func TestAnUnreachableTableIsAnError(t *testing.T) {
 		}
 	}
 }
-
-func TestNewLimitsRequiresAClientAndATable(t *testing.T) {
-	if _, err := NewLimits(nil, "t"); err == nil {
-		t.Error("no client: no error")
-	}
-	if _, err := NewLimits(&dynamodb.Client{}, ""); err == nil {
-		t.Error("no table: no error")
-	}
-}
