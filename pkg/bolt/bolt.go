@@ -1,5 +1,6 @@
-// Package bolt holds every store that keeps its data in a bbolt file, for a local server, a file
-// per noun.
+// Package bolt implements the stores of the local server on bbolt, a Go file per noun. Records
+// and jobs share a database that stays open. API keys and limits have files of their own, which
+// are open only during an operation, so that commands can change them while a server runs.
 package bolt
 
 import (
@@ -14,22 +15,20 @@ import (
 	"sluice/pkg/record"
 )
 
-// workspaces is a top-level bucket of a database that holds one bucket for each
-// workspace. It is safe for concurrent use.
+// workspaces is a top-level bucket that holds one bucket for each workspace. It is safe for
+// concurrent use.
 //
-// If the context is already done when a method is called, the method does nothing and
-// returns an error of kind Unavailable. The methods do not check the context later,
-// because a bbolt transaction cannot be interrupted.
+// A method whose context is already done does nothing and returns an error of kind
+// Unavailable. It does not look again, because a bbolt transaction cannot be interrupted.
 type workspaces struct {
 	db     *bbolt.DB
 	name   string
 	nested []string
 }
 
-// openWorkspaces returns the Workspaces in the bucket called name, which it creates if necessary. If
-// the parameter nested is empty, the bucket of a workspace contains its records. Otherwise,
-// nested is the path from the bucket of a workspace to the bucket of its records. The
-// caller closes db.
+// openWorkspaces returns the workspaces in the bucket called name, which it creates if
+// necessary. nested is the path from the bucket of a workspace to the bucket of its records,
+// if they are not the same. The caller closes db.
 func openWorkspaces(db *bbolt.DB, name string, nested ...string) (*workspaces, error) {
 	if db == nil {
 		return nil, fmt.Errorf("open bucket %s: a database is required", name)
@@ -74,8 +73,8 @@ func createBucket(tx *bbolt.Tx, path ...string) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// putIndex puts an entry into the bucket at a path of names. The entry maps key to the id of
-// a record. Index creates the bucket if necessary.
+// putIndex maps key to the id of a record in the bucket at a path of names, which it creates
+// if necessary.
 func putIndex(tx *bbolt.Tx, key, id string, path ...string) error {
 	b, err := createBucket(tx, path...)
 	if err != nil {
@@ -84,13 +83,12 @@ func putIndex(tx *bbolt.Tx, key, id string, path ...string) error {
 	return b.Put([]byte(key), []byte(id))
 }
 
-// Update calls the function write with the bucket of a workspace, which Update creates if
-// necessary. Update commits the changes if write returns no error. Concurrent calls share
-// a transaction and its fsync. A call waits up to the MaxBatchDelay of db for other
-// calls. If one of the writes in a shared transaction fails, the transaction is repeated
-// without this write. The function write may therefore be called more than once, and only
-// its last call takes effect.
-func (w *workspaces) Update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
+// update calls write with the bucket of a workspace, which it creates if necessary, and
+// commits if write succeeds. Concurrent calls share a transaction and its fsync; a call waits
+// up to the MaxBatchDelay of db for others. If one write of a transaction fails, the others
+// are repeated without it, so write may be called more than once, and only its last call
+// takes effect.
+func (w *workspaces) update(ctx context.Context, op, workspace string, write func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
 	}
@@ -107,9 +105,8 @@ func (w *workspaces) Update(ctx context.Context, op, workspace string, write fun
 	return nil
 }
 
-// View calls the function read with the bucket of a workspace. If the bucket does not
-// exist, View returns nil without calling read.
-func (w *workspaces) View(ctx context.Context, op, workspace string, read func(*bbolt.Bucket) error) error {
+// view calls read with the bucket of a workspace, if it exists.
+func (w *workspaces) view(ctx context.Context, op, workspace string, read func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return record.UnavailableError(op, err)
 	}
@@ -126,11 +123,11 @@ func (w *workspaces) View(ctx context.Context, op, workspace string, read func(*
 	return nil
 }
 
-// getRecord returns the record with an id in a workspace, or an error of kind NotFound if it
-// does not exist. The parameter noun is "entity" or "event".
+// getRecord returns the record with an id in a workspace, or an error of kind NotFound. noun
+// is "entity" or "event".
 func getRecord[R any](ctx context.Context, w *workspaces, noun, workspace, id string) (r R, err error) {
 	found := false
-	err = w.View(ctx, "get "+noun, workspace, func(b *bbolt.Bucket) (err error) {
+	err = w.view(ctx, "get "+noun, workspace, func(b *bbolt.Bucket) (err error) {
 		if value := b.Get([]byte(id)); value != nil {
 			found = true
 			r, err = decode[R](value)
@@ -143,8 +140,8 @@ func getRecord[R any](ctx context.Context, w *workspaces, noun, workspace, id st
 	return r, err
 }
 
-// createRecord puts the record r under key if no record with this key exists. It returns the
-// record that is stored after the call, and reports whether the call stored it.
+// createRecord puts r under key if the key is free. It returns the record that is stored after
+// the call, and reports whether the call stored it.
 func createRecord[R any](b *bbolt.Bucket, key string, r R) (stored R, created bool, err error) {
 	if value := b.Get([]byte(key)); value != nil {
 		stored, err = decode[R](value)
@@ -156,8 +153,8 @@ func createRecord[R any](b *bbolt.Bucket, key string, r R) (stored R, created bo
 	return r, true, nil
 }
 
-// putRecord puts the record r under key, in JSON, and replaces an existing record. Strings in
-// attributes keep their bytes.
+// putRecord puts r under key, as JSON, in place of an existing record. Strings in attributes
+// keep their bytes.
 func putRecord(b *bbolt.Bucket, key string, r any) error {
 	value, err := json.Marshal(r, jsontext.PreserveRawStrings(true))
 	if err != nil {
@@ -166,12 +163,11 @@ func putRecord(b *bbolt.Bucket, key string, r any) error {
 	return b.Put([]byte(key), value)
 }
 
-// stored holds the options for decoding stored records. The options skip checks that were
-// made before the records were stored.
+// stored skips the checks that were made before a record was stored.
 var stored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// decode decodes a record that Create or Put stored. The record does not share memory
-// with value, which is valid only during its transaction.
+// decode decodes a record that putRecord stored. The result does not share memory with value,
+// which is valid only during its transaction.
 func decode[R any](value []byte) (r R, err error) {
 	if err := json.Unmarshal(value, &r, stored); err != nil {
 		return r, fmt.Errorf("decode record: %w", err)
@@ -179,10 +175,9 @@ func decode[R any](value []byte) (r R, err error) {
 	return r, nil
 }
 
-// scan returns an iterator over the entries of b whose keys are between low and high,
-// inclusive. It yields them in ascending or descending byte order of the keys. An empty
-// bound means no bound. b may be nil. Keys and values are valid only during the
-// transaction.
+// scan iterates over the entries of b whose keys are between low and high, inclusive, in
+// ascending or descending byte order. An empty bound means no bound. b may be nil. Keys and
+// values are valid only during the transaction.
 func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		if b == nil {
@@ -202,8 +197,8 @@ func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 	}
 }
 
-// start moves c to the entry at which a scan begins, and returns this entry. If the scan
-// begins after the last entry, key is nil. The entry may be beyond the end of the scan.
+// start moves c to the entry at which a scan begins, and returns it. It may be beyond the end
+// of the scan; key is nil if there is none.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))
@@ -216,13 +211,12 @@ func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte
 	return c.Last()
 }
 
-// sweepLimit is the maximum number of entries that Expired returns. It is greater than 1,
-// so that writes can remove expired records faster than they add new records.
+// sweepLimit is the maximum number of entries that expired returns. It is greater than 1, so
+// that writes remove expired records faster than they add new ones.
 const sweepLimit = 10
 
-// expired returns the earliest entries of b whose time is before the given time, at most
-// sweepLimit entries. The keys of b begin with the text of a record.Time. b may be nil.
-// The caller may change b while it uses the result.
+// expired returns the earliest entries of b, at most sweepLimit, whose keys begin with the
+// text of a time before now. b may be nil, and may change while the result is used.
 func expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	expired := make(map[string]string)
 	for key, value := range scan(b, "", now.String(), true) {
@@ -233,9 +227,8 @@ func expired(b *bbolt.Bucket, now record.Time) map[string]string {
 	return expired
 }
 
-// lookup returns an iterator over the entries of an index. The value of an entry is an
-// id. For each entry, the iterator yields the key of the entry and the value that b has
-// for the id.
+// lookup iterates over the entries of an index, whose values are ids. It yields the key of
+// each and the value that b has for the id.
 func lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key, id := range keys {
@@ -246,8 +239,19 @@ func lookup(b *bbolt.Bucket, keys iter.Seq2[[]byte, []byte]) iter.Seq2[[]byte, [
 	}
 }
 
-// readPage decodes values until the page has the maximum number of records (limit) or is full
-// (record.PageFull).
+// decodeAll decodes all values.
+func decodeAll[R any](values iter.Seq2[[]byte, []byte]) (records []R, err error) {
+	for _, value := range values {
+		r, err := decode[R](value)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// readPage decodes values until the page has limit records or is full (record.PageFull).
 func readPage[R any](values iter.Seq2[[]byte, []byte], limit int) (page record.Page[R], err error) {
 	pageBytes := 0
 	for _, value := range values {
@@ -265,9 +269,8 @@ func readPage[R any](values iter.Seq2[[]byte, []byte], limit int) (page record.P
 	return page, nil
 }
 
-// count returns the number of records that were created at or before the given time and
-// had not expired by that time. created_at and expires_at are members of a record in
-// JSON. A record without expires_at does not expire.
+// count counts the records that were created at or before until and had not expired by then.
+// A record without expires_at does not expire.
 func count(values iter.Seq2[[]byte, []byte], until record.Time) (n int64, err error) {
 	for _, value := range values {
 		r, err := decode[struct {

@@ -32,7 +32,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
 	w, close := openRecords(t, path)
-	err := w.Update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
+	err := w.update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
 		_, _, err := createRecord(b, "a", "<record>")
 		return err
 	})
@@ -42,7 +42,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	close()
 	w, _ = openRecords(t, path)
 	var got string
-	err = w.View(t.Context(), "get record", "default", func(b *bbolt.Bucket) (err error) {
+	err = w.view(t.Context(), "get record", "default", func(b *bbolt.Bucket) (err error) {
 		got, err = decode[string](b.Get([]byte("a")))
 		return err
 	})
@@ -56,7 +56,7 @@ func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 	w, _ := openRecords(t, newFile(t))
 	bounds := []string{"", "a", "b", "c", "d", "e", "f", "g"}
 	for _, keys := range [][]string{nil, {"b", "d", "f"}} {
-		err := w.Update(t.Context(), "fill", "default", func(b *bbolt.Bucket) error {
+		err := w.update(t.Context(), "fill", "default", func(b *bbolt.Bucket) error {
 			for _, k := range keys {
 				if _, _, err := createRecord(b, k, k); err != nil {
 					return err
@@ -79,7 +79,7 @@ func TestAScanKeepsToItsBoundsInBothDirections(t *testing.T) {
 					if !ascending {
 						slices.Reverse(want)
 					}
-					err := w.View(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
+					err := w.view(t.Context(), "scan", "default", func(b *bbolt.Bucket) error {
 						for k := range scan(b, low, high, ascending) {
 							got = append(got, string(k))
 						}
@@ -101,7 +101,7 @@ func TestAFailedUpdateIsRolledBack(t *testing.T) {
 	t.Parallel()
 	w, _ := openRecords(t, newFile(t))
 	broken := errors.New("broken")
-	err := w.Update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
+	err := w.update(t.Context(), "create record", "default", func(b *bbolt.Bucket) error {
 		if _, _, err := createRecord(b, "a", "a"); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func TestAFailedUpdateIsRolledBack(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
-	err = w.View(t.Context(), "get record", "default", func(b *bbolt.Bucket) error {
+	err = w.view(t.Context(), "get record", "default", func(b *bbolt.Bucket) error {
 		t.Errorf("the workspace exists, with %q under a", b.Get([]byte("a")))
 		return nil
 	})

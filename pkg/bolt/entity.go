@@ -44,7 +44,7 @@ func NewEntities(db *bbolt.DB) (*Entities, error) {
 
 // Create implements entity.Store. Concurrent calls share an fsync.
 func (s *Entities) Create(ctx context.Context, workspace string, e entity.Entity) (stored entity.Entity, created bool, err error) {
-	err = s.workspaces.Update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.workspaces.update(ctx, "create entity", workspace, func(entities *bbolt.Bucket) (err error) {
 		e, err := afterDeletion(entities, workspace, e)
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func removeEntity(entities *bbolt.Bucket, workspace string, e entity.Entity) err
 // change removes an entity from the index of changes and then calls write. It does so only if
 // the stored entity still equals old. It reports whether it did both without an error.
 func (s *Entities) change(ctx context.Context, op, workspace string, old entity.Entity, write func(entities *bbolt.Bucket) error) (changed bool, err error) {
-	err = s.workspaces.Update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
+	err = s.workspaces.update(ctx, op, workspace, func(entities *bbolt.Bucket) error {
 		changed = false
 		value := entities.Get([]byte(old.ID))
 		if value == nil {
@@ -128,7 +128,7 @@ func (s *Entities) Get(ctx context.Context, workspace, id string) (entity.Entity
 
 // List implements entity.Store.
 func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (page record.Page[entity.Entity], err error) {
-	err = s.workspaces.View(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "list entities", workspace, func(entities *bbolt.Bucket) (err error) {
 		page, err = readPage[entity.Entity](scanEntities(entities, workspace, q), q.Limit)
 		return err
 	})
@@ -138,7 +138,7 @@ func (s *Entities) List(ctx context.Context, workspace string, q entity.Query) (
 // Count implements entity.Store.
 func (s *Entities) Count(ctx context.Context, workspace string, q entity.Query, until record.Time) (n int64, err error) {
 	q.AfterID = ""
-	err = s.workspaces.View(ctx, "count entities", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "count entities", workspace, func(entities *bbolt.Bucket) (err error) {
 		n, err = count(scanEntities(entities, workspace, q), until)
 		return err
 	})

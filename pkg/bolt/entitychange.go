@@ -21,7 +21,7 @@ const (
 
 // Changes implements entity.Store.
 func (s *Entities) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[entity.Change], err error) {
-	err = s.workspaces.View(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "list changes of entities", workspace, func(entities *bbolt.Bucket) (err error) {
 		low, high := q.Bounds()
 		ids := scan(bucketAt(entities.Tx(), entitiesByUpdatedAt, workspace), low, high, !q.Descending)
 		page, err = readPage[entity.Change](lookupEntities(entities, workspace, ids), q.Limit)
@@ -81,7 +81,7 @@ func afterDeletion(entities *bbolt.Bucket, workspace string, e entity.Entity) (e
 
 // Erase implements entity.Store.
 func (s *Entities) Erase(ctx context.Context, workspace, id string, now time.Time) (tombstone entity.Change, err error) {
-	err = s.workspaces.Update(ctx, "erase entity", workspace, func(entities *bbolt.Bucket) error {
+	err = s.workspaces.update(ctx, "erase entity", workspace, func(entities *bbolt.Bucket) error {
 		latest, err := exhume(entities, workspace, id)
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ func NewErasureJobs(db *bbolt.DB) (*ErasureJobs, error) {
 // Get implements erasurejob.Store.
 func (s *ErasureJobs) Get(ctx context.Context, workspace, id string) (j erasurejob.Job, err error) {
 	exists := false
-	err = s.workspaces.View(ctx, "get erasure job", workspace, func(jobs *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "get erasure job", workspace, func(jobs *bbolt.Bucket) (err error) {
 		if value := jobs.Get([]byte(id)); value != nil {
 			exists = true
 			j, err = erasurejob.Unmarshal(value)
@@ -58,7 +58,7 @@ func (s *ErasureJobs) Get(ctx context.Context, workspace, id string) (j erasurej
 
 // Replace implements erasurejob.Store.
 func (s *ErasureJobs) Replace(ctx context.Context, j erasurejob.Job) (replaced bool, err error) {
-	err = s.workspaces.Update(ctx, "replace erasure job", j.Workspace, func(jobs *bbolt.Bucket) error {
+	err = s.workspaces.update(ctx, "replace erasure job", j.Workspace, func(jobs *bbolt.Bucket) error {
 		replaced = false
 		var was erasurejob.Job
 		if value := jobs.Get([]byte(j.ID)); value != nil {

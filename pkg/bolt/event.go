@@ -20,26 +20,22 @@ const (
 	byPosition        = "by_position"
 )
 
-// Events is an event.Store. It is safe for concurrent use.
+// Events is an event.Store. It is safe for concurrent use. Each of its buckets contains one
+// bucket per workspace:
 //
-// It keeps events in a bbolt file, so that a local server needs no
-// database.
-//
-// The file has the following buckets. Each of them contains one bucket per workspace.
-//
-//   - The bucket events contains, per workspace, the buckets by_id and by_position. by_id
-//     maps each id to the event in JSON. by_position maps the text of Event.Position to the id.
-//     bbolt sorts keys by bytes, and lists have the same order.
-//   - events_by_entity contains, per workspace, a bucket for each entity id. This bucket
-//     has the same keys and values as by_position, but only for the events of the entity.
+//   - events contains by_id, which maps each id to the event in JSON, and by_position, which
+//     maps the text of Event.Position to the id. bbolt sorts keys by bytes, so this is the
+//     order of lists.
+//   - events_by_entity contains a bucket for each entity, with the entries of by_position
+//     of its events.
 //   - events_by_created_at maps the text of Event.SyncPosition to the id.
-//   - events_by_expires_at has an entry for each event that expires. The key is the text
-//     of a record.Position with the event's time of expiry and id. The value is the id.
+//   - events_by_expires_at has an entry for each event that expires, from the text of a
+//     record.Position with the time of expiry to the id.
 type Events struct {
 	workspaces *workspaces
 }
 
-// NewEvents returns a Store in db, which other stores may share. The caller closes db.
+// NewEvents returns the events in db, which other stores may share. The caller closes db.
 func NewEvents(db *bbolt.DB) (*Events, error) {
 	workspaces, err := openWorkspaces(db, eventsBucket, byID)
 	if err != nil {
@@ -72,7 +68,7 @@ func eventPage(values iter.Seq2[[]byte, []byte], limit int) (record.Page[event.E
 
 // Create implements event.Store. Concurrent calls share an fsync.
 func (s *Events) Create(ctx context.Context, workspace string, e event.Event) (stored event.Event, created bool, err error) {
-	err = s.workspaces.Update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.workspaces.update(ctx, "create event", workspace, func(events *bbolt.Bucket) (err error) {
 		if err := sweepEvents(events, workspace, e); err != nil {
 			return err
 		}
@@ -111,7 +107,7 @@ func (s *Events) Get(ctx context.Context, workspace, id string) (event.Event, er
 
 // List implements event.Store.
 func (s *Events) List(ctx context.Context, workspace string, q event.Query) (page record.Page[event.Event], err error) {
-	err = s.workspaces.View(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "list events", workspace, func(events *bbolt.Bucket) (err error) {
 		page, err = eventPage(scanEvents(events, workspace, q), q.Limit)
 		return err
 	})
@@ -120,7 +116,7 @@ func (s *Events) List(ctx context.Context, workspace string, q event.Query) (pag
 
 // Changes implements event.Store.
 func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQuery) (page record.Page[event.Event], err error) {
-	err = s.workspaces.View(ctx, "list changes of events", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "list changes of events", workspace, func(events *bbolt.Bucket) (err error) {
 		low, high := q.Bounds()
 		ids := scan(bucketAt(events.Tx(), eventsByCreatedAt, workspace), low, high, !q.Descending)
 		page, err = eventPage(lookup(events, ids), q.Limit)
@@ -132,15 +128,15 @@ func (s *Events) Changes(ctx context.Context, workspace string, q record.SyncQue
 // Count implements event.Store.
 func (s *Events) Count(ctx context.Context, workspace string, q event.Query, until record.Time) (n int64, err error) {
 	q.After = nil
-	err = s.workspaces.View(ctx, "count events", workspace, func(events *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "count events", workspace, func(events *bbolt.Bucket) (err error) {
 		n, err = count(scanEvents(events, workspace, q), until)
 		return err
 	})
 	return n, err
 }
 
-// scanEvents returns an iterator over the events that q selects. The parameter events is the
-// bucket byID of the workspace.
+// scanEvents iterates over the events that q selects. events is the bucket byID of the
+// workspace.
 func scanEvents(events *bbolt.Bucket, workspace string, q event.Query) iter.Seq2[[]byte, []byte] {
 	low, high := q.Bounds()
 	path := []string{eventsBucket, workspace, byPosition}

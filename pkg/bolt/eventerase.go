@@ -11,7 +11,7 @@ import (
 
 // Erase implements event.Store with one transaction.
 func (s *Events) Erase(ctx context.Context, workspace string, q event.Erasure) (erased event.Erased, err error) {
-	err = s.workspaces.Update(ctx, "erase events", workspace, func(events *bbolt.Bucket) error {
+	err = s.workspaces.update(ctx, "erase events", workspace, func(events *bbolt.Bucket) error {
 		erased = event.Erased{}
 		page, err := eventPage(scanEvents(events, workspace, event.Query{
 			EntityID: event.OptionalID(q.EntityID), After: q.After, Ascending: true,
@@ -61,8 +61,8 @@ func removeEvent(events *bbolt.Bucket, workspace string, e event.Event) error {
 	return nil
 }
 
-// removeEmpty removes the bucket of an entity's events if the bucket is empty. The name
-// of the bucket is the id of the entity, which must not remain after an erasure.
+// removeEmpty removes the bucket of an entity's events if it is empty. Its name is the id of
+// the entity, which must not remain after an erasure.
 func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	entities := bucketAt(tx, eventsByEntity, workspace)
 	b := bucketAt(tx, eventsByEntity, workspace, entityID)
@@ -75,8 +75,8 @@ func removeEmpty(tx *bbolt.Tx, workspace, entityID string) error {
 	return entities.DeleteBucket([]byte(entityID))
 }
 
-// sweepEvents removes some events that had expired by e.CreatedAt. If the store has an expired
-// event with the id of e, sweep always removes that event.
+// sweepEvents removes some events that had expired by e.CreatedAt, and in any case an expired
+// one with the id of e.
 func sweepEvents(events *bbolt.Bucket, workspace string, e event.Event) error {
 	expired := expired(bucketAt(events.Tx(), eventsByExpiresAt, workspace), e.CreatedAt)
 	expired[eventExpiry(e)] = e.ID

@@ -52,7 +52,7 @@ func NewExportJobs(db *bbolt.DB) (*ExportJobs, error) {
 
 // Create implements exportjob.Store.
 func (s *ExportJobs) Create(ctx context.Context, j exportjob.Job, quota int) (stored exportjob.Job, created bool, err error) {
-	err = s.workspaces.Update(ctx, "create export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
+	err = s.workspaces.update(ctx, "create export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
 		var exists bool
 		if stored, exists, err = getExportJob(b, j.ID); err != nil || exists {
 			created = false
@@ -120,7 +120,7 @@ func setExportJob(b *bbolt.Bucket, bucket, key string, value []byte) error {
 // Get implements exportjob.Store.
 func (s *ExportJobs) Get(ctx context.Context, workspace, id string) (j exportjob.Job, err error) {
 	exists := false
-	err = s.workspaces.View(ctx, "get export job", workspace, func(b *bbolt.Bucket) (err error) {
+	err = s.workspaces.view(ctx, "get export job", workspace, func(b *bbolt.Bucket) (err error) {
 		j, exists, err = getExportJob(b, id)
 		return err
 	})
@@ -136,7 +136,7 @@ func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Que
 	if q.Before != nil {
 		before = q.Before.String()
 	}
-	err = s.workspaces.View(ctx, "list export jobs", workspace, func(b *bbolt.Bucket) error {
+	err = s.workspaces.view(ctx, "list export jobs", workspace, func(b *bbolt.Bucket) error {
 		jobs := b.Bucket([]byte(byID))
 		for position, id := range scan(b.Bucket([]byte(byPosition)), "", before, false) {
 			if string(position) == before {
@@ -158,7 +158,7 @@ func (s *ExportJobs) List(ctx context.Context, workspace string, q exportjob.Que
 
 // Replace implements exportjob.Store.
 func (s *ExportJobs) Replace(ctx context.Context, j exportjob.Job) (stored exportjob.Job, replaced bool, err error) {
-	err = s.workspaces.Update(ctx, "replace export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
+	err = s.workspaces.update(ctx, "replace export job", j.Workspace, func(b *bbolt.Bucket) (err error) {
 		var exists bool
 		if stored, exists, err = getExportJob(b, j.ID); err == nil && !exists {
 			err = exportjob.NotFoundError(j.ID)

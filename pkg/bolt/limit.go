@@ -6,63 +6,45 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+
 	"sluice/pkg/ratelimit"
 
 	"go.etcd.io/bbolt"
 )
 
-// Limits is an ratelimit.RowManager. It is safe for concurrent use, even by several
-// processes.
-//
-// If the context is already done when a method is called, the method does nothing
-// and returns an error. The methods do not check the context later.
-//
-// It keeps the rows of package override in a separate bbolt file, so
-// that a local server needs no database.
-//
-// bbolt locks a file while it is open, so each operation opens and closes the
-// file. Other processes can therefore change the rows while a server runs. By default,
-// a server whose copy of the rows is 45 seconds old reads the rows again at the next
-// request.
-//
-// The bucket "limits" maps each CIDR block to its row in JSON.
+// Limits is a ratelimit.RowManager, for several processes. It is safe for concurrent use. The
+// bucket "limits" of its file maps each CIDR block to its row in JSON.
 type Limits struct {
 	file lockedFile
 }
 
-// NewLimits returns a Store in the file at path. The directory must exist. The first
-// Put creates the file. Before that the Store is empty.
+// NewLimits returns the rows in the file at path. The directory must exist; the first call of
+// Put creates the file.
 func NewLimits(path string) (*Limits, error) {
 	if path == "" {
 		return nil, errors.New("bolt: a path is required")
 	}
-	return &Limits{file: lockedFile{Path: path, Bucket: "limits"}}, nil
+	return &Limits{file: lockedFile{path, "limits"}}, nil
 }
 
 // List implements ratelimit.RowStore.
 func (s *Limits) List(ctx context.Context) (rows []ratelimit.Row, err error) {
-	err = s.file.View(ctx, "list limits", func(b *bbolt.Bucket) error {
+	err = s.file.view(ctx, "list limits", func(b *bbolt.Bucket) (err error) {
 		rows, err = listRows(b)
 		return err
 	})
 	return rows, err
 }
 
-func listRows(b *bbolt.Bucket) (rows []ratelimit.Row, err error) {
-	for _, value := range scan(b, "", "", true) {
-		r, err := decode[ratelimit.Row](value)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, r)
-	}
+func listRows(b *bbolt.Bucket) ([]ratelimit.Row, error) {
+	rows, err := decodeAll[ratelimit.Row](scan(b, "", "", true))
 	slices.SortFunc(rows, func(a, b ratelimit.Row) int { return a.CIDR.Compare(b.CIDR) })
-	return rows, nil
+	return rows, err
 }
 
 // Put implements ratelimit.RowManager. It also removes all rows that have expired.
 func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
-	return s.file.Update(ctx, "put limits", func(b *bbolt.Bucket) error {
+	return s.file.update(ctx, "put limits", func(b *bbolt.Bucket) error {
 		rows, err := listRows(b)
 		if err != nil {
 			return err
@@ -86,13 +68,12 @@ func (s *Limits) Put(ctx context.Context, r ratelimit.Row) error {
 	})
 }
 
-// Remove implements ratelimit.RowManager. If the file does not exist, Remove does not
-// create it.
+// Remove implements ratelimit.RowManager. It does not create the file.
 func (s *Limits) Remove(ctx context.Context, block netip.Prefix) error {
 	if rows, err := s.List(ctx); err != nil || len(rows) == 0 {
 		return cmp.Or(err, ratelimit.ErrNoRow)
 	}
-	return s.file.Update(ctx, "remove limits", func(b *bbolt.Bucket) error {
+	return s.file.update(ctx, "remove limits", func(b *bbolt.Bucket) error {
 		key := []byte(block.String())
 		if b.Get(key) == nil {
 			return ratelimit.ErrNoRow
