@@ -37,10 +37,10 @@ func TestADataDirectoryIsUsedOnlyIfItsLayoutIsKnown(t *testing.T) {
 				}
 			}
 			for what, open := range map[string]func() error{
-				"the keys":       func() error { _, err := OpenKeys(dir); return err },
-				"the limits":     func() error { _, err := OpenLimits(dir); return err },
-				"the server":     func() error { return CreateDir(dir) },
-				"it again":       func() error { return CreateDir(dir) },
+				"the keys":   func() error { _, err := OpenKeys(dir); return err },
+				"the limits": func() error { _, err := OpenLimits(dir); return err },
+				"the server": func() error { return CreateDir(dir) },
+				"it again":   func() error { return CreateDir(dir) },
 			} {
 				err := open()
 				if tt.refused == "" && err != nil || tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)) {

@@ -81,25 +81,6 @@ func TestItemsOfChangesHaveTheDocumentedAttributes(t *testing.T) {
 	}
 }
 
-// stopsAfter is a client whose UpdateItem succeeds a limited number of times and then
-// fails.
-type stopsAfter struct {
-	*dynamodb.Client
-	mu   sync.Mutex
-	left int
-}
-
-func (c *stopsAfter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	c.mu.Lock()
-	c.left--
-	stop := c.left < 0
-	c.mu.Unlock()
-	if stop {
-		return nil, context.Canceled
-	}
-	return c.Client.UpdateItem(ctx, in, opts...)
-}
-
 // entityMeter is a Client that adds up the read units of queries and records the sizes of the
 // items that they return.
 type entityMeter struct {

@@ -12,7 +12,7 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-var rowErrDown = errors.New("the table is down")
+var errRowsDown = errors.New("the table is down")
 
 // source is a Store whose reads may be slow and may fail.
 type source struct {
@@ -173,13 +173,13 @@ func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		refresh(t, c) //nolint:errcheck // the first read
-		s.set(rowErrDown)
+		s.set(errRowsDown)
 		fresh := time.Now()
 		for time.Since(fresh) < 10*time.Minute {
 			time.Sleep(time.Second)
 			_, err := refresh(t, c)
 			synctest.Wait()
-			if stale := time.Since(fresh) >= ratelimit.MaxRowAge; stale != (err != nil) || stale && (!errors.Is(err, rowErrDown) || errors.Is(err, ratelimit.ErrRowsUnread)) {
+			if stale := time.Since(fresh) >= ratelimit.MaxRowAge; stale != (err != nil) || stale && (!errors.Is(err, errRowsDown) || errors.Is(err, ratelimit.ErrRowsUnread)) {
 				t.Errorf("after %v: %v", time.Since(fresh), err)
 			}
 			checkRecords(t, c, 1)
@@ -198,10 +198,10 @@ func TestTheLastRowsApplyWhileReadsFail(t *testing.T) {
 
 func TestTheDefaultsApplyUntilTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{err: rowErrDown, rows: []ratelimit.Row{rowOf(1)}}
+		s := &source{err: errRowsDown, rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{})
 		for range 30 {
-			if _, err := refresh(t, c); !errors.Is(err, ratelimit.ErrRowsUnread) || !errors.Is(err, rowErrDown) {
+			if _, err := refresh(t, c); !errors.Is(err, ratelimit.ErrRowsUnread) || !errors.Is(err, errRowsDown) {
 				t.Errorf("error %v", err)
 			}
 			if got := c.Limits(client); got != (ratelimit.Limits{}) {
