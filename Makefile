@@ -1,39 +1,23 @@
-# Versions of tools that are not in go.mod.
+# Versions of the tools in Go. tools contains the versions of all others.
 GOLANGCI_LINT := v2.15.0
-VALE        := v3.21.0
-GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
-SAM_CLI     := 1.170.0
-CFN_LINT    := 1.58.0
-CHECKOV     := 3.3.30
-SCHEMATHESIS := 4.32.5
-MOTO        := 5.2.5
-VERSITYGW   := v1.8.0
-AXE         := 4.14.1
+VALE          := v3.21.0
+GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VERSITYGW     := v1.8.0
+OAPI_CODEGEN  := v2.8.2
+BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# Client generators and linters for openapi.yaml.
-OAPI_CODEGEN       := v2.8.2
-OPENAPI_PYTHON     := 0.29.1
-OPENAPI_TYPESCRIPT := 7.13.0
-OPENAPI_FETCH      := 0.17.0
-TYPESCRIPT         := 5.9.3
-REDOCLY            := 2.77.0
-SPECTRAL           := 6.16.3
+# Tests run tools of PyPI and npm, which are other people's programs. tools/NAME pins each of
+# their files by its hash. An installation runs nothing of them: pip takes only wheels, and npm
+# ignores the scripts of packages.
+pip = python3 -m venv $1 && $1/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r tools/$2/requirements.txt
+npm = mkdir -p $1 && cp tools/$2/package*.json $1 && cd $1 && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+# The name of a file that exists when .cache/NAME contains what tools/NAME says.
+ready = .cache/$1/ready-$(firstword $(shell cat tools/$1/* | cksum))
 
-# The HTTP clients of the examples in docs/clients.md.
-REQUESTS    := 2.34.2
-KY          := 1.14.3
-
-# Tools that run the connectors. connectors/*/requirements.txt contain the versions.
-CONNECTORS := connectors/airbyte/requirements.txt connectors/dlt/requirements.txt connectors/singer/requirements.txt
-
-# The rate limiter that the benchmarks compare with Sluice's, the AWS SDK that it uses, and the
-# tool that compares results.
-RATE_LIMITER_FLEXIBLE := 11.4.0
-AWS_SDK_JS            := 3.1162.0
-BENCHSTAT             := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
-
-# This file exists when the installation of these versions is complete.
-SAM_READY := .cache/sam/ready-$(SAM_CLI)-$(CFN_LINT)
+PIP_READY := $(foreach name,checkov connectors moto requests sam schemathesis uv,$(call ready,$(name)))
+NPM_READY := $(foreach name,axe-core ky rate-limiter-flexible,$(call ready,$(name)))
+SAM_READY := $(call ready,sam)
 # SAM needs a region to validate the template. It runs make, which must not inherit the flags
 # of this make.
 SAM := AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 MAKEFLAGS= MAKELEVEL= .cache/sam/bin/sam
@@ -46,7 +30,7 @@ without = { printf '\n*** NOT DONE: %s\n\n' "$(1)" >&2; test -z "$$CI"; }
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible screenshots sam bench bench-compare fetch clean
+.PHONY: help run test test-fast compile check checkov lint prose template dynamodb-local versitygw schemathesis openapi-tools moto connectors connector-tools axe requests ky rate-limiter-flexible lock screenshots sam bench bench-compare fetch clean vulnerabilities sbom
 
 help:
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -109,9 +93,15 @@ fetch: $(patsubst LOST_%,fetch-%,$(filter LOST_%,$(.VARIABLES)))
 fetch-%:
 	@$(MAKE) --no-print-directory $* || $(call without,$(LOST_$*))
 
-check: lint ## run lint and check that go.mod and go.sum are tidy
+check: lint vulnerabilities ## run lint, look for vulnerabilities, and check that go.mod and go.sum are tidy
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
+
+# Reports known vulnerabilities in code that Sluice calls. The database is on another machine
+# than everything else that a test needs, so a test without access to it does not fail.
+vulnerabilities: ## look for known vulnerabilities, if their database can be reached
+	@if curl -sSfL -m 20 -o /dev/null https://vuln.go.dev/index/db.json; then go run $(GOVULNCHECK) ./...; \
+	else printf '\n*** NOT DONE: the search for known vulnerabilities; it needs vuln.go.dev\n\n' >&2; fi
 
 LINT := .cache/golangci-lint/golangci-lint-$(GOLANGCI_LINT)
 lint: $(LINT) prose ## run prose and the linters of .golangci.yml, including gofmt, vet and staticcheck
@@ -151,15 +141,8 @@ template: $(SAM_READY) ## lint template.yaml and build every function for AWS
 		[ "$$size" -le $(MOST_ZIPPED) ] || { echo "compressed, $$largest has $$size bytes, more than $(MOST_ZIPPED)"; exit 1; }
 
 # Not part of "make test", because the installation takes minutes.
-checkov: .cache/checkov/ready-$(CHECKOV) ## check template.yaml for insecure settings; .checkov.yaml lists the skipped checks
+checkov: $(call ready,checkov) ## check template.yaml for insecure settings; .checkov.yaml lists the skipped checks
 	.cache/checkov/bin/checkov --config-file .checkov.yaml
-
-.cache/checkov/ready-$(CHECKOV):
-	@echo "Installing checkov $(CHECKOV) into .cache/checkov"
-	@rm -rf .cache/checkov
-	python3 -m venv .cache/checkov
-	.cache/checkov/bin/pip install --quiet --disable-pip-version-check checkov==$(CHECKOV)
-	@touch $@
 
 # Contains the parameters and conditions of template.yaml, and the tables that remain when the
 # stack is deleted.
@@ -168,98 +151,57 @@ tables.yaml: template.yaml ## write the template that imports existing tables in
 		/^  [A-Za-z]/ { table = /Table:$$/ && !/Counters/ } \
 		section ~ /^(AWSTemplateFormatVersion|Parameters|Conditions):/ || /^Resources:/ || section == "Resources:" && table && !/^  #/' $< > $@
 
-$(SAM_READY):
-	@echo "Installing SAM CLI $(SAM_CLI) and cfn-lint $(CFN_LINT) into .cache/sam"
-	@rm -rf .cache/sam
-	python3 -m venv .cache/sam
-	.cache/sam/bin/pip install --quiet --disable-pip-version-check aws-sam-cli==$(SAM_CLI) cfn-lint==$(CFN_LINT)
+schemathesis: $(call ready,schemathesis) ## fetch Schemathesis, which tests the API against openapi.yaml
+moto: $(call ready,moto) ## fetch moto, which simulates CloudFormation in a test
+connector-tools: $(call ready,connectors) ## fetch Airbyte, dlt and Singer, which run the connectors
+requests: $(call ready,requests) ## fetch requests, for the Python example of docs/clients.md
+ky: $(call ready,ky) ## fetch ky, for the JavaScript example of docs/clients.md
+axe: $(call ready,axe-core) ## fetch axe-core, which tests the dashboard's accessibility
+rate-limiter-flexible: $(call ready,rate-limiter-flexible) ## fetch the rate limiter that the benchmarks compare with Sluice's
+openapi-tools: $(call ready,openapi-tools) ## fetch client generators and linters for openapi.yaml
+
+$(PIP_READY): .cache/%:
+	@echo "Installing tools/$(*D) into .cache/$(*D)"
+	@rm -rf .cache/$(*D)
+	@$(call pip,.cache/$(*D),$(*D))
 	@touch $@
 
-schemathesis: .cache/schemathesis/ready-$(SCHEMATHESIS) ## fetch Schemathesis, which tests the API against openapi.yaml
-
-.cache/schemathesis/ready-$(SCHEMATHESIS):
-	@echo "Installing Schemathesis $(SCHEMATHESIS) into .cache/schemathesis"
-	@rm -rf .cache/schemathesis
-	python3 -m venv .cache/schemathesis
-	.cache/schemathesis/bin/pip install --quiet --disable-pip-version-check schemathesis==$(SCHEMATHESIS)
+$(NPM_READY): .cache/%:
+	@echo "Installing tools/$(*D) into .cache/$(*D)"
+	@rm -rf .cache/$(*D)
+	@$(call npm,.cache/$(*D),$(*D))
 	@touch $@
 
-OPENAPI_READY := .cache/openapi-tools/ready-$(OAPI_CODEGEN)-$(OPENAPI_PYTHON)-$(OPENAPI_TYPESCRIPT)-$(OPENAPI_FETCH)-$(TYPESCRIPT)-$(REDOCLY)-$(SPECTRAL)
-
-openapi-tools: $(OPENAPI_READY) ## fetch client generators and linters for openapi.yaml
-
-$(OPENAPI_READY):
+$(call ready,openapi-tools):
 	@echo "Installing the tools of openapi.yaml into .cache/openapi-tools"
 	@rm -rf .cache/openapi-tools
-	@mkdir -p .cache/openapi-tools
+	@$(call npm,.cache/openapi-tools,openapi-tools)
+	@$(call pip,.cache/openapi-tools/python,openapi-tools)
 	GOBIN=$(CURDIR)/.cache/openapi-tools GOFLAGS= go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$(OAPI_CODEGEN)
-	python3 -m venv .cache/openapi-tools/python
-	.cache/openapi-tools/python/bin/pip install --quiet --disable-pip-version-check openapi-python-client==$(OPENAPI_PYTHON)
-	npm install --prefix .cache/openapi-tools --no-save --no-audit --no-fund --loglevel error \
-		openapi-typescript@$(OPENAPI_TYPESCRIPT) openapi-fetch@$(OPENAPI_FETCH) typescript@$(TYPESCRIPT) \
-		@redocly/cli@$(REDOCLY) @stoplight/spectral-cli@$(SPECTRAL)
 	cp -r cmd/sluice/testdata/generated/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
 	@touch $@
 
-moto: .cache/moto/ready-$(MOTO) ## fetch moto, which simulates CloudFormation in a test
-
-.cache/moto/ready-$(MOTO):
-	@echo "Installing moto $(MOTO) into .cache/moto"
-	@rm -rf .cache/moto
-	python3 -m venv .cache/moto
-	.cache/moto/bin/pip install --quiet --disable-pip-version-check "moto[cloudformation]==$(MOTO)"
-	@touch $@
-
-CONNECTORS_READY := .cache/connectors/ready-$(firstword $(shell cat $(CONNECTORS) | cksum))
-
-connector-tools: $(CONNECTORS_READY) ## fetch Airbyte, dlt and Singer, which run the connectors
-
-$(CONNECTORS_READY):
-	@echo "Installing the tools of the connectors into .cache/connectors"
-	@rm -rf .cache/connectors
-	python3 -m venv .cache/connectors
-	.cache/connectors/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$(CONNECTORS))
-	@touch $@
+lock: $(call ready,uv) ## write the hashes of tools again, after a version in requirements.in or package.json has changed
+	@for f in tools/*/requirements.in; do \
+		.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --only-binary :all: --generate-hashes --no-annotate \
+			--no-emit-index-url --custom-compile-command "make lock" -o "$${f%.in}.txt" "$$f" || exit 1; \
+	done
+	@for d in $(dir $(wildcard tools/*/package.json)); do \
+		npm install --prefix "$$d" --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel error || exit 1; \
+	done
 
 connectors: connector-tools ## sync 25,000 records with each connector and report the throughput
 	CONNECTORS_ENTITIES=5000 CONNECTORS_EVENTS=20000 go test -count=1 -v -run TestConnectors ./connectors
 
-requests: .cache/requests/ready-$(REQUESTS) ## fetch requests, for the Python example of docs/clients.md
-
-.cache/requests/ready-$(REQUESTS):
-	@echo "Installing requests $(REQUESTS) into .cache/requests"
-	@rm -rf .cache/requests
-	python3 -m venv .cache/requests
-	.cache/requests/bin/pip install --quiet --disable-pip-version-check requests==$(REQUESTS)
-	@touch $@
-
-ky: .cache/ky/ready-$(KY) ## fetch ky, for the JavaScript example of docs/clients.md
-
-.cache/ky/ready-$(KY):
-	@echo "Installing ky $(KY) into .cache/ky"
-	@rm -rf .cache/ky
-	@mkdir -p .cache/ky
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/ky ky@$(KY)
-	@touch $@
-
-rate-limiter-flexible: .cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS) ## fetch the rate limiter that the benchmarks compare with Sluice's
-
-.cache/rate-limiter-flexible/ready-$(RATE_LIMITER_FLEXIBLE)-$(AWS_SDK_JS):
-	@echo "Installing rate-limiter-flexible $(RATE_LIMITER_FLEXIBLE) into .cache/rate-limiter-flexible"
-	@rm -rf .cache/rate-limiter-flexible
-	@mkdir -p .cache/rate-limiter-flexible
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .cache/rate-limiter-flexible \
-		rate-limiter-flexible@$(RATE_LIMITER_FLEXIBLE) @aws-sdk/client-dynamodb@$(AWS_SDK_JS)
-	@touch $@
-
-axe: .cache/axe-core/ready-$(AXE) ## fetch axe-core, which tests the dashboard's accessibility
-
-.cache/axe-core/ready-$(AXE):
-	@echo "Fetching axe-core $(AXE) into .cache/axe-core"
-	@rm -rf .cache/axe-core
-	@mkdir -p .cache/axe-core
-	cd .cache/axe-core && npm pack --silent axe-core@$(AXE) >/dev/null && tar -xzf axe-core-$(AXE).tgz --strip-components=1 package/axe.min.js package/LICENSE
-	@touch $@
+sbom: ## write bin/sluice.cdx.json, which lists the modules in the program and in the functions (CycloneDX)
+	@mkdir -p bin
+	@version=$$(sed -n 's/^var version = "\(.*\)"/\1/p' cmd/sluice/main.go) && \
+	{ go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}' ./cmd/sluice ./functions/... && \
+		echo std $$(go env GOVERSION | sed s/go//); } | sort -u | \
+	awk -v version=$$version 'NF { printf "%s    {\"type\": \"library\", \"name\": \"%s\", \"version\": \"%s\", \"purl\": \"pkg:golang/%s@%s\"}", sep, $$1, $$2, $$1, $$2; sep = ",\n" } \
+		BEGIN { printf "{\n  \"bomFormat\": \"CycloneDX\", \"specVersion\": \"1.6\", \"version\": 1,\n"; \
+			printf "  \"metadata\": {\"component\": {\"type\": \"application\", \"name\": \"sluice\", \"version\": \"%s\"}},\n  \"components\": [\n", version } \
+		END { print "\n  ]\n}" }' > bin/sluice.cdx.json
 
 screenshots: axe ## take screenshots of the dashboard for bin/screenshots and the README
 	mkdir -p bin/screenshots
@@ -279,7 +221,7 @@ dynamodb-local: .cache/dynamodb-local/pom.xml ## fetch DynamoDB Local, the datab
 
 bench: dynamodb-local rate-limiter-flexible ## run the benchmarks and write bench/results; ONLY=memory runs one group
 	@for group in $(or $(ONLY),dynamodb memory handler server records coldstart money); do \
-		BENCHSTAT=$(BENCHSTAT) RATE_LIMITER_FLEXIBLE=$(RATE_LIMITER_FLEXIBLE) bench/run.sh $$group || exit 1; \
+		BENCHSTAT=$(BENCHSTAT) bench/run.sh $$group || exit 1; \
 	done
 
 bench-compare: ## run the benchmarks of the working tree and of the revision BASE, and compare them

@@ -28,7 +28,7 @@ part=../bin/bench-$1.txt # incomplete results
 	echo "go: $(go env GOVERSION)"
 	go list -m -f '{{.Path}}: {{.Version}}' github.com/aws/aws-lambda-go github.com/aws/aws-sdk-go-v2/service/dynamodb \
 		github.com/awslabs/aws-lambda-go-api-proxy github.com/sethvargo/go-limiter github.com/throttled/throttled/v2
-	echo "rate-limiter-flexible: ${RATE_LIMITER_FLEXIBLE:-}"
+	sed -n 's/.*"\(rate-limiter-flexible\)": "\(.*\)".*/\1: \2/p' ../tools/rate-limiter-flexible/package.json
 	for round in $(seq "$rounds"); do
 		echo "$1: round $round of $rounds" >&2
 		go test -count=1 -bench "$pattern" -benchtime "$time" -timeout 30m "./$package"

@@ -46,7 +46,7 @@ func Start(t *testing.T) *Browser {
 	const help = "Install Chromium (Debian: apt-get install chromium) and npm, and run: make axe"
 	program, err := findChromium()
 	child.Require(t, err, help)
-	axe, err := os.ReadFile(child.Cached(t, "axe-core/axe.min.js"))
+	axe, err := os.ReadFile(child.Cached(t, "axe-core/node_modules/axe-core/axe.min.js"))
 	child.Require(t, err, help)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program),
