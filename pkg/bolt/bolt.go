@@ -198,7 +198,7 @@ func scan(b *bbolt.Bucket, low, high string, ascending bool) iter.Seq2[[]byte, [
 }
 
 // start moves c to the entry at which a scan begins, and returns it. It may be beyond the end
-// of the scan; key is nil if there is none.
+// of the scan. key is nil after the last entry.
 func start(c *bbolt.Cursor, low, high string, ascending bool) (key, value []byte) {
 	if ascending {
 		return c.Seek([]byte(low))

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func TestUsageStore(t *testing.T) {
+func TestUsage(t *testing.T) {
 	storetest.Usage(t, func(t *testing.T) (ratelimit.Store, ratelimit.UsageStore) {
 		client, table := dynamolocal.Client(t), dynamolocal.Table(t, "CountersTable")
 		s, err := NewCounters(client, table)

@@ -22,34 +22,29 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// Prefix is the first part of the path of every link.
+// DirPrefix is the first part of the path of every link of a Dir.
 const DirPrefix = "/export_file/"
 
 // LinkLifetime is how long a link is valid.
 const LinkLifetime = 15 * time.Minute
 
-// uploads is the name of the directory of the uploads. The directory of a workspace cannot
-// have this name, because FileKey escapes dots.
+// uploads is the directory of the uploads. No workspace has it, because FileKey escapes dots.
 const uploads = ".uploads"
 
-// Dir is an exportjob.Files and exportjob.Links, and the http.Handler of its links.
-// It is safe for concurrent use. A link is valid only as long as the Store that
-// created it exists.
+// Dir is an exportjob.Files and exportjob.Links in a directory, and the http.Handler of its
+// links. A link is valid only for the Dir that created it. Dir is safe for concurrent use.
 //
-// It stores export files in a directory, for a local server, and serves
-// them over HTTP to anyone who has a link.
-//
-// The path of a file is its exportjob.Job.FileKey. An upload is a directory below
-// .uploads. It holds one file per part. Each file is written under a temporary name and
-// then renamed, so no file is ever incomplete.
+// The path of a file is its exportjob.Job.FileKey. An upload is a directory below .uploads,
+// with a file per part. Each file is written under a temporary name and then renamed, so none
+// is ever incomplete.
 type Dir struct {
 	dir string
 	key []byte // HMAC key that signs the links
 	now func() time.Time
 }
 
-// NewDir returns a Store in dir, which it creates if needed. The parameter now is the clock for
-// the expiry of links, files and uploads.
+// NewDir returns a Dir in dir, which it creates if needed. now is the clock for the expiry of
+// links, files and uploads.
 func NewDir(dir string, now func() time.Time) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Join(dir, uploads), 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of export files: %w", err)
@@ -68,7 +63,6 @@ func (s *Dir) Start(context.Context, exportjob.Job) (upload string, err error) {
 
 func (s *Dir) upload(name string) string { return filepath.Join(s.dir, uploads, name) }
 
-// part returns the path of part n of an upload.
 func (s *Dir) part(upload string, n int) string {
 	return filepath.Join(s.upload(upload), strconv.Itoa(n))
 }
@@ -194,7 +188,6 @@ func (s *Dir) Link(_ context.Context, j exportjob.Job) (string, error) {
 	return (&url.URL{Path: DirPrefix + key, RawQuery: query.Encode()}).String(), nil
 }
 
-// sign returns the signature of a link.
 func (s *Dir) sign(key, name, expires string) string {
 	mac := hmac.New(sha256.New, s.key)
 	fmt.Fprintf(mac, "%s\n%s\n%s", key, name, expires)

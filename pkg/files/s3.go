@@ -15,17 +15,15 @@ import (
 	"sluice/pkg/exportjob"
 )
 
-// S3 is an exportjob.Files and exportjob.Links. It is safe for concurrent use.
-//
-// It stores export files in an S3 bucket, by multipart uploads, and
-// creates presigned download links.
+// S3 is an exportjob.Files and exportjob.Links in a bucket, by multipart uploads and presigned
+// links. It is safe for concurrent use.
 type S3 struct {
 	client *s3.Client
 	links  *s3.PresignClient
 	bucket string
 }
 
-// NewS3 returns a Store in the named bucket.
+// NewS3 returns the files in a bucket.
 func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	if client == nil || bucket == "" {
 		return nil, errors.New("files: a client and a bucket name are required")
@@ -33,9 +31,8 @@ func NewS3(client *s3.Client, bucket string) (*S3, error) {
 	return &S3{client: client, links: s3.NewPresignClient(client, s3.WithPresignExpires(LinkLifetime)), bucket: bucket}, nil
 }
 
-// OpenS3 returns the Store that environment variables describe. EXPORT_JOBS_BUCKET is
-// the name of the bucket. If AWS_ENDPOINT_URL_S3 is set, the bucket name is part of
-// the URL's path instead of the host.
+// OpenS3 returns the files in the bucket that EXPORT_JOBS_BUCKET names. If AWS_ENDPOINT_URL_S3
+// is set, the bucket is part of the URL's path, not of the host.
 func OpenS3(sdk aws.Config, getenv func(string) string) (*S3, error) {
 	s, err := NewS3(s3.NewFromConfig(sdk, func(o *s3.Options) {
 		// Servers other than S3 usually have one host name for all buckets, and some do

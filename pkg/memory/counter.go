@@ -23,12 +23,10 @@ const (
 // errDropped is the error of a charge in a window whose counters were dropped.
 var errDropped = errors.New("the counters of the window were dropped")
 
-// Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the
-// last four windows, and up to 32,768 keys of the other windows of the last
-// minute. A key takes about 350 bytes. Older windows are dropped when a charge
-// begins a new window. A Store is safe for concurrent use.
-//
-// It keeps rate limit counters in the memory of one process.
+// Counters is a ratelimit.Store and a ratelimit.UsageStore. It keeps all keys of the last four
+// windows, and up to 32,768 keys of the other windows of the last minute. A key takes about
+// 350 bytes. A charge that begins a new window drops older ones. Counters is safe for
+// concurrent use.
 type Counters struct {
 	seed   maphash.Seed
 	shards [64]shard
@@ -44,7 +42,7 @@ type shard struct {
 	dropped ratelimit.Window // newest window that was dropped because of maxHistory
 }
 
-// NewCounters returns an empty Store.
+// NewCounters returns counters that are all zero.
 func NewCounters() *Counters {
 	s := &Counters{seed: maphash.MakeSeed()}
 	for i := range s.shards {
@@ -54,10 +52,9 @@ func NewCounters() *Counters {
 	return s
 }
 
-// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx is
-// done or if the counters of the window were dropped. If the window is at least a minute
-// older than the newest window, Charge concludes that the clock was set back. Charge then
-// makes the older window the newest window.
+// Charge implements ratelimit.Store. It returns an error, and charges nothing, if ctx is done
+// or the counters of the window were dropped. A window that is at least a minute older than
+// the newest means that the clock was set back, and becomes the newest.
 func (s *Counters) Charge(ctx context.Context, key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Result{}, err
@@ -112,8 +109,7 @@ func (s *Counters) begin(w ratelimit.Window) {
 	}
 }
 
-// drop deletes the windows that are no longer needed when a new window begins. The
-// parameter newest is the new window.
+// drop deletes the windows that are not needed when newest begins.
 func (sh *shard) drop(newest ratelimit.Window) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -136,7 +132,6 @@ func (sh *shard) drop(newest ratelimit.Window) {
 	}
 }
 
-// charge implements Store.Charge for the keys of one shard.
 func (sh *shard) charge(key ratelimit.Key, costs []ratelimit.Cost) (ratelimit.Result, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

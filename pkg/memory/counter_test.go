@@ -10,11 +10,11 @@ import (
 	"sluice/pkg/storetest"
 )
 
-func TestStore(t *testing.T) {
+func TestCounters(t *testing.T) {
 	storetest.Counters(t, func(*testing.T) ratelimit.Store { return NewCounters() })
 }
 
-func TestUsageStore(t *testing.T) {
+func TestUsage(t *testing.T) {
 	storetest.Usage(t, func(*testing.T) (ratelimit.Store, ratelimit.UsageStore) {
 		s := NewCounters()
 		return s, s

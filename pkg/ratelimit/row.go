@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRows is the maximum number of rows in a store. Every process keeps all rows
-// in memory.
+// MaxRows is the maximum number of rows in a store. Every process keeps all of them in memory.
 const MaxRows = 1000
 
 const (
@@ -20,39 +19,28 @@ const (
 	maxRecords = 1_000_000 // per second; the same maximum as for the default limit
 )
 
-// ErrNotFound is the error for a CIDR block without a row.
+// ErrNoRow is the error for a CIDR block without a row.
 var ErrNoRow = errors.New("there is no such row")
 
-// ErrFull is the error for adding a row to a store that has MaxRows rows.
+// ErrTooManyRows is the error for adding a row to a store that has MaxRows.
 var ErrTooManyRows = fmt.Errorf("the store already has the maximum of %d rows; remove some", MaxRows)
 
-// Row overrides the limits of the addresses in a CIDR block. The requests of each
-// address in the block are still counted separately. If several blocks contain an
-// address, only the row with the longest prefix applies. Times are in UTC, in
-// whole seconds.
-//
-// It changes the rate limits of single addresses and CIDR blocks.
-// Each [Row] sets the limits of one block, or the action for its requests. A [Cache]
-// keeps the rows of a store in the memory of a process.
-//
-// There are at most MaxRows rows. By default, a process whose copy of the rows is 45
-// seconds old reads all rows again at the next request, so a change takes effect
-// everywhere within a minute. The process reads in the background, so most requests do
-// not wait for the store.
+// Row sets the limits of the addresses in a CIDR block, or the action for their requests,
+// which are still counted per address. If several blocks contain an address, only the row with
+// the longest prefix applies. Times are in UTC, in whole seconds.
 type Row struct {
 	CIDR      netip.Prefix `json:"cidr"` // without host bits; unique among the rows
 	Action    Action       `json:"action"`
 	Records   int64        `json:"records,omitzero"`  // 1 to 1,000,000 per second; 0 means the default
-	Imports   int64        `json:"imports,omitzero"`  // 1 to ratelimit.MaxPerPartition per second; 0 means the default
-	Requests  int64        `json:"requests,omitzero"` // 1 to ratelimit.MaxPerPartition per second; 0 means the default
+	Imports   int64        `json:"imports,omitzero"`  // 1 to MaxPerPartition per second; 0 means the default
+	Requests  int64        `json:"requests,omitzero"` // 1 to MaxPerPartition per second; 0 means the default
 	Note      string       `json:"note,omitzero"`     // free text for operators; at most 128 characters, may be empty
 	UpdatedAt time.Time    `json:"updated_at"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"` // time from which the row does not apply; zero if it does not expire
 }
 
-// NewRow returns r in the form that stores expect. It sets UpdatedAt to the given time, in
-// whole seconds. It returns an error if a field of r is not valid, or if r has expired by
-// this time.
+// NewRow returns r as stores expect it, with UpdatedAt set to now, in whole seconds. It returns
+// an error if a field of r is not valid, or if r has expired by now.
 func NewRow(r Row, now time.Time) (Row, error) {
 	if r.Action == "" {
 		r.Action = ActionLimit
@@ -99,11 +87,9 @@ func (r Row) Limits() Limits {
 // Expired reports whether r has expired by the given time.
 func (r Row) Expired(now time.Time) bool { return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt) }
 
-// ParseCIDR parses a CIDR block or an address. For an address, it returns the block that
-// contains only this address. The parameter ipv6Prefix is the number of leading bits that
-// identify an IPv6 client. An IPv6 block with a longer prefix would never apply, so
-// ParseCIDR returns an error for it. If possible, the error message suggests a valid
-// block.
+// ParseCIDR parses a CIDR block, or an address, which is the block that contains only it.
+// ipv6Prefix is how many leading bits identify an IPv6 client. An IPv6 block with a longer
+// prefix is an error, because it would never apply. If possible, errors suggest a valid block.
 func ParseCIDR(s string, ipv6Prefix int) (netip.Prefix, error) {
 	block, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -138,17 +124,16 @@ type RowStore interface {
 	List(ctx context.Context) ([]Row, error)
 }
 
-// RowManager is a Store that can change its rows.
+// RowManager is a RowStore that can change its rows.
 type RowManager interface {
 	RowStore
 
-	// Put adds a row, which must be valid, or replaces the row of the same block. If the
-	// store already contains MaxRows rows of other blocks, Put returns ErrFull and
-	// changes nothing. Rows that have expired by r.UpdatedAt do not count. Concurrent
-	// calls may exceed MaxRows by a few rows.
+	// Put adds a row, which must be valid, or replaces the row of the same block. If other
+	// blocks have MaxRows rows, not counting those that have expired by r.UpdatedAt, Put
+	// returns ErrTooManyRows and changes nothing. Concurrent calls may exceed MaxRows by
+	// a few.
 	Put(ctx context.Context, r Row) error
 
-	// Remove removes the row of a block. It returns ErrNotFound if the block
-	// has no row.
+	// Remove removes the row of a block, or returns ErrNoRow.
 	Remove(ctx context.Context, block netip.Prefix) error
 }

@@ -63,7 +63,7 @@ func TestParseCIDR(t *testing.T) {
 	}
 }
 
-func TestNew(t *testing.T) {
+func TestNewRow(t *testing.T) {
 	now := rowStart.Add(999 * time.Millisecond)
 	for _, tt := range []struct {
 		name string

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// MaxAge is the default maximum age of the rows in a Cache. A change takes effect
-// in every process within this time.
+// MaxRowAge is the default maximum age of the rows in a RowCache. A change takes effect in
+// every process within this time.
 const MaxRowAge = time.Minute
 
 const (
@@ -19,22 +19,21 @@ const (
 	rowRetryAfter  = 5 * time.Second // time from a failed read to the next read
 )
 
-// ErrUnread is the error of a Cache that has never read its rows.
+// ErrRowsUnread is the error of a RowCache that has never read its rows.
 var ErrRowsUnread = errors.New("the rows of the limits table have not been read yet; the default limits apply")
 
-// RowCacheConfig tunes a Cache. Its zero value is ready to use.
+// RowCacheConfig tunes a RowCache. Its zero value is ready to use.
 type RowCacheConfig struct {
-	MaxAge time.Duration    // maximum age of the rows; 0 means the constant MaxAge
+	MaxAge time.Duration    // maximum age of the rows; 0 means MaxRowAge
 	Now    func() time.Time // clock; nil means time.Now
 }
 
-// RowCache keeps the rows of a Store in memory. It is safe for concurrent use.
+// RowCache keeps the rows of a RowStore in memory. It is safe for concurrent use.
 //
-// Refresh reads the rows in the background once they have reached three quarters
-// of the maximum age. A request waits for the rows only if they have reached the
-// maximum age, for example because Lambda had frozen the process. If the store
-// cannot be read, the rows of the last successful read still apply. Before the first
-// successful read, no rows apply.
+// Refresh reads the rows in the background once they have reached three quarters of the
+// maximum age. A request waits for them only at the maximum age, for example because Lambda
+// had frozen the process. While the store cannot be read, the rows of the last successful
+// read apply, and none before the first.
 type RowCache struct {
 	store  RowStore
 	maxAge time.Duration
@@ -45,7 +44,7 @@ type RowCache struct {
 	known rowState
 }
 
-// rowState holds the rows of a Cache and the result of its last read.
+// rowState holds the rows of a RowCache and the result of its last read.
 type rowState struct {
 	table    *Rows
 	readAt   time.Time // when the read that returned the rows of table began; zero before the first successful read
@@ -53,14 +52,13 @@ type rowState struct {
 	err      error     // error of the last read
 }
 
-// NewRowCache returns a Cache of store. The Cache has not read any rows yet. NewCache
-// returns an error if store is nil or cfg.MaxAge is negative.
+// NewRowCache returns a RowCache that has not read any rows yet.
 func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	if store == nil {
-		return nil, errors.New("override: a store is required")
+		return nil, errors.New("ratelimit: a store of rows is required")
 	}
 	if cfg.MaxAge < 0 {
-		return nil, fmt.Errorf("override: the maximum age %v is negative", cfg.MaxAge)
+		return nil, fmt.Errorf("ratelimit: the maximum age %v of rows is negative", cfg.MaxAge)
 	}
 	c := &RowCache{store: store, maxAge: cfg.MaxAge, now: cfg.Now}
 	if c.maxAge == 0 {
@@ -72,22 +70,21 @@ func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	return c, nil
 }
 
-// Limits returns the limits of an address. The address has the form that
-// ratelimit.ParseAddress returns. A field of the result is zero if no row sets it.
-// Limits does not read the store.
+// Limits returns the limits of an address, a result of ParseAddress. A field is zero if no row
+// sets it. Limits does not read the store.
 func (c *RowCache) Limits(address string) Limits {
 	r, _ := c.state().table.Find(address, c.wallClock())
 	return r.Limits()
 }
 
-// Refresh starts to read the rows if they have reached three quarters of the maximum
-// age. Callers must call it before each request. If the rows have reached the maximum
-// age, Refresh waits until the read ends or ctx is done. A read takes at most one
-// second. For 5 seconds after a failed read, Refresh neither reads nor waits.
+// Refresh must be called before each request. It starts to read the rows if they have reached
+// three quarters of the maximum age. At the maximum age, it waits until the read ends or ctx
+// is done. A read takes at most one second. For 5 seconds after a failed read, Refresh neither
+// reads nor waits.
 //
-// Refresh returns nil if the rows are younger than the maximum age. Otherwise it
-// returns an error that says why they are too old. The error matches ErrUnread if no
-// read has succeeded. Limits may still be called after an error.
+// Refresh returns nil if the rows are younger than the maximum age. Otherwise the error says
+// why they are not, and matches ErrRowsUnread if no read has succeeded. Limits may still be
+// called after an error.
 func (c *RowCache) Refresh(ctx context.Context) error {
 	// If the first read began before the process was frozen, its rows may be too old.
 	// Then a second read is needed.
@@ -111,7 +108,6 @@ func (c *RowCache) Refresh(ctx context.Context) error {
 	return c.tooOld()
 }
 
-// read reads the rows from the store.
 func (c *RowCache) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rowReadTimeout)
 	defer cancel()
@@ -136,8 +132,7 @@ func (c *RowCache) state() rowState {
 	return c.known
 }
 
-// tooOld returns an error that says why the rows are too old, or nil if they are
-// not.
+// tooOld says why the rows are too old, or returns nil if they are not.
 func (c *RowCache) tooOld() error {
 	s := c.state()
 	switch {
@@ -149,8 +144,8 @@ func (c *RowCache) tooOld() error {
 	return nil
 }
 
-// within reports whether less than the duration d has passed from t to now. It returns
-// false if t is zero, or if t is after now because the clock was set back.
+// within reports whether less than d has passed from t to now. It has not if t is zero, or
+// after now because the clock was set back.
 func within(d time.Duration, t, now time.Time) bool {
 	age := now.Sub(t)
 	return !t.IsZero() && age >= 0 && age < d

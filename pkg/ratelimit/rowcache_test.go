@@ -273,7 +273,7 @@ func TestAnInvalidRowIsAFailedRead(t *testing.T) {
 	}
 }
 
-func TestMaxAgeIsConfigurable(t *testing.T) {
+func TestTheMaximumAgeOfRowsIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{rows: []ratelimit.Row{rowOf(1)}}
 		c := newCache(t, s, ratelimit.RowCacheConfig{MaxAge: 2 * time.Second})
@@ -286,7 +286,7 @@ func TestMaxAgeIsConfigurable(t *testing.T) {
 	})
 }
 
-func TestNewCacheRequiresAStore(t *testing.T) {
+func TestNewRowCacheRequiresAStore(t *testing.T) {
 	if _, err := ratelimit.NewRowCache(nil, ratelimit.RowCacheConfig{}); err == nil {
 		t.Error("no store: no error")
 	}

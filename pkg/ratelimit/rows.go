@@ -8,13 +8,12 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Rows finds the row of an address. It is safe for concurrent use. A nil Table
-// has no rows.
+// Rows finds the row of an address. It is safe for concurrent use. A nil *Rows has none.
 type Rows struct {
 	rows bart.Table[Row]
 }
 
-// NewRows returns a Table of rows. It returns an error if a row is not valid.
+// NewRows returns an error if a row is not valid.
 func NewRows(rows []Row) (*Rows, error) {
 	t := new(Rows)
 	for _, r := range rows {
@@ -26,15 +25,13 @@ func NewRows(rows []Row) (*Rows, error) {
 	return t, nil
 }
 
-// Find returns the row that applies to an address at the given time. This is the row with
-// the longest prefix among the rows that contain the address and have not expired. The
-// address has the form that ratelimit.ParseAddress returns. ok is false if no row
-// applies.
+// Find returns the row that applies to an address, a result of ParseAddress: the one with the
+// longest prefix among those that contain it and have not expired by now.
 func (t *Rows) Find(address string, now time.Time) (r Row, ok bool) {
 	if t == nil || t.rows.Size() == 0 {
 		return Row{}, false
 	}
-	client, err := netip.ParsePrefix(address) // the address of an IPv6 client is a prefix; see ratelimit.ParseAddress
+	client, err := netip.ParsePrefix(address) // the address of an IPv6 client is a prefix; see ParseAddress
 	if err != nil {
 		addr, err := netip.ParseAddr(address)
 		if err != nil {

@@ -11,15 +11,14 @@ import (
 	"sluice/pkg/record"
 )
 
-// WalkCount is the number of entities that Walk creates.
-const EntityWalkCount = 1_000
+const entityWalkCount = 1_000
 
-// WalkEntities creates WalkCount entities in an empty store. It reads the list of all entities
+// WalkEntities creates 1,000 entities in an empty store. It reads the list of all entities
 // and the list of one type to the end, in pages of 1, 7, 50 and 200. Each list must
 // be in order and contain each entity that belongs to the list exactly once.
 func WalkEntities(t *testing.T, s entity.Store) {
 	var entities []entity.Entity
-	for i := range EntityWalkCount {
+	for i := range entityWalkCount {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "entity %d", i)
 		n := h.Sum64()

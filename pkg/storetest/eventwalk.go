@@ -12,12 +12,11 @@ import (
 	"sluice/pkg/record"
 )
 
-// WalkCount is the number of events that Walk creates.
-const EventWalkCount = 2_000
+const eventWalkCount = 2_000
 
-// WalkEvents creates WalkCount events in an empty store. It reads several kinds of lists to the
+// WalkEvents creates 2,000 events in an empty store. It reads several kinds of lists to the
 // end, in pages of 1, 7, 50 and 200. Each list must be in order and contain each event
-// that belongs to the list exactly once. If the parameter few is true, Walk skips the lists
+// that belongs to the list exactly once. If few is true, WalkEvents skips the lists
 // that have many pages. This is for stores that make many calls per page.
 func WalkEvents(t *testing.T, s event.Store, few bool) {
 	events := manyEvents()
@@ -57,10 +56,10 @@ func WalkEvents(t *testing.T, s event.Store, few bool) {
 	}
 }
 
-// manyEvents returns WalkCount events in random order. They occurred within one hour, some
+// manyEvents returns events in random order. They occurred within one hour, some
 // of them at the same time. They belong to 25 entities and have different sizes.
 func manyEvents() []event.Event {
-	events := make([]event.Event, EventWalkCount)
+	events := make([]event.Event, eventWalkCount)
 	for i := range events {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "event %d", i)

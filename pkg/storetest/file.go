@@ -25,32 +25,23 @@ type FileStore struct {
 func File(t *testing.T, files exportjob.Files, workspace, id, content string) exportjob.Job {
 	t.Helper()
 	f := FileStore{Files: files}
-	j := putExportJob(t, f, upload(t, f, workspace, id), []byte(content))
+	j := putPart(t, f, upload(t, f, workspace, id), []byte(content))
 	complete(t, f, j)
 	return j
 }
 
-// Files calls open for an implementation of exportjob.Files, and tests it. Each call of
-// open must return an empty store.
+// Files checks that the files returned by open fulfill the contract of exportjob.Files. Each
+// call of open must return an empty store.
 func Files(t *testing.T, open func(t *testing.T) FileStore) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, f FileStore)
-	}{
+	runAll(t, open, []test[FileStore]{
 		{"a file consists of its parts in order and exists only once it is complete", testParts},
 		{"a part has the content that was put last", testPartAgain},
-		{"empty and small files are possible", testSmall},
+		{"empty and small files are possible", testSmallFiles},
 		{"an upload that differs from the job is rejected", testOtherParts},
 		{"an aborted upload no longer exists", testAbort},
-		{"a file can be deleted, uploaded again and deleted again", testExportJobDelete},
-		{"a new upload replaces the file", testExportJobReplace},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			tt.run(t, open(t))
-		})
-	}
+		{"a file can be deleted, uploaded again and deleted again", testFileDelete},
+		{"a new upload replaces the file", testFileReplace},
+	})
 }
 
 // upload starts an upload for a new job.
@@ -72,8 +63,8 @@ func part(seed byte, n int) []byte {
 	return b
 }
 
-// putExportJob uploads b as the next part and adds it to the job.
-func putExportJob(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
+// putPart uploads b as the next part and adds it to the job.
+func putPart(t *testing.T, f FileStore, j exportjob.Job, b []byte) exportjob.Job {
 	t.Helper()
 	n := len(j.Progress.Parts) + 1
 	etag, err := f.Put(t.Context(), j, n, b)
@@ -110,7 +101,7 @@ func wantFile(t *testing.T, f FileStore, j exportjob.Job, parts ...[]byte) {
 func testParts(t *testing.T, f FileStore) {
 	j := upload(t, f, odd, "a")
 	one, two, three := part(1, partBytes), part(2, partBytes+1), part(3, 1)
-	j = putExportJob(t, f, putExportJob(t, f, putExportJob(t, f, j, one), two), three)
+	j = putPart(t, f, putPart(t, f, putPart(t, f, j, one), two), three)
 	if got := f.Read(t, j); got != nil {
 		t.Errorf("a file of %d bytes exists before the upload is complete", len(got))
 	}
@@ -124,29 +115,29 @@ func testParts(t *testing.T, f FileStore) {
 
 func testPartAgain(t *testing.T, f FileStore) {
 	j := upload(t, f, odd, "a")
-	putExportJob(t, f, j, part(9, partBytes))
-	j = putExportJob(t, f, j, part(1, partBytes))
-	complete(t, f, putExportJob(t, f, j, part(2, 10)))
+	putPart(t, f, j, part(9, partBytes))
+	j = putPart(t, f, j, part(1, partBytes))
+	complete(t, f, putPart(t, f, j, part(2, 10)))
 	wantFile(t, f, j, part(1, partBytes), part(2, 10))
 }
 
-func testSmall(t *testing.T, f FileStore) {
+func testSmallFiles(t *testing.T, f FileStore) {
 	for id, b := range map[string][]byte{"one": part(1, 1), "gzip-of-nothing": part(2, 23)} {
-		j := putExportJob(t, f, upload(t, f, odd, id), b)
+		j := putPart(t, f, upload(t, f, odd, id), b)
 		complete(t, f, j)
 		wantFile(t, f, j, b)
 	}
 }
 
 func testOtherParts(t *testing.T, f FileStore) {
-	whole := putExportJob(t, f, putExportJob(t, f, upload(t, f, odd, "a"), part(1, partBytes)), part(2, 10))
+	whole := putPart(t, f, putPart(t, f, upload(t, f, odd, "a"), part(1, partBytes)), part(2, 10))
 	missing := whole
 	missing.Progress.Parts = append(missing.Progress.Parts[:2:2], whole.Progress.Parts[0])
 	if err := f.Complete(t.Context(), missing); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("with a missing part: %v", err)
 	}
 	overwritten := whole
-	putExportJob(t, f, exportjob.Job{ID: whole.ID, Workspace: whole.Workspace, Resource: whole.Resource, Format: whole.Format, Progress: exportjob.Progress{Upload: whole.Progress.Upload}}, part(3, partBytes))
+	putPart(t, f, exportjob.Job{ID: whole.ID, Workspace: whole.Workspace, Resource: whole.Resource, Format: whole.Format, Progress: exportjob.Progress{Upload: whole.Progress.Upload}}, part(3, partBytes))
 	if err := f.Complete(t.Context(), overwritten); !errors.Is(err, exportjob.ErrUpload) {
 		t.Errorf("with a part that another worker replaced: %v", err)
 	}
@@ -156,7 +147,7 @@ func testOtherParts(t *testing.T, f FileStore) {
 }
 
 func testAbort(t *testing.T, f FileStore) {
-	j := putExportJob(t, f, upload(t, f, odd, "a"), part(1, 10))
+	j := putPart(t, f, upload(t, f, odd, "a"), part(1, 10))
 	for range 2 {
 		if err := f.Abort(t.Context(), j); err != nil {
 			t.Fatal(err)
@@ -176,10 +167,10 @@ func testAbort(t *testing.T, f FileStore) {
 	}
 }
 
-func testExportJobDelete(t *testing.T, f FileStore) {
+func testFileDelete(t *testing.T, f FileStore) {
 	other := File(t, f, odd, "other", "stays")
 	for range 2 {
-		j := putExportJob(t, f, upload(t, f, odd, "a"), part(1, 10))
+		j := putPart(t, f, upload(t, f, odd, "a"), part(1, 10))
 		complete(t, f, j)
 		for range 2 {
 			if err := f.Delete(t.Context(), j); err != nil {
@@ -193,12 +184,12 @@ func testExportJobDelete(t *testing.T, f FileStore) {
 	wantFile(t, f, other, []byte("stays"))
 }
 
-func testExportJobReplace(t *testing.T, f FileStore) {
+func testFileReplace(t *testing.T, f FileStore) {
 	first, second := upload(t, f, odd, "a"), upload(t, f, odd, "a")
 	if first.Progress.Upload == second.Progress.Upload {
 		t.Fatalf("both uploads are %s", first.Progress.Upload)
 	}
-	first, second = putExportJob(t, f, first, part(1, 100)), putExportJob(t, f, second, part(2, 101))
+	first, second = putPart(t, f, first, part(1, 100)), putPart(t, f, second, part(2, 101))
 	complete(t, f, first)
 	wantFile(t, f, first, part(1, 100))
 	complete(t, f, second)

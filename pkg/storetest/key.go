@@ -17,7 +17,7 @@ import (
 
 var keyStart = time.Date(2026, 1, 2, 15, 4, 5, 678_000_000, time.UTC)
 
-// newKey returns a key that was created n milliseconds after the value of start.
+// newKey returns a key that was created n milliseconds after keyStart.
 func newKey(t *testing.T, k access.Key, n int) access.Key {
 	t.Helper()
 	k, _ = secrettest.New(t, k, keyStart.Add(time.Duration(n)*time.Millisecond))

@@ -6,25 +6,25 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"sluice/pkg/ratelimit"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/pkg/ratelimit"
 )
 
-// start is the current time. If it were a time in the past, the rows could have
-// expired, and DynamoDB could remove them.
-var limitStart = time.Now().UTC().Truncate(time.Second)
+// rowsAt is the time of the rows. If it were in the past, DynamoDB could remove those that
+// have expired.
+var rowsAt = time.Now().UTC().Truncate(time.Second)
 
 func block(cidr string) netip.Prefix { return netip.MustParsePrefix(cidr) }
 
-// limit returns a row for a block. Its UpdatedAt is start.
-func limit(cidr string, records int64) ratelimit.Row {
-	return ratelimit.Row{CIDR: block(cidr), Action: "limit", Records: records, UpdatedAt: limitStart}
+func rowOf(cidr string, records int64) ratelimit.Row {
+	return ratelimit.Row{CIDR: block(cidr), Action: "limit", Records: records, UpdatedAt: rowsAt}
 }
 
-func putLimit(t *testing.T, s ratelimit.RowManager, rows ...ratelimit.Row) {
+func putRows(t *testing.T, s ratelimit.RowManager, rows ...ratelimit.Row) {
 	t.Helper()
 	for _, r := range rows {
 		if err := s.Put(t.Context(), r); err != nil {
@@ -33,7 +33,7 @@ func putLimit(t *testing.T, s ratelimit.RowManager, rows ...ratelimit.Row) {
 	}
 }
 
-func checkRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
+func wantRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 	t.Helper()
 	got, err := s.List(t.Context())
 	if err != nil || len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
@@ -44,54 +44,45 @@ func checkRows(t *testing.T, s ratelimit.RowStore, want ...ratelimit.Row) {
 // Limits checks that the stores that open returns fulfill the contract of ratelimit.RowManager.
 // Each call of open must return a store without rows.
 func Limits(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Run("a list returns the rows as they were put, in the order of their blocks", func(t *testing.T) { comeBack(t, open) })
-
-	t.Run("a put replaces the row of its block", func(t *testing.T) { putReplaces(t, open) })
-
-	t.Run("only the row of the block is removed", func(t *testing.T) { removeOne(t, open) })
-
-	t.Run("there is room for 1,000 rows that have not expired", func(t *testing.T) { fillUp(t, open) })
-
-	t.Run("concurrent changes are all applied", func(t *testing.T) { changeAtOnce(t, open) })
-
-	t.Run("a canceled context is an error and changes nothing", func(t *testing.T) { contextDone(t, open) })
+	runAll(t, open, []test[ratelimit.RowManager]{
+		{"a list returns the rows as they were put, in the order of their blocks", testRowsReadBack},
+		{"a put replaces the row of its block", testRowReplace},
+		{"only the row of the block is removed", testRowRemove},
+		{"there is room for 1,000 rows that have not expired", testMaxRows},
+		{"concurrent changes are all applied", testConcurrentRows},
+		{"a canceled context is an error and changes nothing", testRowsCancelled},
+	})
 }
 
-func comeBack(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
-	checkRows(t, s)
+func testRowsReadBack(t *testing.T, s ratelimit.RowManager) {
+	wantRows(t, s)
 	rows := []ratelimit.Row{
-		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: limitStart},
-		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: limitStart, Note: strings.Repeat("😀", 128)},
-		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: limitStart, ExpiresAt: limitStart.Add(time.Hour)},
-		{CIDR: block("10.0.0.0/32"), Action: "unlimited", Requests: 7, UpdatedAt: limitStart},
-		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: limitStart, Note: "<&> Ada's"},
+		{CIDR: block("0.0.0.0/0"), Action: "observe", UpdatedAt: rowsAt},
+		{CIDR: block("9.0.0.0/8"), Action: "block", UpdatedAt: rowsAt, Note: strings.Repeat("😀", 128)},
+		{CIDR: block("10.0.0.0/8"), Action: "limit", Records: 1_000_000, Imports: 900, Requests: 1, UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)},
+		{CIDR: block("10.0.0.0/32"), Action: "unlimited", Requests: 7, UpdatedAt: rowsAt},
+		{CIDR: block("2001:db8::/32"), Action: "limit", Imports: 3, UpdatedAt: rowsAt, Note: "<&> Ada's"},
 	}
 	for i := range rows {
-		putLimit(t, s, rows[(i*3)%len(rows)])
+		putRows(t, s, rows[(i*3)%len(rows)])
 	}
-	checkRows(t, s, rows...)
+	wantRows(t, s, rows...)
 }
 
-func putReplaces(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
-	other := limit("192.0.2.0/25", 1)
-	putLimit(t, s, ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 5, Note: "n", UpdatedAt: limitStart, ExpiresAt: limitStart.Add(time.Hour)}, other)
-	later := limit("192.0.2.0/24", 9)
-	later.UpdatedAt = limitStart.Add(time.Minute)
-	putLimit(t, s, later)
-	checkRows(t, s, later, other)
+func testRowReplace(t *testing.T, s ratelimit.RowManager) {
+	other := rowOf("192.0.2.0/25", 1)
+	putRows(t, s, ratelimit.Row{CIDR: block("192.0.2.0/24"), Action: "observe", Imports: 5, Note: "n", UpdatedAt: rowsAt, ExpiresAt: rowsAt.Add(time.Hour)}, other)
+	later := rowOf("192.0.2.0/24", 9)
+	later.UpdatedAt = rowsAt.Add(time.Minute)
+	putRows(t, s, later)
+	wantRows(t, s, later, other)
 }
 
-func removeOne(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
+func testRowRemove(t *testing.T, s ratelimit.RowManager) {
 	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, ratelimit.ErrNoRow) {
 		t.Errorf("remove from an empty store: %v", err)
 	}
-	putLimit(t, s, limit("192.0.2.0/24", 1), limit("192.0.2.0/25", 2))
+	putRows(t, s, rowOf("192.0.2.0/24", 1), rowOf("192.0.2.0/25", 2))
 	for _, absent := range []string{"192.0.2.0/23", "192.0.2.1/32", "0.0.0.0/0"} {
 		if err := s.Remove(t.Context(), block(absent)); !errors.Is(err, ratelimit.ErrNoRow) {
 			t.Errorf("%s: %v", absent, err)
@@ -100,29 +91,27 @@ func removeOne(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	if err := s.Remove(t.Context(), block("192.0.2.0/24")); err != nil {
 		t.Error(err)
 	}
-	checkRows(t, s, limit("192.0.2.0/25", 2))
+	wantRows(t, s, rowOf("192.0.2.0/25", 2))
 	if err := s.Remove(t.Context(), block("192.0.2.0/24")); !errors.Is(err, ratelimit.ErrNoRow) {
 		t.Errorf("second remove: %v", err)
 	}
 }
 
-func fillUp(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
-	expiring := limit("192.0.2.0/24", 1)
-	expiring.ExpiresAt = limitStart.Add(time.Hour)
-	putLimit(t, s, expiring)
+func testMaxRows(t *testing.T, s ratelimit.RowManager) {
+	expiring := rowOf("192.0.2.0/24", 1)
+	expiring.ExpiresAt = rowsAt.Add(time.Hour)
+	putRows(t, s, expiring)
 	for i := range ratelimit.MaxRows - 1 {
-		putLimit(t, s, limit(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1))
+		putRows(t, s, rowOf(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1))
 	}
-	next := limit("198.51.100.0/24", 1)
+	next := rowOf("198.51.100.0/24", 1)
 	if err := s.Put(t.Context(), next); !errors.Is(err, ratelimit.ErrTooManyRows) {
 		t.Errorf("row 1,001: %v", err)
 	}
-	putLimit(t, s, limit("10.0.0.0/24", 2)) // replaces a row
+	putRows(t, s, rowOf("10.0.0.0/24", 2)) // replaces a row
 	next.UpdatedAt = expiring.ExpiresAt
-	putLimit(t, s, next)
-	next = limit("203.0.113.0/24", 1)
+	putRows(t, s, next)
+	next = rowOf("203.0.113.0/24", 1)
 	next.UpdatedAt = expiring.ExpiresAt
 	if err := s.Put(t.Context(), next); !errors.Is(err, ratelimit.ErrTooManyRows) {
 		t.Errorf("row 1,001, after one has expired: %v", err)
@@ -132,15 +121,13 @@ func fillUp(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 	}
 }
 
-func changeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
-	gone := limit("10.0.0.0/8", 1)
-	putLimit(t, s, gone)
+func testConcurrentRows(t *testing.T, s ratelimit.RowManager) {
+	gone := rowOf("10.0.0.0/8", 1)
+	putRows(t, s, gone)
 	var want []ratelimit.Row
 	var wg sync.WaitGroup
 	for n := range 8 {
-		r := limit(fmt.Sprintf("192.0.2.%d/32", n), int64(n+1))
+		r := rowOf(fmt.Sprintf("192.0.2.%d/32", n), int64(n+1))
 		want = append(want, r)
 		wg.Go(func() {
 			if err := s.Put(t.Context(), r); err != nil {
@@ -154,23 +141,21 @@ func changeAtOnce(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
 		}
 	})
 	wg.Wait()
-	checkRows(t, s, want...)
+	wantRows(t, s, want...)
 }
 
-func contextDone(t *testing.T, open func(t *testing.T) ratelimit.RowManager) {
-	t.Parallel()
-	s := open(t)
-	putLimit(t, s, limit("10.0.0.0/8", 1))
+func testRowsCancelled(t *testing.T, s ratelimit.RowManager) {
+	putRows(t, s, rowOf("10.0.0.0/8", 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.List(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("list: %v", err)
 	}
-	if err := s.Put(ctx, limit("10.0.0.0/8", 2)); !errors.Is(err, context.Canceled) {
+	if err := s.Put(ctx, rowOf("10.0.0.0/8", 2)); !errors.Is(err, context.Canceled) {
 		t.Errorf("put: %v", err)
 	}
 	if err := s.Remove(ctx, block("10.0.0.0/8")); !errors.Is(err, context.Canceled) {
 		t.Errorf("remove: %v", err)
 	}
-	checkRows(t, s, limit("10.0.0.0/8", 1))
+	wantRows(t, s, rowOf("10.0.0.0/8", 1))
 }

@@ -15,7 +15,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Workspace is the workspace of tests that need only one workspace.
+// workspace is the workspace of tests that need only one workspace.
 const workspace = "default"
 
 // recordStore holds the common methods of stores of records R.

@@ -55,7 +55,7 @@ var unitsOf = map[string]resourceUnits{
 var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
-// (TestReadUnitsOfAList in package override/dynamostore). An instance reads the table when it
+// (TestReadUnitsOfAList in package dynamo). An instance reads the table when it
 // starts, and again only after 45 seconds. The simulation ends before the second read.
 const rowsUnits = 30
 
