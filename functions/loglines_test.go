@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
 	"sluice/internal/test/cloudwatch"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
@@ -68,29 +67,6 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 				t.Errorf("metrics %v, want %v\n%s", got, c.want, log)
 			}
 		})
-	}
-}
-
-// A refusal changes the metric Refused, whether or not the instance called DynamoDB.
-func TestLogLineOfARefusal(t *testing.T) {
-	t.Parallel()
-	d := deploy(t, dynamolocal.Endpoint(t))
-	d.env = append(d.env, "SERVICE_NAME=sluice-test", "LIMIT_REQUESTS=1")
-	instance := d.start(t, "list-entity", 1)[0]
-	var resp events.APIGatewayV2HTTPResponse
-	for range 20 { // two requests are not always enough, because a new second can begin between them
-		var err error
-		if resp, err = instance.Invoke(t.Context(), lambdatest.Event("GET", "/entity", "192.0.2.1", "")); err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode == http.StatusTooManyRequests {
-			break
-		}
-	}
-	instance.Kill()
-	got := metrics(t, instance.Log())
-	if resp.StatusCode != http.StatusTooManyRequests || !slices.Contains(got, "Refused") || !slices.Contains(got, "Requests") || slices.Contains(got, "ServerErrors") {
-		t.Errorf("status %d, metrics %v\n%s", resp.StatusCode, got, instance.Log())
 	}
 }
 

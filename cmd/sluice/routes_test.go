@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 )
 
-// Every route responds to good and to bad requests as docs/api.md describes, with either kind
-// of store.
+// The routes respond as docs/api.md describes, with either kind of store. The tests of package
+// httpapi send further invalid requests.
 func TestEveryRouteAnswers(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
@@ -48,30 +47,10 @@ func TestEveryRouteAnswers(t *testing.T) {
 		{"DELETE", "/entity/ada", "", 405, `"code":"method_not_allowed"`},
 
 		{"POST", "/create_event", `{"name":`, 400, "well-formed"},
-		{"POST", "/create_event", "{\"name\":\"\xff\"}", 400, "UTF-8"},
-		{"POST", "/create_event", `{"name":5}`, 422, "name must be a string"},
 		{"POST", "/create_event", `{"name":"a","nmae":"b"}`, 422, "nmae is not a field"},
-		{"POST", "/create_event", `{"name":"a","occurred_at":"yesterday"}`, 422, "RFC 3339"},
-		{"POST", "/create_entity", `[1]`, 400, "object"},
-		{"POST", "/create_entity", `{"attributes":` + strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 41), 422, "nested deeper than 32"},
-		{"POST", "/create_entity", `{"attributes":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "depth"},
-		{"POST", "/create_entity", `{"attributes":{"a":"` + strings.Repeat("x", 300<<10) + `"}}`, 413, "larger than 262144"},
 		{"POST", "/create_entity", strings.Repeat("x", 12<<20), 413, "larger than 262144"},
 		{"GET", "/entity?limit=0", "", 400, "limit must be a whole number from 1 to 200"},
-		{"GET", "/entity?limit=x", "", 400, "limit must be"},
-		{"GET", "/entity?limit=201", "", 400, "limit must be"},
-		{"GET", "/event?limit=-1", "", 400, "limit must be"},
-		{"GET", "/event?limit=", "", 400, "limit must be"},
-		{"GET", "/entity?lmit=1", "", 400, "lmit is not a parameter"},
-		{"GET", "/entity?limit=%zz", "", 400, "percent-encode"},
-		{"GET", "/entity?cursor=abc", "", 400, "cursor is not a cursor"},
-		{"GET", "/entity?cursor=eyJyIjoibGlzdC1ldmVudCIsInciOiJkZWZhdWx0IiwiaSI6ImEifQ", "", 400, "cursor is not a cursor"}, // a cursor of another list
-		{"GET", "/event?cursor=", "", 400, "cursor is not a cursor"},
-		{"GET", "/entity/a%20b", "", 400, "id in the path"},
 		{"GET", "/entity/a%2Fb", "", 400, "id in the path"},
-		{"GET", "/entity/%00%0a", "", 400, "id in the path"},
-		{"GET", "/%25zz", "", 404, "no route"},
-		{"GET", "/entity/", "", 404, "no route"},
 		{"GET", "/create_event", "", 405, "use POST"},
 
 		{"POST", "/upsert_entities", `{"entities":[{"id":"bob"},{"id":"eve"},{"id":"cleo"}]}`, 201, `"status":201`},
@@ -90,15 +69,6 @@ func TestEveryRouteAnswers(t *testing.T) {
 				t.Errorf("%s %s: Allow: %q", step.method, step.target, r.header.Get("Allow"))
 			}
 			checkLimitHeaders(t, r)
-		}
-		for _, limit := range []int{1, 3, 4, 200} {
-			var ids []string
-			for _, r := range append(walk(t, c, fmt.Sprintf("/entity?limit=%d", limit)), walk(t, c, fmt.Sprintf("/event?limit=%d", limit))...) {
-				ids = append(ids, r.ID)
-			}
-			if got := strings.Join(ids, " "); got != "ada bob cleo eve e4 e3 e2 e1" {
-				t.Errorf("in pages of %d: %s, want the entities by id and the newest events first", limit, got)
-			}
 		}
 	})
 }

@@ -61,42 +61,85 @@ func (s *batchService) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(status, b.String()), nil
 }
 
-// If some events of a batch fail with a retryable error, only those events are sent again.
-func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
+// sent is the result of one record, of either kind.
+type sent struct {
+	id      string
+	created bool
+	err     error
+}
+
+// sendEvents and sendEntities send a batch with these ids.
+func sendEvents(t *testing.T, c *client.Client, ids ...string) (all []sent, err error) {
+	t.Helper()
+	var events []event.Draft
+	for _, id := range ids {
+		events = append(events, event.Draft{ID: id, Name: "n"})
+	}
+	results, err := c.CreateEvents(t.Context(), events)
+	for _, r := range results {
+		all = append(all, sent{r.Record.ID, r.Created, r.Err})
+	}
+	return all, err
+}
+
+func sendEntities(t *testing.T, c *client.Client, ids ...string) (all []sent, err error) {
+	t.Helper()
+	var entities []client.NewEntity
+	for _, id := range ids {
+		entities = append(entities, client.NewEntity{ID: id})
+	}
+	results, err := c.UpsertEntities(t.Context(), entities)
+	for _, r := range results {
+		all = append(all, sent{r.Record.ID, r.Created, r.Err})
+	}
+	return all, err
+}
+
+// If some records of a batch fail with a retryable error, only those are sent again.
+func TestABatchRepeatsOnlyRecordsWithRetryableErrors(t *testing.T) {
 	t.Parallel()
-	events := []event.Draft{{ID: "ok", Name: "n"}, {ID: "later", Name: "n"}, {ID: "bad", Name: "n"}, {ID: "much-later", Name: "n"}}
-	synctest.Test(t, func(t *testing.T) {
-		s := &batchService{t: t, outcome: func(id string, call int) int {
-			switch {
-			case id == "bad":
-				return 422
-			case id == "later" && call < 1, id == "much-later" && call < 3:
-				return 503
-			}
-			return 201
-		}}
-		c, err := client.New("http://service", client.Config{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := c.CreateEvents(t.Context(), events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range results {
-			if events[i].ID == "bad" {
-				var failure *client.Error
-				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Code != "code422" {
-					t.Errorf("bad: %+v", r)
+	ids := []string{"ok", "old", "later", "bad", "much-later"}
+	for route, send := range map[string]func(*testing.T, *client.Client, ...string) ([]sent, error){"create-events": sendEvents, "upsert-entities": sendEntities} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &batchService{t: t, outcome: func(id string, call int) int {
+				switch {
+				case id == "bad":
+					return 422
+				case id == "later" && call < 1, id == "much-later" && call < 3:
+					return 503
+				case id == "old":
+					return 200
 				}
-			} else if r.Err != nil || !r.Created || r.Record.ID != events[i].ID {
-				t.Errorf("%s: %+v", events[i].ID, r)
+				return 201
+			}}
+			c, err := client.New("http://service", client.Config{Transport: s})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if got := fmt.Sprint(s.calls); got != "[[ok later bad much-later] [later much-later] [much-later] [much-later]]" {
-			t.Errorf("the calls were %s", got)
-		}
-	})
+			results, err := send(t, c, ids...)
+			if err != nil || len(results) != len(ids) {
+				t.Fatalf("%s: %d results, error %v", route, len(results), err)
+			}
+			for i, r := range results {
+				var failure *client.Error
+				switch {
+				case ids[i] == "bad":
+					if !errors.As(r.err, &failure) || failure.Status != 422 || failure.Code != "code422" || failure.Route != route {
+						t.Errorf("%s: bad: %+v", route, r)
+					}
+				case r.err != nil || r.created != (ids[i] != "old") || r.id != ids[i]:
+					t.Errorf("%s: %s: %+v", route, ids[i], r)
+				}
+			}
+			if got := fmt.Sprint(s.calls); got != "[[ok old later bad much-later] [later much-later] [much-later] [much-later]]" {
+				t.Errorf("%s: the calls were %s", route, got)
+			}
+		})
+	}
+}
+
+func TestABatchGivesUpOnARecordThatKeepsFailing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &batchService{t: t, outcome: func(id string, _ int) int {
 			if id == "ok" {
@@ -108,12 +151,12 @@ func TestABatchRepeatsOnlyEventsWithRetryableErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		results, err := c.CreateEvents(t.Context(), events[:2])
+		results, err := sendEvents(t, c, "ok", "later")
 		var failure *client.Error
 		if !errors.As(err, &failure) || failure.Status != 503 || !failure.Retryable() || len(s.calls) != client.DefaultMaxTries {
 			t.Fatalf("%d calls, then %v", len(s.calls), err)
 		}
-		if results[0].Err != nil || results[0].Created || results[1].Err != err {
+		if results[0].err != nil || results[0].created || results[1].err != err {
 			t.Errorf("results %+v", results)
 		}
 	})
@@ -159,47 +202,6 @@ func TestAResponseWithoutResultsConcernsTheWholeBatch(t *testing.T) {
 }
 
 const storedEntity = `{"id":"a","type":"t","attributes":{},"created_at":"2026-01-02T15:04:05.000Z","updated_at":"2026-01-02T15:04:05.000Z"}`
-
-func TestUpsertEntitiesRepeatsOnlyEntitiesWithRetryableErrors(t *testing.T) {
-	t.Parallel()
-	entities := []client.NewEntity{{ID: "new"}, {ID: "old", Attributes: []byte(`{"a":null}`)}, {ID: "bad"}, {ID: "later", Type: "t"}}
-	synctest.Test(t, func(t *testing.T) {
-		s := &batchService{t: t, outcome: func(id string, call int) int {
-			switch {
-			case id == "old":
-				return 200
-			case id == "bad":
-				return 422
-			case id == "later" && call == 0:
-				return 503
-			}
-			return 201
-		}}
-		c, err := client.New("http://service", client.Config{Transport: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := c.UpsertEntities(t.Context(), entities)
-		if err != nil || len(results) != len(entities) {
-			t.Fatalf("%d results, error %v", len(results), err)
-		}
-		for i, r := range results {
-			id := entities[i].ID
-			var failure *client.Error
-			switch {
-			case id == "bad":
-				if !errors.As(r.Err, &failure) || failure.Status != 422 || failure.Route != "upsert-entities" {
-					t.Errorf("bad: %+v", r)
-				}
-			case r.Err != nil || r.Created != (id != "old") || r.Record.ID != id || r.Record.Type != "t":
-				t.Errorf("%s: %+v", id, r)
-			}
-		}
-		if got := fmt.Sprint(s.calls); got != "[[new old bad later] [later]]" {
-			t.Errorf("the calls were %s", got)
-		}
-	})
-}
 
 // If entities are large, the service omits some of them from the results.
 func TestUpsertEntitiesAcceptsResultsWithoutAnEntity(t *testing.T) {

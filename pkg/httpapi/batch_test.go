@@ -8,10 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/record"
 )
 
@@ -206,41 +209,78 @@ func TestABatchThatFailsInPartCanBeRepeatedWhole(t *testing.T) {
 	}
 }
 
-// crowded is a store that counts concurrent creates.
-type crowded struct {
-	event.Store
-	mu       sync.Mutex
-	now, max int
+// crowd counts concurrent calls. The first call waits for another one, so that the count does
+// not depend on the scheduler.
+type crowd struct {
+	mu        sync.Mutex
+	now, most int
+	joined    chan struct{} // closed when there are two calls
 }
 
-func (s *crowded) Create(ctx context.Context, workspace string, e event.Event) (event.Event, bool, error) {
-	s.mu.Lock()
-	s.now++
-	s.max = max(s.max, s.now)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.now--
-		s.mu.Unlock()
-	}()
+func (c *crowd) enter() (leave func()) {
+	c.mu.Lock()
+	c.now++
+	first := c.most == 0
+	if c.most < c.now {
+		if c.most = c.now; c.most == 2 {
+			close(c.joined)
+		}
+	}
+	c.mu.Unlock()
+	if first {
+		select {
+		case <-c.joined:
+		case <-time.After(10 * time.Second):
+		}
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now--
+	}
+}
+
+// crowdedEvents and crowdedEntities are stores that count concurrent writes of a batch. The
+// first step of an upsert is a Get.
+type (
+	crowdedEvents struct {
+		event.Store
+		*crowd
+	}
+	crowdedEntities struct {
+		entity.Store
+		*crowd
+	}
+)
+
+func (s crowdedEvents) Create(ctx context.Context, workspace string, e event.Event) (event.Event, bool, error) {
+	defer s.enter()()
 	return s.Store.Create(ctx, workspace, e)
 }
 
-func TestABatchWritesFewEventsAtOnce(t *testing.T) {
-	a := newRoomyAPI(t)
-	s := &crowded{Store: a.stores.Events}
-	a.stores.Events = s
-	var body []string
-	for i := range 100 {
-		body = append(body, fmt.Sprintf(`{"id":"%d","name":"n"}`, i))
-	}
-	if resp, _ := a.batch(t, `{"events":[`+strings.Join(body, ",")+`]}`); resp.StatusCode != 201 {
-		t.Errorf("%d %s", resp.StatusCode, resp.Body)
-	}
-	if s.max > 10 || s.max < 2 {
-		t.Errorf("%d events were written at once, want 2 to 10", s.max)
-	}
-	if n := len(a.list(t)); n != 100 {
-		t.Errorf("%d events are stored", n)
+func (s crowdedEntities) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
+	defer s.enter()()
+	return s.Store.Get(ctx, workspace, id)
+}
+
+func TestABatchWritesFewRecordsAtOnce(t *testing.T) {
+	for _, kind := range [][3]string{{"create-events", "events", "name"}, {"upsert-entities", "entities", "type"}} {
+		route, member, required := kind[0], kind[1], kind[2]
+		a := newRoomyAPI(t)
+		c := &crowd{joined: make(chan struct{})}
+		a.stores.Events, a.stores.Entities = crowdedEvents{a.stores.Events, c}, crowdedEntities{a.stores.Entities, c}
+		var body []string
+		for i := range 100 {
+			body = append(body, fmt.Sprintf(`{"id":"%d","%s":"n"}`, i, required))
+		}
+		if resp := a.post(t, route, `{"`+member+`":[`+strings.Join(body, ",")+`]}`); resp.StatusCode != 201 {
+			t.Errorf("%s: %d %.300s", route, resp.StatusCode, resp.Body)
+		}
+		if c.most > httpapi.BatchWriters || c.most < 2 {
+			t.Errorf("%s: %d records were written at once, want 2 to %d", route, c.most, httpapi.BatchWriters)
+		}
+		if n := len(a.list(t)) + len(a.contents(t)); n != 100 {
+			t.Errorf("%s: %d records are stored", route, n)
+		}
 	}
 }

@@ -146,6 +146,8 @@ func TestBodies(t *testing.T) {
 		{"create-event", ``, 400, "it is empty"},
 		{"create-event", ` `, 400, "it is empty"},
 		{"create-event", "\ufeff{\"name\":\"n\"}", 400, "well-formed"},
+		{"create-event", `[1]`, 400, "object"},
+		{"create-entity", `{"attributes":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "depth"},
 		{"create-event", `{"name":"n"}{}`, 400, "more text follows the object"},
 		{"create-event", `{"name":"n",}`, 400, "well-formed"},
 		{"create-event", `{'name':'n'}`, 400, "well-formed"},
@@ -376,14 +378,21 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestUnknownParameters(t *testing.T) {
+func TestInvalidParameters(t *testing.T) {
 	a := newAPI(t)
 	for _, tt := range []struct{ route, target, want string }{
 		{"list-export-job", "/export_job?type=t", "type is not a parameter of this route; its parameters are limit, cursor"},
 		{"get-entity", "/entity/ada?limit=1", "limit is not a parameter of this route, which has no parameters"},
 		{"health", "/health?limit=1", "limit is not a parameter of this route, which has no parameters"},
+		{"list-entity", "/entity?limit=0", "limit must be a whole number from 1 to 200"},
+		{"list-entity", "/entity?limit=201", "limit must be a whole number from 1 to 200"},
+		{"list-event", "/event?limit=-1", "limit must be"},
+		{"list-event", "/event?limit=x", "limit must be"},
+		{"list-event", "/event?limit=", "limit must be"},
+		{"list-entity", "/entity?limit=%zz", "percent-encode"},
+		{"list-event", "/event?cursor=", "cursor is not a cursor"},
 	} {
-		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, ": "+tt.want+`"`) {
+		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, tt.want) {
 			t.Errorf("%s: %d %s, want %s", tt.target, resp.StatusCode, resp.Body, tt.want)
 		}
 	}

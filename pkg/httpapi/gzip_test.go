@@ -16,7 +16,6 @@ import (
 
 	"sluice/internal/test/lambdatest"
 	"sluice/pkg/entity"
-	"sluice/pkg/httpapi"
 )
 
 func compressed(t testing.TB, text string) string {
@@ -127,38 +126,6 @@ func TestRequestBodiesMayBeCompressed(t *testing.T) {
 				t.Errorf("%d entities stored, %v", stored, err)
 			}
 		})
-	}
-}
-
-func TestEveryRouteWithABodyTakesGzip(t *testing.T) {
-	a := newAPI(t)
-	calls := map[string]struct {
-		body   string
-		status int
-	}{
-		"/create_entity":     {`{"id":"a"}`, 201},
-		"/update_entity":     {`{"id":"a","attributes":{"b":1}}`, 200},
-		"/delete_entity":     {`{"id":"a"}`, 200},
-		"/upsert_entities":   {`{"entities":[{"id":"b"}]}`, 201},
-		"/create_event":      {`{"id":"a","name":"n"}`, 201},
-		"/create_events":     {`{"events":[{"id":"b","name":"n"}]}`, 201},
-		"/create_export_job": {`{"id":"j","resource":"entity","format":"csv"}`, 201},
-		"/cancel_export_job": {`{"id":"j"}`, 200},
-		"/dashboard/session": {`{"key":"k"}`, 204},
-	}
-	// The route that creates an entity or a job precedes the routes that change it.
-	for _, route := range httpapi.Routes() {
-		if route.Method != http.MethodPost {
-			continue
-		}
-		call, ok := calls[route.Path]
-		if !ok {
-			t.Errorf("POST %s has no body in this test", route.Path)
-			continue
-		}
-		if resp := a.postCoded(t, route.Name, route.Path, "gzip", compressed(t, call.body)); resp.StatusCode != call.status {
-			t.Errorf("%s: %d %s", route.Path, resp.StatusCode, resp.Body)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -16,12 +15,9 @@ import (
 
 	"sluice"
 	"sluice/internal/test/openapitest"
-	"sluice/pkg/entity"
-	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
-	"sluice/pkg/record"
 )
 
 // spec compares every response in this package's tests with openapi.yaml.
@@ -78,22 +74,6 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// unavailableEntities and unavailableEvents are stores whose Create returns an error of
-// kind record.Unavailable.
-type unavailableEntities struct{ entity.Store }
-
-func unavailable() error { return record.UnavailableError("test", context.DeadlineExceeded) }
-
-func (unavailableEntities) Create(context.Context, string, entity.Entity) (entity.Entity, bool, error) {
-	return entity.Entity{}, false, unavailable()
-}
-
-type unavailableEvents struct{ event.Store }
-
-func (unavailableEvents) Create(context.Context, string, event.Event) (event.Event, bool, error) {
-	return event.Event{}, false, unavailable()
-}
-
 func TestEveryRouteFailsAsDescribed(t *testing.T) {
 	for _, route := range httpapi.Routes() {
 		t.Run(route.Name, func(t *testing.T) {
@@ -134,6 +114,10 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			if route.Method != http.MethodPost {
 				return
 			}
+			plain, zipped := newAPI(t), newAPI(t)
+			if got, want := zipped.postCoded(t, route.Name, ev.RawPath, "gzip", compressed(t, ev.Body)), plain.invoke(t, route.Name, ev); got.StatusCode != want.StatusCode || got.Body != want.Body {
+				t.Errorf("compressed: %d %s, plain: %d %s", got.StatusCode, got.Body, want.StatusCode, want.Body)
+			}
 			bad := ev
 			bad.Body = "{"
 			want(healthy, bad, http.StatusBadRequest)
@@ -152,16 +136,6 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 			bad.Headers["content-type"] = "text/plain"
 			want(healthy, bad, http.StatusUnsupportedMediaType)
 		})
-	}
-}
-
-func TestAnUnavailableStoreIs503(t *testing.T) {
-	a := newAPI(t)
-	a.stores.Entities, a.stores.Events = unavailableEntities{}, unavailableEvents{}
-	for _, route := range []string{"create-entity", "create-event", "create-events"} {
-		if resp := a.invoke(t, route, sample(t, route)); resp.StatusCode != 503 || resp.Headers["Retry-After"] != "1" {
-			t.Errorf("%s: %d %s", route, resp.StatusCode, resp.Body)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -122,26 +121,14 @@ func TestUpsertIsOneImportCall(t *testing.T) {
 	}
 }
 
-// faulty is an entity.Store. Its Get fails if fail(id) returns an error for the given id.
-// faulty counts concurrent calls of Get, the first step of an upsert.
+// faulty is an entity.Store whose Get, the first step of an upsert, fails with the error of
+// fail(id).
 type faulty struct {
 	entity.Store
 	fail func(id string) error
-
-	mu          sync.Mutex
-	now, atOnce int
 }
 
 func (s *faulty) Get(ctx context.Context, workspace, id string) (entity.Entity, error) {
-	s.mu.Lock()
-	s.now++
-	s.atOnce = max(s.atOnce, s.now)
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.now--
-		s.mu.Unlock()
-	}()
 	if err := s.fail(id); err != nil {
 		return entity.Entity{}, err
 	}
@@ -181,22 +168,6 @@ func TestAnUpsertThatFailsInPartCanBeRepeated(t *testing.T) {
 	}
 	if got := a.contents(t)["b"]; got != `entity {"n":2}` {
 		t.Errorf("b is %s", got)
-	}
-}
-
-func TestUpsertWritesAFewEntitiesAtOnce(t *testing.T) {
-	a := newRoomyAPI(t)
-	store := &faulty{Store: a.stores.Entities, fail: func(string) error { return nil }}
-	a.stores.Entities = store
-	var body []string
-	for i := range 100 {
-		body = append(body, fmt.Sprintf(`{"id":"%d"}`, i))
-	}
-	if resp, _ := a.upsert(t, `{"entities":[`+strings.Join(body, ",")+`]}`); resp.StatusCode != 201 || len(a.contents(t)) != 100 {
-		t.Errorf("%d %.300s", resp.StatusCode, resp.Body)
-	}
-	if store.atOnce > 10 || store.atOnce < 2 {
-		t.Errorf("%d entities were written at once, want 2 to 10", store.atOnce)
 	}
 }
 
