@@ -21,7 +21,7 @@ func Run(ctx context.Context, c *client.Client, id string, stderr io.Writer) (er
 	if err != nil {
 		return erasurejob.Job{}, causeOr(ctx, err)
 	}
-	fmt.Fprintf(stderr, "The entity %s is deleted. Its events are being erased, which takes 11 seconds or more.\n", id)
+	fmt.Fprintf(stderr, "The entity %s is deleted. Waiting for the job that erases its events.\n", id)
 	var shown int64
 	j, err := c.AwaitErasureJob(ctx, requested.ID, func(j erasurejob.Job) {
 		if j.EventsErased >= shown+10_000 {
