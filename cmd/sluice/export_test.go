@@ -231,7 +231,7 @@ func TestAKilledExportContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Wait() //nolint:errcheck // the process was killed
-	wantRun(t, sluiceCommand(t, proxy, "export", "entity", "-o", file), exitFailure, "", "not finished")
+	wantRun(t, sluiceCommand(t, proxy, "export", "entity", "-o", file), exitUsage, "", "not finished")
 	wantRun(t, sluiceCommand(t, proxy, "export", "event", "-o", file), 0, "300 events in ", fmt.Sprintf("Continuing after byte %d of", sent))
 	if got := <-ranges + "|" + <-ranges; got != fmt.Sprintf("|bytes=%d-", sent) {
 		t.Errorf("the ranges were %s", got)

@@ -27,7 +27,9 @@ CSV has a column attributes.<name> for each attribute, or one column attributes 
 JSON. In a column attributes.<name>, objects, arrays, and unquoted numbers, true,
 false and null are JSON. An empty cell without quotes means that the record lacks the
 attribute. All other cells are text. The import removes the apostrophes that an
-export adds. To import exported entities without changes, use --create-only.
+export adds. To import exported entities without changes, use --create-only. An empty
+cell in a column occurred_at is an error; without the column, events occur when they
+are imported.
 
 Records are sent in batches. --one-by-one sends each event in a separate call, and
 --create-only each entity. The import makes as many calls as --share of the limits
@@ -37,16 +39,18 @@ If an import is stopped or killed, run the same command again to continue it. Ea
 record is stored once. To make this possible, the import keeps a journal beside the
 file, FILE.sluice-import. With the journal, a record without an id gets the same id in
 every run. The journal stays after the import is complete. After that, the same command
-imports nothing. --again starts over, with new ids. A symbolic link is treated as the
-file that it points to. Standard input has no journal.
+imports only what was appended to the file, if anything. --again starts over, with new
+ids: records without an id are then stored a second time, as they are if you remove the
+journal. A symbolic link is treated as the file that it points to. Standard input has no
+journal.
 
 If an entity already exists, the import merges the attributes into it (RFC 7396: null
 removes an attribute, even from a new entity) and replaces its type if the file has
 one. With --create-only, an existing entity with other content is rejected, and null
 attributes are kept.
 
-Rejected records are written to FILE.rejects.ndjson with their line numbers and the
-reasons. An import starts only if the reject file does not exist or is the unchanged
+Rejected records are written to FILE.rejects.ndjson with their line numbers, the reasons
+and their bytes (in base64 if they are not UTF-8). An import starts only if the reject file does not exist or is the unchanged
 reject file of an earlier import of FILE. It continues only if its own reject file is
 unchanged. Ids should be unique in a file. Otherwise it is undefined which of two
 events with the same id is accepted, and in which order two entities with the same id

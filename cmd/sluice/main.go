@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"sluice/cmd/sluice/internal/journal"
 )
 
 // version is the release. A build can change it with -ldflags "-X main.version=VERSION".
@@ -49,14 +51,14 @@ func main() {
 		return
 	}
 	code := exitFailure
-	switch e := new(exitError); {
+	switch e, refused := new(exitError), new(journal.RefusedError); {
 	case ctx.Err() != nil:
 		if code = exitInterrupted; !errors.Is(err, errInterrupted) {
 			err = fmt.Errorf("%w: %w", errInterrupted, err)
 		}
 	case errors.As(err, &e):
 		code = e.code
-	case !began:
+	case !began || errors.As(err, &refused):
 		code = exitUsage
 	}
 	fmt.Fprintln(os.Stderr, "sluice:", err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -97,9 +96,6 @@ func syncCopy(cmd *cobra.Command, o *syncOptions) error {
 	}
 	o.URL, o.Waiting = o.baseURL(), o.waiting
 	r, err := syncer.Run(cmd.Context(), o.Options, c, cmd.ErrOrStderr())
-	if refused := new(syncer.RefusedError); errors.As(err, &refused) {
-		return usageError("%w", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (r *Reader) nextRow() (*row, error) {
 			next.err = cmp.Or(next.err, errOpenQuote)
 			return next, nil
 		case err == errLongLine || len(next.text)+len(line) > MaxRecordBytes:
-			return nil, fmt.Errorf("a record is larger than %d bytes; is a quote left open?", MaxRecordBytes)
+			return nil, fmt.Errorf("the row that begins in line %d is larger than %d bytes; is a quote left open?", cmp.Or(next.line, r.lines.number), MaxRecordBytes)
 		case err != nil:
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (r *Reader) readCSV() (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	rec := Record{Line: row.line, Offset: r.lines.offset(), Text: trimEnd(string(row.text)), Err: row.err}
+	rec := Record{Line: row.line, LastLine: r.lines.number, Offset: r.lines.offset(), Text: trimEnd(string(row.text)), Err: row.err}
 	if rec.Err == nil && len(row.cells) != len(r.header) {
 		rec.Err = fmt.Errorf("the row has %d cells, but the header has %d", len(row.cells), len(r.header))
 	}

@@ -7,19 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // MaxRecordBytes is the maximum size of one record in a file. The service accepts
 // records of up to 256 KB.
 const MaxRecordBytes = 1 << 20
 
+// GzipMagic is how a file begins that is compressed with gzip (RFC 1952).
+var GzipMagic = [2]byte{0x1f, 0x8b}
+
 // Record is a record in a file.
 type Record struct {
-	Line   int64  // number of the first line of the record, counted from 1
-	Offset int64  // number of bytes of the file that were read up to the end of the record
-	Text   string // the record as in the file, without the line break; empty if the record is too long
-	JSON   []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
-	Err    error  // why the text is not a record, or nil
+	Line     int64  // number of the first line of the record, counted from 1
+	LastLine int64  // number of its last line; greater than Line only in CSV
+	Offset   int64  // number of bytes of the file that were read up to the end of the record
+	Text     string // the bytes of the record, without the line break at their end; empty if the record is too long
+	JSON     []byte // the record in JSON, not validated if the file is NDJSON; nil if Err is not nil
+	Err      error  // why the text is not a record, or nil
 }
 
 // Reader reads the records of a file one after the other. It is not safe for
@@ -53,20 +58,23 @@ func NewReader(file io.Reader, format Format, columns []string) (*Reader, error)
 // error means that the rest of the file cannot be read.
 func (r *Reader) Read() (Record, error) { return r.read() }
 
+// HasColumn reports whether the header of a CSV file has this column.
+func (r *Reader) HasColumn(name string) bool { return slices.Contains(r.header, name) }
+
 // readNDJSON returns the record of the next line that is not blank.
 func (r *Reader) readNDJSON() (Record, error) {
 	for {
 		line, err := r.lines.next()
-		rec := Record{Line: r.lines.number, Offset: r.lines.offset()}
-		switch line = bytes.TrimSpace(line); {
+		rec := Record{Line: r.lines.number, LastLine: r.lines.number, Offset: r.lines.offset()}
+		switch object := bytes.TrimSpace(line); {
 		case err == errLongLine:
 			rec.Err = err
 		case err != nil:
 			return Record{}, err
-		case len(line) == 0:
+		case len(object) == 0:
 			continue
 		default:
-			rec.Text, rec.JSON = string(line), line
+			rec.Text, rec.JSON = trimEnd(string(line)), object
 		}
 		return rec, nil
 	}
@@ -86,7 +94,7 @@ var errLongLine = fmt.Errorf("the line is longer than %d bytes", MaxRecordBytes)
 func (l *lineReader) open(file io.Reader) error {
 	counted := &countingReader{r: file}
 	l.in = bufio.NewReaderSize(counted, 64<<10)
-	if magic, _ := l.in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+	if magic, _ := l.in.Peek(2); bytes.Equal(magic, GzipMagic[:]) {
 		unpacked, err := gzip.NewReader(l.in)
 		if err != nil {
 			return fmt.Errorf("unpack: %w", err)

@@ -46,12 +46,9 @@ type Walk struct {
 // and Begin then abandons that walk. The walk writes the changes to the file path + ".part".
 // The errors are those of journal.Open.
 func Open(path, command string, task any, force bool) (*Walk, error) {
-	w, open := &Walk{path: path + ".part", force: force}, journal.Open
-	if force {
-		open = journal.OpenAny
-	}
+	w := &Walk{path: path + ".part", force: force}
 	var err error
-	w.journal, err = open(path, command, task, &w.mark)
+	w.journal, err = journal.Open(path, journal.Task{Command: command, Work: task, Abandon: force}, &w.mark)
 	return w, err
 }
 

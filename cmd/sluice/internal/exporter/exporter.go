@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 	}
 	defer remove()
 	ex := &exporter{Options: o, client: c, part: path + ".part", stderr: stderr}
-	if ex.journal, err = journal.Open(path, "export", task{URL: o.URL, Order: o.Order}, nil); err != nil {
+	if ex.journal, err = journal.Open(path, journal.Task{Command: "export", Work: task{URL: o.URL, Order: o.Order}}, nil); err != nil {
 		return j, err
 	}
 	defer func() { err = errors.Join(err, ex.journal.Close()) }()

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
@@ -74,21 +77,14 @@ func (c *Counts) add(d Counts) {
 // Total returns the number of records.
 func (c Counts) Total() int64 { return c.Created + c.Existing + c.Updated + c.Rejected }
 
-// task identifies an import in its journal.
-type task struct {
-	Resource record.Resource   `json:"resource"`
-	Format   recordfile.Format `json:"format"`
-	URL      string            `json:"url"`
-	Size     int64             `json:"size_bytes"` // size of the file
-	SHA256   string            `json:"sha256"`     // hash of the file
-}
-
 // mark is the progress of an import in its journal.
 type mark struct {
-	Line    int64         `json:"line"`   // line of the last record whose result is saved; the results of all earlier records are saved too
-	Offset  int64         `json:"offset"` // byte offset of the end of that record
-	Rejects rejectContent `json:"rejects"`
-	Counts  Counts        `json:"counts"`
+	Line     int64         `json:"line"`     // line of the last record whose result is saved; the results of all earlier records are saved too
+	Rejected bool          `json:"rejected"` // whether the record at Line was rejected
+	Offset   int64         `json:"offset"`   // byte offset of the end of the record at Line
+	Sent     int64         `json:"sent"`     // line of the last record that may have been sent
+	Rejects  rejectContent `json:"rejects"`
+	Counts   Counts        `json:"counts"`
 }
 
 // importer is one run of an import.
@@ -97,9 +93,12 @@ type importer struct {
 	client         *client.Client
 	calls, refused atomic.Int64
 	stored         atomic.Bool      // whether the service may have stored a record in this run
+	lost           atomic.Bool      // whether a call of this round may have stored records without a response that says so
 	journal        *journal.Journal // nil for standard input
 	seed           string           // determines the ids of records that have no id in the file
-	task           task             // the zero value for standard input
+	began          time.Time        // when the first run began, or somewhat earlier
+	sentBefore     int64            // line of the last record that an earlier run may have sent
+	work           work             // the zero value for standard input
 	rejects        *rejectFile
 
 	mu   sync.Mutex // guards mark: the method commit sets it, and the method state reads it
@@ -120,7 +119,7 @@ func Run(ctx context.Context, o Options, connect func(client.Config) (*client.Cl
 	began := time.Now()
 	if o.Path == "-" {
 		fmt.Fprintln(stderr, "Standard input has no journal: if this import is stopped, importing the same input again duplicates records without an id.")
-		im.seed = rand.Text()
+		im.seed, im.began = rand.Text(), time.Now().Add(-clockSlack)
 		if im.rejects, err = newRejects(o.Rejects, rejectContent{}); err == nil {
 			err = im.run(ctx, o.Stdin, stderr)
 		}
@@ -141,6 +140,9 @@ func (im *importer) onTry(t client.Try) {
 	im.calls.Add(1)
 	if t.Status < 300 || t.Status >= 500 {
 		im.stored.Store(true)
+		if t.Err != nil {
+			im.lost.Store(true)
+		}
 	}
 	if t.Status == http.StatusTooManyRequests {
 		im.refused.Add(1)
@@ -149,45 +151,37 @@ func (im *importer) onTry(t client.Try) {
 
 // runFile imports a file with a journal.
 func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
-	file, err := os.Open(im.Path)
+	opened, err := os.Open(im.Path)
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // the file is only read
-	hash := sha256.New()
-	size, err := io.Copy(hash, file)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
+	defer opened.Close() //nolint:errcheck // the file is only read
+	file := source{opened}
+	if im.work, err = newWork(im.Options, file); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", im.Path, err)
-	}
-	im.task = task{im.Resource, im.Format, im.URL, size, hex.EncodeToString(hash.Sum(nil))}
-	if im.journal, err = journal.Open(im.Journal, "import", im.task, &im.mark); err != nil {
+	var earlier work
+	task := journal.Task{Command: "import", Work: im.work, Same: func(text json.RawMessage) (bool, error) {
+		if err := json.Unmarshal(text, &earlier); err != nil {
+			return false, err
+		}
+		return im.work.continues(earlier, file)
+	}}
+	if im.journal, err = journal.Open(im.Journal, task, &im.mark); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.journal.Close()) }()
 	unknown := im.journal.ID == ""
-	switch finished := im.journal.FinishedAt; {
-	case im.journal.ID == "" || finished != nil && im.Again:
-		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
-			im.mark = mark{}
-			err = im.journal.Begin()
-		}
-	case finished != nil:
-		fmt.Fprintf(stderr, "Already imported: finished at %s; --again imports the file again.\n", finished.Format(time.RFC3339))
-		return nil
-	default:
-		fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
-		im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line)
-	}
-	if err != nil {
+	if finished, err := im.prepare(file, earlier.Size, stderr); finished || err != nil {
 		return err
 	}
-	im.seed = im.journal.ID
-	err = im.run(ctx, file, stderr)
+	im.seed, im.began, im.sentBefore = im.journal.ID, begunAt(im.journal.ID), im.mark.Sent
+	err = im.run(ctx, file.part(im.work.Size), stderr)
 	switch {
 	case err == nil:
+		if size, err := file.size(); err == nil && size > im.work.Size {
+			fmt.Fprintf(stderr, "%s has grown since this import began; the same command imports the rest.\n", im.Path)
+		}
 		return im.journal.Finish()
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
@@ -195,6 +189,52 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
 	}
 	return fmt.Errorf("%w\nThe import stopped after line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
+}
+
+// prepare begins or continues the import. size is how much of the file the journal knows of.
+// finished says that there is nothing to do.
+func (im *importer) prepare(file source, size int64, stderr io.Writer) (finished bool, err error) {
+	at, grown := im.journal.FinishedAt, im.work.Size > size
+	switch {
+	case im.journal.ID == "" || at != nil && im.Again:
+		if im.rejects, err = newRejects(im.Rejects, im.mark.Rejects); err == nil {
+			im.mark = mark{}
+			err = im.journal.Begin()
+		}
+		return false, err
+	case at != nil && !grown:
+		fmt.Fprintf(stderr, "Already imported: finished at %s; --again imports the file again.\n", at.Format(time.RFC3339))
+		return true, nil
+	}
+	if grown && im.mark.Offset >= size {
+		split, err := file.splitsLine(size)
+		switch {
+		case err != nil:
+			return false, err
+		case split && im.mark.Rejected: // the beginning of a line is not a record
+			im.mark.Line--
+			im.mark.Counts.Rejected--
+		case split:
+			return false, journal.Refuse("%s was imported up to the middle of line %d, which has changed since; --again imports the whole file, and stores records without an id a second time", im.Path, im.mark.Line)
+		}
+	}
+	fmt.Fprintf(stderr, "Continuing after line %d.\n", im.mark.Line)
+	if im.rejects, err = resumeRejects(im.Rejects, im.mark.Rejects, im.mark.Line); err == nil && grown {
+		err = im.journal.Extend()
+	}
+	return false, err
+}
+
+// clockSlack is how much the clocks of this machine and the service may differ.
+const clockSlack = time.Minute
+
+// begunAt returns when a journal was begun, less clockSlack. The time is in its id, a UUIDv7.
+func begunAt(id string) time.Time {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return time.Now()
+	}
+	return time.Unix(u.Time().UnixTime()).Add(-clockSlack)
 }
 
 // continuation returns a text that says how to continue an import after an error.
@@ -215,6 +255,9 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	for err == nil {
 		var list []row
 		list, err = im.read(records)
+		if err := im.announce(list); err != nil {
+			return err
+		}
 		if sendErr := im.sendAll(ctx, list); sendErr != nil {
 			err = sendErr
 		}
@@ -225,7 +268,7 @@ func (im *importer) run(ctx context.Context, file io.Reader, stderr io.Writer) e
 	if err != io.EOF {
 		return err
 	}
-	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.task.SHA256 {
+	if im.journal != nil && hex.EncodeToString(hash.Sum(nil)) != im.work.SHA256 {
 		return errors.New("the file changed while it was read")
 	}
 	return nil
@@ -248,6 +291,18 @@ func (im *importer) read(records *recordReader) (list []row, err error) {
 	return list, nil
 }
 
+// announce saves in the journal that these records are about to be sent.
+func (im *importer) announce(records []row) error {
+	im.lost.Store(false)
+	if im.journal == nil || len(records) == 0 {
+		return nil
+	}
+	im.mu.Lock()
+	im.mark.Sent = records[len(records)-1].Line
+	im.mu.Unlock()
+	return im.journal.Save(im.mark)
+}
+
 // commit saves the results of the records up to the first record without a result. It writes
 // the rejected records to the reject file, and then a mark to the journal.
 func (im *importer) commit(records []row) error {
@@ -257,7 +312,7 @@ func (im *importer) commit(records []row) error {
 		if rec.counts == (Counts{}) {
 			break
 		}
-		done.Line, done.Offset = rec.Line, rec.Offset
+		done.Line, done.Offset, done.Rejected = rec.Line, rec.Offset, rec.reject != nil
 		done.Counts.add(rec.counts)
 		if rec.reject != nil {
 			rejects = append(rejects, *rec.reject)
@@ -282,8 +337,8 @@ func (im *importer) state() progress.State {
 	defer im.mu.Unlock()
 	c := im.mark.Counts
 	s := progress.State{Done: c.Total(), Part: -1, Waiting: im.Waiting(), Details: fmt.Sprintf("%d rejected, %d refused by a limit", c.Rejected, im.refused.Load())}
-	if im.task.Size > 0 {
-		s.Part = min(float64(im.mark.Offset)/float64(im.task.Size), 1)
+	if im.work.Size > 0 {
+		s.Part = min(float64(im.mark.Offset)/float64(im.work.Size), 1)
 	}
 	return s
 }

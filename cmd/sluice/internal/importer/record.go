@@ -2,6 +2,7 @@ package importer
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 
@@ -51,6 +52,9 @@ func (r *recordReader) read() (rec row, err error) {
 		if rec.event, rec.Err = event.Parse(rec.JSON, "created_at"); rec.event.ID == "" {
 			rec.event.ID = r.makeID(rec.Line)
 		}
+		if rec.Err == nil && rec.event.OccurredAt == nil && r.file.HasColumn("occurred_at") {
+			rec.Err = errNoTime
+		}
 	default:
 		var e entity.Entity
 		if e, rec.Err = entity.ParseChange(rec.JSON, "created_at", "updated_at"); e.ID == "" {
@@ -60,6 +64,9 @@ func (r *recordReader) read() (rec row, err error) {
 	}
 	return rec, err
 }
+
+// errNoTime rejects an event that would otherwise occur when it is imported.
+var errNoTime = errors.New("occurred_at is empty; to import events that occur now, leave out the column")
 
 // seededID returns the id for a record that has no id in the file. The parameter line is the
 // number of the first line of the record. The id is a UUIDv8 (RFC 9562) that depends only on

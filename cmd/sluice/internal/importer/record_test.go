@@ -79,11 +79,14 @@ func TestReadRecords(t *testing.T) {
 		{"an event among entities", recordfile.NDJSON, true, `{"name":"n"}`, []string{"1 !name is not a field here"}},
 		{"a long line", recordfile.NDJSON, false, `{"name":"` + strings.Repeat("x", recordfile.MaxRecordBytes) + "\"}\n{\"name\":\"n\"}", []string{"1 !longer than", `2 {"id":"line:2","name":"n","attributes":{}}`}},
 
-		{"CSV", recordfile.CSV, false, "id,name,entity_id,occurred_at\na,n,e,2026-01-02T15:04:05Z\n,m,,\n\n\"b\",\"two\nlines\",,\nc,d,,\n", []string{
-			`2 {"id":"a","name":"n","entity_id":"e","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`,
+		{"CSV", recordfile.CSV, false, "id,name,entity_id\na,n,e\n,m,\n\n\"b\",\"two\nlines\",\nc,d,\n", []string{
+			`2 {"id":"a","name":"n","entity_id":"e","attributes":{}}`,
 			`3 {"id":"line:3","name":"m","attributes":{}}`,
 			`5 {"id":"b","name":"two\nlines","attributes":{}}`,
 			`7 {"id":"c","name":"d","attributes":{}}`,
+		}},
+		{"CSV with times", recordfile.CSV, false, "name,occurred_at\nn,2026-01-02T15:04:05Z\nn,\nn,\"\"\nn\n", []string{
+			`2 {"id":"line:2","name":"n","occurred_at":"2026-01-02T15:04:05.000Z","attributes":{}}`, "3 !occurred_at is empty", "4 !occurred_at is empty", "5 !1 cells",
 		}},
 		{"CSV of exports", recordfile.CSV, true, "\xef\xbb\xbfid,type,created_at,updated_at,attributes.a,attributes.b c,attributes.\r\na,t,2026-01-02T15:04:05.000Z,2026-01-02T15:04:05.000Z,1.50,\"{\"\"x\"\": [true]}\",\r\nb,t,,,,,'=1+1\r\n", []string{
 			`2 {"id":"a","type":"t","attributes":{"a":1.50,"b c":{"x":[true]}}}`,

@@ -16,11 +16,15 @@ import (
 
 // reject is a line of the reject file.
 type reject struct {
-	Line   int64  `json:"line"`
-	Reason string `json:"reason"`
-	Status int    `json:"status,omitempty"` // HTTP status of the response; 0 if the record was not sent
-	Code   string `json:"code,omitempty"`
-	Input  string `json:"input"` // the record as in the file
+	Line     int64  `json:"line"`
+	LastLine int64  `json:"last_line,omitempty"` // absent if the record has one line
+	Reason   string `json:"reason"`
+	Status   int    `json:"status,omitempty"` // HTTP status of the response; 0 if the record was not sent
+	Code     string `json:"code,omitempty"`
+
+	// The bytes of the record: Input if they are UTF-8, otherwise Bytes, in base64.
+	Input string `json:"input"`
+	Bytes []byte `json:"input_base64,omitempty"`
 }
 
 // rejectFile is the file of the rejected records. An import removes or truncates the file
@@ -77,7 +81,7 @@ func resumeRejects(path string, before rejectContent, lastLine int64) (*rejectFi
 		}
 		err = fmt.Errorf("%s was changed", path)
 	}
-	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over with new ids", err)
+	return nil, fmt.Errorf("%w: the import continues only with its unchanged reject file; restore it, or remove the journal to start over, which stores records without an id a second time", err)
 }
 
 // onlyRejects reports whether the rest of file contains only rejects of lines after lastLine.

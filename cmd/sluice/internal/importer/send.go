@@ -3,11 +3,14 @@ package importer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
 	"sluice/pkg/client"
+	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
 )
@@ -71,26 +74,25 @@ func (im *importer) send(ctx context.Context, records []row) error {
 		}
 	}
 	if im.events() {
-		return sendBatch(ctx, batch, im.client.CreateEvents, func(rec *row) event.Draft { return rec.event }, Counts{Existing: 1})
+		return sendBatch(ctx, im, batch, im.client.CreateEvents,
+			func(rec *row) event.Draft { return rec.event }, func(e event.Event) record.Time { return e.CreatedAt })
 	}
-	return sendBatch(ctx, batch, im.client.UpsertEntities, func(rec *row) client.NewEntity { return rec.entity }, Counts{Updated: 1})
+	return sendBatch(ctx, im, batch, im.client.UpsertEntities,
+		func(rec *row) client.NewEntity { return rec.entity }, func(e entity.Entity) record.Time { return e.CreatedAt })
 }
 
 // sendOne creates one record with a separate call.
-func (im *importer) sendOne(ctx context.Context, rec *row) (err error) {
-	var isNew bool
+func (im *importer) sendOne(ctx context.Context, rec *row) error {
 	if im.events() {
-		_, isNew, err = im.client.CreateEvent(ctx, rec.event)
-	} else {
-		_, isNew, err = im.client.CreateEntity(ctx, rec.entity)
+		stored, created, err := im.client.CreateEvent(ctx, rec.event)
+		return im.note(rec, created, stored.CreatedAt, err)
 	}
-	return rec.note(isNew, Counts{Existing: 1}, err)
+	stored, created, err := im.client.CreateEntity(ctx, rec.entity)
+	return im.note(rec, created, stored.CreatedAt, err)
 }
 
-// sendBatch sends the records of batch with one call. It calls member to convert each record
-// to a member of the batch. The parameter existing is the result for a record that was already
-// stored.
-func sendBatch[N, T any](ctx context.Context, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, existing Counts) error {
+// sendBatch sends the records of batch with one call, each as its member.
+func sendBatch[N, T any](ctx context.Context, im *importer, batch []*row, call func(context.Context, []N) ([]client.BatchResult[T], error), member func(*row) N, createdAt func(T) record.Time) error {
 	list := make([]N, len(batch))
 	for i, rec := range batch {
 		list[i] = member(rec)
@@ -100,27 +102,29 @@ func sendBatch[N, T any](ctx context.Context, batch []*row, call func(context.Co
 		return err
 	}
 	for i, r := range results {
-		if err := batch[i].note(r.Created, existing, r.Err); err != nil {
+		if err := im.note(batch[i], r.Created, createdAt(r.Record), r.Err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// note sets the result of a record. If the service rejected the record, the result is that
-// rejection. If err is another error, note returns err and sets no result. If err is nil, the
-// result is one created record if created is true, or else the value of existing.
-func (rec *row) note(created bool, existing Counts, err error) error {
-	e := rejection(err)
-	switch {
+// note sets the result of a record, unless err is an error other than its rejection. createdAt is
+// the created_at of the stored record; zero if it is not known. A record that existed counts as
+// new if an interrupted call of this import may have created it.
+func (im *importer) note(rec *row, created bool, createdAt record.Time, err error) error {
+	ours := (rec.Line <= im.sentBefore || im.lost.Load()) && createdAt.Time().After(im.began)
+	switch e := rejection(err); {
 	case e != nil:
 		rec.setRejected(reject{Reason: e.Detail, Status: e.Status, Code: e.Code})
 	case err != nil:
 		return err
-	case created:
+	case created || ours:
 		rec.counts = Counts{Created: 1}
+	case im.events() || im.CreateOnly:
+		rec.counts = Counts{Existing: 1}
 	default:
-		rec.counts = existing
+		rec.counts = Counts{Updated: 1}
 	}
 	return nil
 }
@@ -128,6 +132,13 @@ func (rec *row) note(created bool, existing Counts, err error) error {
 // setRejected sets the result of a record to the rejection r.
 func (rec *row) setRejected(r reject) {
 	r.Line, r.Input = rec.Line, rec.Text
+	if !utf8.ValidString(rec.Text) {
+		r.Input, r.Bytes = "", []byte(rec.Text)
+	}
+	if rec.LastLine > rec.Line {
+		r.LastLine = rec.LastLine
+		r.Reason += fmt.Sprintf("; the row goes from line %d to line %d, so a quote may be missing or left open", rec.Line, rec.LastLine)
+	}
 	rec.reject, rec.counts = &r, Counts{Rejected: 1}
 }
 

@@ -29,11 +29,30 @@ type Journal struct {
 	FinishedAt *time.Time // when the task was finished; nil if it is not finished
 	Used       bool       // whether Open found a task in the file: this task or another one
 
-	command string
-	task    json.RawMessage
-	lock    *flock.Flock
-	file    *os.File
+	task Task
+	work json.RawMessage // JSON of task.Work
+	lock *flock.Flock
+	file *os.File
 }
+
+// Task is what a command has to do.
+type Task struct {
+	Command string // name of the command, such as import
+	Work    any    // identifies the task among those of the command; encoded as JSON
+	Abandon bool   // whether Begin may abandon another task that is not finished
+
+	// Same reports whether the Work of a journal, in JSON, is that of this task. By default,
+	// it is if its JSON equals that of Work.
+	Same func(work json.RawMessage) (bool, error)
+}
+
+// RefusedError says why a command does nothing, and what to do instead.
+type RefusedError struct{ reason string }
+
+func (e *RefusedError) Error() string { return e.reason }
+
+// Refuse returns a *RefusedError.
+func Refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
 
 // line is a line of a journal. All lines are decoded into the same value, so a line
 // changes only the fields that it has.
@@ -41,7 +60,7 @@ type line struct {
 	Version    int             `json:"sluice_journal,omitempty"` // only the first line has this and the next three fields
 	Command    string          `json:"command,omitempty"`
 	ID         string          `json:"id,omitempty"`
-	Task       json.RawMessage `json:"task,omitempty"`
+	Task       json.RawMessage `json:"task,omitempty"` // also in a line that Extend has written
 	Mark       json.RawMessage `json:"mark,omitempty"`
 	FinishedAt *time.Time      `json:"finished_at,omitempty"`
 }
@@ -51,33 +70,24 @@ const (
 	magic   = `{"sluice_journal":1,` // beginning of every journal of this version
 )
 
-// Open opens the journal at path, and creates it if necessary. The parameter command and the
-// JSON of the parameter task identify the task. If the journal belongs to this task,
+// Open opens the journal at path, and creates it if necessary. If the journal belongs to task,
 // Journal.ID is set, and the caller continues the task. Otherwise Journal.ID is empty, and the
-// caller must call Begin. Open decodes the latest mark of the journal into the value to which
-// the parameter mark points. If the journal belongs to another task that is finished, Open
-// decodes the latest mark of that other task.
+// caller must call Begin. Open decodes the latest mark of the journal into what mark points to,
+// even if it is the mark of another task.
 //
 // Open returns an error and does not change the file in three cases: another process has the
-// journal open, the journal belongs to another task that is not finished, or the file is not a
-// journal.
-func Open(path, command string, task, mark any) (*Journal, error) {
-	return open(path, command, task, mark, false)
-}
-
-// OpenAny is like Open, but it also opens the journal of another task that is not finished.
-// Begin then abandons that task.
-func OpenAny(path, command string, task, mark any) (*Journal, error) {
-	return open(path, command, task, mark, true)
-}
-
-func open(path, command string, task, mark any, abandon bool) (*Journal, error) {
-	text, err := json.Marshal(task)
+// journal open, the file is not a journal, or, unless task.Abandon is set, the journal belongs to
+// another task that is not finished; the error is then a *RefusedError.
+func Open(path string, task Task, mark any) (*Journal, error) {
+	work, err := json.Marshal(task.Work)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{command: command, task: text, lock: flock.New(path)}
-	if err := j.open(mark, abandon); err != nil {
+	if task.Same == nil {
+		task.Same = func(earlier json.RawMessage) (bool, error) { return bytes.Equal(earlier, work), nil }
+	}
+	j := &Journal{task: task, work: work, lock: flock.New(path)}
+	if err := j.open(mark); err != nil {
 		j.Close() //nolint:errcheck // the earlier error is returned
 		return nil, err
 	}
@@ -85,7 +95,7 @@ func open(path, command string, task, mark any, abandon bool) (*Journal, error) 
 }
 
 // open locks and reads the journal.
-func (j *Journal) open(mark any, abandon bool) error {
+func (j *Journal) open(mark any) error {
 	path := j.lock.Path()
 	locked, err := j.lock.TryLock()
 	if err == nil {
@@ -95,23 +105,40 @@ func (j *Journal) open(mark any, abandon bool) error {
 		return fmt.Errorf("open the journal: %w", err)
 	}
 	if !locked || !j.locksFile() {
-		return fmt.Errorf("another %s of this file is running: the journal %s is in use", j.command, path)
+		return fmt.Errorf("another %s of this file is running: the journal %s is in use", j.task.Command, path)
 	}
 	last, size, err := read(j.file)
-	j.Used = size > 0
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("the file %s cannot be read as a journal: %w", path, err)
-	case size > 0 && last.Command == j.command && bytes.Equal(last.Task, j.task):
+	}
+	j.Used = size > 0
+	same := false
+	if j.Used && last.Command == j.task.Command {
+		if same, err = j.task.Same(last.Task); err != nil {
+			return err
+		}
+	}
+	switch {
+	case same:
 		j.ID, j.FinishedAt = last.ID, last.FinishedAt
 		err = j.file.Truncate(size)
-	case size > 0 && last.FinishedAt == nil && !abandon:
-		return fmt.Errorf("the journal %s belongs to another %s that is not finished (its content, options or service differ); finish that %s first, or remove the journal to abandon it", path, last.Command, last.Command)
+	case j.Used && last.FinishedAt == nil && !j.task.Abandon:
+		return j.refuse(last)
 	}
 	if err == nil && last.Mark != nil {
 		err = json.Unmarshal(last.Mark, mark)
 	}
 	return err
+}
+
+// refuse returns the error for a journal of another task.
+func (j *Journal) refuse(last line) error {
+	loss := "what it has done so far is then lost"
+	if last.Command == "import" {
+		loss = "its records without an id then get new ids in the next import, which stores them twice"
+	}
+	return Refuse("the journal %s belongs to another %s that is not finished (its content, options or service differ); finish that %s first, or remove the journal to abandon it: %s",
+		j.lock.Path(), last.Command, last.Command, loss)
 }
 
 // locksFile reports whether the locked file and the open file are the same. They differ if
@@ -135,6 +162,7 @@ func read(file io.Reader) (last line, size int64, err error) {
 			return last, size, nil
 		}
 		if err == nil {
+			last.FinishedAt = nil // a finished task may have been extended
 			err = json.Unmarshal(text, &last)
 		}
 		if err != nil {
@@ -154,7 +182,14 @@ func (j *Journal) Begin() error {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
 	j.ID, j.FinishedAt = id.String(), nil
-	return j.append(line{Version: version, Command: j.command, ID: j.ID, Task: j.task})
+	return j.append(line{Version: version, Command: j.task.Command, ID: j.ID, Task: j.work})
+}
+
+// Extend replaces the Work of the journal by that of the task, and continues the task even if it
+// was finished.
+func (j *Journal) Extend() error {
+	j.FinishedAt = nil
+	return j.append(line{Task: j.work})
 }
 
 // Save appends a mark to the journal. The mark must be encodable as JSON.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// task is the task of the journals in these tests.
-var task = struct {
+// work identifies the task of the journals in these tests.
+var work = struct {
 	URL string `json:"url"`
 }{"http://a"}
 
@@ -22,7 +22,7 @@ type position struct{ Line int64 }
 // and the latest mark.
 func begin(t *testing.T, path string) (j *Journal, at position) {
 	t.Helper()
-	j, err := Open(path, "import", task, &at)
+	j, err := Open(path, Task{Command: "import", Work: work}, &at)
 	if err == nil && j.ID == "" {
 		err = j.Begin()
 	}
@@ -43,7 +43,7 @@ func TestAFileCannotBeImportedTwiceAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	first, _ := begin(t, path)
-	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
+	if _, err := Open(path, Task{Command: "import", Work: work}, nil); err == nil || !strings.Contains(err.Error(), "another import of this file is running") {
 		t.Errorf("error %v", err)
 	}
 	closed(t, first)
@@ -71,7 +71,7 @@ func TestAJournalIsFreeOnceItIsClosed(t *testing.T) {
 	})
 	path := filepath.Join(t.TempDir(), "journal")
 	for i := range 5000 {
-		j, err := Open(path, "import", task, nil)
+		j, err := Open(path, Task{Command: "import", Work: work}, nil)
 		if err != nil {
 			t.Errorf("open %d: %v", i, err)
 			break
@@ -128,7 +128,7 @@ func TestAFileThatIsNotAJournal(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		if _, err := Open(path, Task{Command: "import", Work: work}, nil); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("%q: %v", text, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
@@ -146,8 +146,8 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, j)
-	for command, other := range map[string]any{"import": "other content", "export": task} {
-		if _, err := Open(path, command, other, nil); err == nil || !strings.Contains(err.Error(), "belongs to another import") {
+	for command, other := range map[string]any{"import": "other content", "export": work} {
+		if _, err := Open(path, Task{Command: command, Work: other}, nil); err == nil || !strings.Contains(err.Error(), "belongs to another import") {
 			t.Errorf("unfinished, then an %s of %v: %v", command, other, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 		t.Errorf("finished at %v, mark %+v", j.FinishedAt, at)
 	}
 	closed(t, j)
-	other, err := Open(path, "import", "other content", &at)
+	other, err := Open(path, Task{Command: "import", Work: "other content"}, &at)
 	if err != nil || other.ID != "" || !other.Used || at.Line != 5 {
 		t.Fatalf("%+v, mark %+v, %v", other, at, err)
 	}
@@ -169,21 +169,22 @@ func TestAnotherTaskCanUseTheJournalOfAFinishedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, other)
-	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
+	if _, err := Open(path, Task{Command: "import", Work: work}, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// OpenAny opens the journal of another unfinished task. Only Begin abandons that task.
+// With Abandon, Open also opens the journal of another unfinished task. Only Begin abandons that
+// task.
 func TestAnotherTaskCanBeAbandoned(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	first, _ := begin(t, path)
-	if _, err := OpenAny(path, "import", "other content", nil); err == nil || !strings.Contains(err.Error(), "is running") {
+	if _, err := Open(path, Task{Command: "import", Work: "other content", Abandon: true}, nil); err == nil || !strings.Contains(err.Error(), "is running") {
 		t.Errorf("while the other runs: %v", err)
 	}
 	closed(t, first)
-	other, err := OpenAny(path, "import", "other content", nil)
+	other, err := Open(path, Task{Command: "import", Work: "other content", Abandon: true}, nil)
 	if err != nil || other.ID != "" || !other.Used {
 		t.Fatalf("%+v, %v", other, err)
 	}
@@ -193,14 +194,14 @@ func TestAnotherTaskCanBeAbandoned(t *testing.T) {
 		t.Errorf("%+v after %+v", same, first)
 	}
 	closed(t, same)
-	if other, err = OpenAny(path, "import", "other content", nil); err != nil {
+	if other, err = Open(path, Task{Command: "import", Work: "other content", Abandon: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, other)
-	if _, err := Open(path, "import", task, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
+	if _, err := Open(path, Task{Command: "import", Work: work}, nil); err == nil || !strings.Contains(err.Error(), "not finished") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/record"
 )
 
@@ -63,7 +64,7 @@ func TestAFileThatChangesDuringTheMergeIsKept(t *testing.T) {
 			}
 			want, wantErr := os.ReadFile(path)
 			err = run.replaceCopy(merged)
-			if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), "has changed during this run") {
+			if refused := new(journal.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), "has changed during this run") {
 				t.Errorf("%v", err)
 			}
 			if got, err := os.ReadFile(path); string(got) != string(want) || (err == nil) != (wantErr == nil) {
@@ -85,7 +86,7 @@ func TestADanglingLinkIsNotReplaced(t *testing.T) {
 	}
 	for _, forced := range []bool{false, true} {
 		_, _, err := s.sync(t, record.Entity, path, func(o *Options) { o.Force = forced })
-		if refused := new(RefusedError); !errors.As(err, &refused) || err.Error() != path+" is a symbolic link to a file that does not exist" {
+		if refused := new(journal.RefusedError); !errors.As(err, &refused) || err.Error() != path+" is a symbolic link to a file that does not exist" {
 			t.Errorf("forced %v: %v", forced, err)
 		}
 		if got, err := os.Readlink(path); got != target {

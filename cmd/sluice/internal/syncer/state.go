@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/record"
 )
 
@@ -28,14 +28,6 @@ type state struct {
 
 const stateVersion = 1
 
-// RefusedError is the error of a run that is not allowed to replace a file. The run has not
-// changed that file.
-type RefusedError struct{ reason string }
-
-func (e *RefusedError) Error() string { return e.reason }
-
-func refuse(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
-
 // loadState reads the state at path. It returns nil if the file does not exist.
 func loadState(path string) (*state, error) {
 	text, err := os.ReadFile(path)
@@ -47,7 +39,7 @@ func loadState(path string) (*state, error) {
 	}
 	var s state
 	if err := json.Unmarshal(text, &s); err != nil || s.Version != stateVersion {
-		return nil, refuse("%s is not the state file of a copy, or another version of sluice wrote it; begin a new copy with --force", path)
+		return nil, journal.Refuse("%s is not the state file of a copy, or another version of sluice wrote it; begin a new copy with --force", path)
 	}
 	return &s, nil
 }

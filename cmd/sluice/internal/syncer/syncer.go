@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"sluice/cmd/sluice/internal/changes"
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -74,7 +75,7 @@ const maxAge = entity.TombstoneAge - 24*time.Hour
 // the last run may expire before this run has read them, or if o.Force is set. It writes its
 // progress to stderr.
 //
-// The error is a *RefusedError if Run is not allowed to replace the file at o.Path. For
+// The error is a *journal.RefusedError if Run is not allowed to replace the file at o.Path. For
 // example, another program wrote or changed the file, or the file is a copy of another service
 // or resource. After any other error, a call with the same options continues the update.
 func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (Result, error) {
@@ -120,7 +121,7 @@ func (s *syncer) run(ctx context.Context) (Result, error) {
 		}
 		read += s.walk.Mark().Changes
 	}
-	if refused := new(RefusedError); errors.As(err, &refused) {
+	if refused := new(journal.RefusedError); errors.As(err, &refused) {
 		return Result{}, err
 	}
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *syncer) update(ctx context.Context) error {
 	return s.finish(merged)
 }
 
-// replaceCopy moves the new copy to s.Path. It returns a *RefusedError if the file at s.Path
+// replaceCopy moves the new copy to s.Path. It returns a *journal.RefusedError if the file at s.Path
 // has changed since mergeChanges checked it.
 func (s *syncer) replaceCopy(merged copyFile) error {
 	now, err := fileAt(s.Path)
@@ -154,7 +155,7 @@ func (s *syncer) replaceCopy(merged copyFile) error {
 		return err
 	}
 	if !sameFile(merged.old, now) {
-		return errors.Join(refuse("%s has changed during this run; name another file, or replace it with --force", s.Path), os.Remove(merged.path))
+		return errors.Join(journal.Refuse("%s has changed during this run; name another file, or replace it with --force", s.Path), os.Remove(merged.path))
 	}
 	return replace(s.Path, merged.path)
 }
@@ -168,9 +169,9 @@ func (s *syncer) prepare() (continues bool, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	case !exists && isLink(s.Path):
-		return false, refuse("%s is a symbolic link to a file that does not exist", s.Path)
+		return false, journal.Refuse("%s is a symbolic link to a file that does not exist", s.Path)
 	case exists && !info.Mode().IsRegular():
-		return false, refuse("%s is not a regular file", s.Path)
+		return false, journal.Refuse("%s is not a regular file", s.Path)
 	case exists:
 		s.mode = info.Mode().Perm()
 	}
@@ -188,13 +189,13 @@ func (s *syncer) prepare() (continues bool, err error) {
 	}
 	if s.state == nil {
 		if exists {
-			return false, refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
+			return false, journal.Refuse("%s exists, and no sync has written it; name another file, or replace it with --force", s.Path)
 		}
 		s.state = s.newState()
 	}
 	switch {
 	case s.state.URL != s.URL || s.state.Resource != s.Resource:
-		return false, refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
+		return false, journal.Refuse("%s is a copy of the resource %s of %s; name another file, or replace it with --force", s.Path, s.state.Resource, s.state.URL)
 	case exists && !s.state.knowsSize(info.Size()):
 		return false, s.refuseChanged()
 	case !exists && s.state.SyncedUntil != nil:
@@ -216,7 +217,7 @@ func (s *syncer) newState() *state {
 }
 
 func (s *syncer) refuseChanged() error {
-	return refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
+	return journal.Refuse("%s has changed since a sync wrote it; name another file, or replace it with --force", s.Path)
 }
 
 // existing returns a list with the digest of the file at s.Path. If exists is false, the list is

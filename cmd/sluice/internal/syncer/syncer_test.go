@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/journal"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/record"
@@ -246,7 +247,7 @@ func TestFilesOfOthersAreNotReplaced(t *testing.T) {
 			tt.spoil(path)
 			before, _ := os.ReadFile(path)
 			_, _, err := s.sync(t, record.Entity, path, tt.as)
-			if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) {
+			if refused := new(journal.RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v", err)
 			}
 			if after, _ := os.ReadFile(path); string(after) != string(before) {

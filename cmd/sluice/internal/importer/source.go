@@ -1,0 +1,102 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"sluice/pkg/record"
+	"sluice/pkg/recordfile"
+)
+
+// work identifies an import in its journal.
+type work struct {
+	Resource record.Resource   `json:"resource"`
+	Format   recordfile.Format `json:"format"`
+	URL      string            `json:"url"`
+	Size     int64             `json:"size_bytes"` // size of the part of the file that is imported, from its beginning
+	SHA256   string            `json:"sha256"`     // hash of that part
+}
+
+// newWork returns the work of importing all that the file has now.
+func newWork(o Options, file source) (w work, err error) {
+	w = work{Resource: o.Resource, Format: o.Format, URL: o.URL}
+	if w.Size, err = file.size(); err == nil {
+		w.SHA256, err = file.hash(w.Size)
+	}
+	return w, err
+}
+
+// continues reports whether w is an earlier work or includes it, because the file has grown.
+func (w work) continues(earlier work, file source) (bool, error) {
+	if w.Resource != earlier.Resource || w.Format != earlier.Format || w.URL != earlier.URL || w.Size < earlier.Size {
+		return false, nil
+	}
+	sum, err := file.hash(earlier.Size)
+	return sum == earlier.SHA256, err
+}
+
+// source is a file to import. Other programs may append to it.
+type source struct{ *os.File }
+
+func (s source) size() (int64, error) {
+	info, err := s.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// hash returns the SHA-256 of the first n bytes, in hexadecimal.
+func (s source) hash(n int64) (string, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(s, 0, n)); err != nil {
+		return "", fmt.Errorf("read %s: %w", s.Name(), err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// splitsLine reports whether the first n bytes end within a line. They do not if the file is
+// compressed, because a program that appends to it adds whole members.
+func (s source) splitsLine(n int64) (bool, error) {
+	var magic, around [2]byte
+	if _, err := s.ReadAt(magic[:], 0); err != nil || magic == recordfile.GzipMagic || n == 0 {
+		return false, ignoreEOF(err)
+	}
+	if _, err := s.ReadAt(around[:], n-1); err != nil {
+		return false, ignoreEOF(err)
+	}
+	return around[0] != '\n' && around[1] != '\n' && around[1] != '\r', nil
+}
+
+func ignoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// errSplitLine is the error of reading a part whose last line was still being written.
+var errSplitLine = errors.New("its last line was incomplete when this import began")
+
+// part returns a reader of the first n bytes. After them it returns errSplitLine if they end
+// within a line, because that line must not be imported.
+func (s source) part(n int64) io.Reader {
+	return io.MultiReader(io.NewSectionReader(s, 0, n), readerFunc(func([]byte) (int, error) {
+		split, err := s.splitsLine(n)
+		switch {
+		case err != nil:
+			return 0, err
+		case split:
+			return 0, errSplitLine
+		}
+		return 0, io.EOF
+	}))
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
