@@ -83,7 +83,7 @@ func newAPI(b *testing.B, function string) *httpapi.API {
 		b.Fatal(err)
 	}
 	api, err := httpapi.NewFunction(function, limiter, httpapi.Stores{Events: newStore()}, httpapi.Options{
-		AccessOff: true, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Service: "sluice",
+		Config: httpapi.Config{AccessOff: true, Service: "sluice"}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		RequestID: func(*http.Request) string { return "JKJaXmPLvHcESHA=" },
 	})
 	if err != nil {

@@ -107,14 +107,18 @@ func Run(ctx context.Context, getenv func(string) string, o Options, stdout, std
 	return serve(ctx, newServer(exports.beside(handler), logger), listener, stdout)
 }
 
-// loadConfig is like httpapi.LoadConfig, but has another default for AUTH_MODE. Unlike a
-// deployment, a local server does not require API keys by default.
+// loadConfig is httpapi.LoadConfig for a local server, which by default requires no API keys,
+// and whose log lines contain no metrics.
 func loadConfig(getenv func(string) string) (httpapi.Config, error) {
 	return httpapi.LoadConfig(func(name string) string {
-		if value := getenv(name); value != "" || name != "AUTH_MODE" {
+		switch value := getenv(name); {
+		case name == "AUTH_MODE" && value == "":
+			return "none"
+		case name == "SERVICE_NAME":
+			return ""
+		default:
 			return value
 		}
-		return "none"
 	})
 }
 
@@ -157,11 +161,7 @@ func newHandler(cfg httpapi.Config, addr net.Addr, b *backend, logger *slog.Logg
 	}
 	stores := b.stores
 	stores.OpenAPI, stores.Dashboard = sluice.OpenAPI, dashboard.Files()
-	return httpapi.New(limiter, stores, httpapi.Options{
-		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows,
-		IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		LoopbackOnly: cfg.AccessOff && isLoopback(addr), ExportJobs: cfg.ExportJobs, EventRetentionDays: cfg.EventRetentionDays, Logger: logger,
-	})
+	return httpapi.New(limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, LoopbackOnly: cfg.AccessOff && isLoopback(addr), Logger: logger})
 }
 
 // newServer returns a server for handler with the timeouts of a connection.

@@ -195,7 +195,7 @@ func (s *limited) listing(found int64) {
 			limit = 1 // a record by id
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		return ratelimit.Request{Route: ratelimit.Route{Name: name, Class: ratelimit.Export}, Asked: limit, Records: min(found, limit)}
+		return ratelimit.Request{Route: ratelimit.Route{Name: name, Class: ratelimit.Export}, Records: min(found, limit)}
 	}
 }
 

@@ -17,6 +17,9 @@ const sessionCookie = "sluice_session"
 // cannot set it (RFC 6265bis, section 4.1.3.2).
 const secureSessionCookie = "__Host-" + sessionCookie
 
+// challenge begins the header WWW-Authenticate, which asks for an API key or for another one.
+const challenge = `Bearer realm="sluice"`
+
 // Reasons for rejecting a request. The log shows these reasons and the reasons of package
 // access.
 const (
@@ -27,10 +30,13 @@ const (
 	refusedHost        = "unknown_host"
 )
 
-// authenticate checks the caller's API key and sets r.key and r.workspace. Its error is
-// an *apiError. Every invalid key gets the same error, no matter why the key is
-// invalid.
-func (e *endpoint) authenticate(r *request) error {
+// authenticate checks how the request came in and who sent it, and sets r.key and
+// r.workspace. Every invalid key gets the same error, no matter why it is invalid.
+func (e *endpoint) authenticate(r *request) (err error) {
+	defer recovered(&err)
+	if err := e.checkHost(r); err != nil {
+		return err
+	}
 	switch {
 	case e.route.Scope == access.Public:
 		return nil
@@ -45,36 +51,34 @@ func (e *endpoint) authenticate(r *request) error {
 	return e.admit(r, key, e.route.Scope)
 }
 
-// admit sets r.key and r.workspace if the API key is valid and has the scope.
+// admit accepts a valid API key that has the scope.
 func (s *service) admit(r *request, key string, scope access.Scope) error {
 	d, err := s.Access.Authenticate(r.Context(), key)
 	r.log.keyID = d.KeyID
 	switch {
 	case err != nil:
 		return &apiError{
-			status: http.StatusServiceUnavailable, code: "access_unavailable", retryAfter: true, cause: err,
+			status: http.StatusServiceUnavailable, code: "access_unavailable", cause: err,
 			detail: "the API key could not be checked, so nothing was done; try again",
 		}
 	case d.Refused != "":
 		r.log.refused = string(d.Refused)
 		return &apiError{
-			status: http.StatusUnauthorized, code: "invalid_key", challenge: `Bearer realm="sluice", error="invalid_token"`,
+			status: http.StatusUnauthorized, code: "invalid_key", header: http.Header{"Www-Authenticate": {challenge + `, error="invalid_token"`}},
 			detail: "the API key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
 		}
 	case !d.Key.Has(scope):
 		r.log.refused = refusedScope
 		return &apiError{
 			status: http.StatusForbidden, code: "missing_scope",
-			challenge: fmt.Sprintf(`Bearer realm="sluice", error="insufficient_scope", scope=%q`, scope),
-			detail:    fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
+			header: http.Header{"Www-Authenticate": {fmt.Sprintf(`%s, error="insufficient_scope", scope=%q`, challenge, scope)}},
+			detail: fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
 		}
 	}
-	r.log.workspace = d.Key.Workspace
 	r.setKey(d.Key)
 	return nil
 }
 
-// setKey sets the API key and the workspace of the caller.
 func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }
 
 // credentials returns the API key in r. The key is in the Authorization header or, if
@@ -96,7 +100,7 @@ func credentials(r *request) (string, error) {
 	if err != nil || cookie.Value == "" {
 		r.log.refused = refusedNoKey
 		return "", &apiError{
-			status: http.StatusUnauthorized, code: "missing_key", challenge: `Bearer realm="sluice"`,
+			status: http.StatusUnauthorized, code: "missing_key", header: http.Header{"Www-Authenticate": {challenge}},
 			detail: "this route needs an API key; send it as Authorization: Bearer slc_…",
 		}
 	}

@@ -65,7 +65,7 @@ func newGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	g.opts = httpapi.Options{
-		Access: authenticator, Now: now, RequestID: requestID, Service: "sluice-test",
+		Config: httpapi.Config{Service: "sluice-test"}, Access: authenticator, Now: now, RequestID: requestID,
 		Logger: slog.New(slog.NewJSONHandler(g.log, nil)),
 	}
 	t.Cleanup(func() { secrettest.Check(t, "a handler", g.log.String()) })

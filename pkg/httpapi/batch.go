@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -60,7 +59,7 @@ func importBatch(s *service, r *request, noun, plural string, read func(element 
 	out, err := b.response()
 	if failed := b.failure(); err == nil && failed != nil {
 		s.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "part of a batch failed",
-			slog.String("request_id", r.log.requestID), slog.String("Route", r.route.Name), slog.String("error", failed.Error()))
+			slog.String("request_id", r.id), slog.String("Route", r.route.Name), slog.String("error", failed.Error()))
 	}
 	return out, err
 }
@@ -118,11 +117,7 @@ func (b *batch) write(ctx context.Context, byID map[string][]batchWrite) {
 // try stores a record. It returns a panic as an error, because a panic outside of the
 // request's goroutine would end the process.
 func (w batchWrite) try(ctx context.Context) (result api.BatchResult, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
+	defer recovered(&err)
 	return w.store(ctx)
 }
 
@@ -165,7 +160,7 @@ func (b *batch) response() (response, error) {
 	}
 	first := b.results[0].Problem
 	return response{}, &apiError{
-		status: status, code: first.Code, results: b.results, retryAfter: status == http.StatusServiceUnavailable, cause: b.failure(),
+		status: status, code: first.Code, results: b.results, cause: b.failure(),
 		detail: "no " + b.noun + " was accepted; the results say why: " + first.Detail,
 	}
 }

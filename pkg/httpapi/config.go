@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,96 +30,100 @@ type Config struct {
 // names the variable.
 func LoadConfig(getenv func(string) string) (Config, error) {
 	const maxLimit = 1_000_000
-	c := Config{ClientIPHeader: getenv("CLIENT_IP_HEADER"), Service: getenv("SERVICE_NAME")}
-	var prefix, exportJobs, retention int64
-	var err error
-	for _, v := range []struct {
-		name      string
-		dst       *int64
-		otherwise int64
-		least     int64
-		most      int64
-	}{
-		{"LIMIT_RECORDS", &c.Limits.Records, ratelimit.DefaultLimit, 1, maxLimit},
-		{"LIMIT_IMPORTS", &c.Limits.Imports, ratelimit.DefaultLimit, 1, maxLimit},
-		{"LIMIT_REQUESTS", &c.Limits.Requests, ratelimit.DefaultLimit, 1, maxLimit},
-		{"CLIENT_IPV6_PREFIX", &prefix, ratelimit.DefaultIPv6Prefix, 1, 128},
-		{"EXPORT_JOBS_PER_WORKSPACE", &exportJobs, exportjob.DefaultQuota, 1, 100},
-		{"EVENT_RETENTION_DAYS", &retention, 0, 0, 36_500},
-	} {
-		*v.dst = v.otherwise
-		text := getenv(v.name)
-		if text == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < v.least || n > v.most {
-			return Config{}, fmt.Errorf("%s=%q must be a whole number from %d to %d", v.name, text, v.least, v.most)
-		}
-		*v.dst = n
+	e := environment{getenv: getenv}
+	c := Config{
+		Limits: ratelimit.Limits{
+			Records:  e.number("LIMIT_RECORDS", ratelimit.DefaultLimit, 1, maxLimit),
+			Imports:  e.number("LIMIT_IMPORTS", ratelimit.DefaultLimit, 1, maxLimit),
+			Requests: e.number("LIMIT_REQUESTS", ratelimit.DefaultLimit, 1, maxLimit),
+		},
+		IPv6Prefix:         int(e.number("CLIENT_IPV6_PREFIX", ratelimit.DefaultIPv6Prefix, 1, 128)),
+		ClientIPHeader:     getenv("CLIENT_IP_HEADER"),
+		OriginSecrets:      e.originSecrets(),
+		FailOpen:           e.choice("FAILURE_MODE", "closed", "open"),
+		Service:            getenv("SERVICE_NAME"),
+		AccessOff:          e.choice("AUTH_MODE", "api-key", "none"),
+		ExportJobs:         int(e.number("EXPORT_JOBS_PER_WORKSPACE", exportjob.DefaultQuota, 1, 100)),
+		EventRetentionDays: int(e.number("EVENT_RETENTION_DAYS", 0, 0, 36_500)),
+		LimitsMaxAge:       e.duration("LIMITS_MAX_AGE", ratelimit.MaxRowAge, time.Second, ratelimit.MaxRowAge),
 	}
 	if _, err := c.Limits.Check(0); err != nil {
-		return Config{}, fmt.Errorf("LIMIT_IMPORTS or LIMIT_REQUESTS: %w", err)
+		e.fail("LIMIT_IMPORTS or LIMIT_REQUESTS: %w", err)
 	}
-	c.IPv6Prefix, c.ExportJobs, c.EventRetentionDays = int(prefix), int(exportJobs), int(retention)
-	if c.OriginSecrets, err = originSecrets(getenv("ORIGIN_SECRET"), c.ClientIPHeader); err != nil {
-		return Config{}, err
-	}
-	if c.LimitsMaxAge, err = limitsMaxAge(getenv("LIMITS_MAX_AGE")); err != nil {
-		return Config{}, err
-	}
-	switch mode := getenv("FAILURE_MODE"); mode {
-	case "", "closed":
-	case "open":
-		c.FailOpen = true
-	default:
-		return Config{}, fmt.Errorf("FAILURE_MODE=%q must be closed or open", mode)
-	}
-	switch mode := getenv("AUTH_MODE"); mode {
-	case "", "api-key":
-	case "none":
-		c.AccessOff = true
-	default:
-		return Config{}, fmt.Errorf("AUTH_MODE=%q must be api-key or none", mode)
+	if e.err != nil {
+		return Config{}, e.err
 	}
 	return c, nil
 }
 
-// limitsMaxAge parses the value of LIMITS_MAX_AGE.
-func limitsMaxAge(text string) (time.Duration, error) {
+// environment reads environment variables and keeps the first error.
+type environment struct {
+	getenv func(string) string
+	err    error
+}
+
+func (e *environment) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (e *environment) number(name string, otherwise, least, most int64) int64 {
+	text := e.getenv(name)
 	if text == "" {
-		return ratelimit.MaxRowAge, nil
+		return otherwise
 	}
-	age, err := time.ParseDuration(text)
-	if err != nil || age < time.Second || age > ratelimit.MaxRowAge {
-		return 0, fmt.Errorf("LIMITS_MAX_AGE=%q must be a duration from 1s to %v", text, ratelimit.MaxRowAge)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		e.fail("%s=%q must be a whole number from %d to %d", name, text, least, most)
 	}
-	return age, nil
+	return n
+}
+
+func (e *environment) duration(name string, otherwise, least, most time.Duration) time.Duration {
+	text := e.getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		e.fail("%s=%q must be a duration from %v to %v", name, text, least, most)
+	}
+	return d
+}
+
+// choice reports whether the value is other and not the default.
+func (e *environment) choice(name, otherwise, other string) bool {
+	value := e.getenv(name)
+	if value != "" && value != otherwise && value != other {
+		e.fail("%s=%q must be %s or %s", name, value, otherwise, other)
+	}
+	return value == other
 }
 
 // minOriginSecret is the minimum length of an origin secret, in bytes.
 const minOriginSecret = 16
 
-// originSecrets parses the value of ORIGIN_SECRET: secrets separated by commas.
-func originSecrets(text, clientIPHeader string) ([]string, error) {
+// originSecrets returns the secrets in ORIGIN_SECRET, which commas separate.
+func (e *environment) originSecrets() []string {
+	text := e.getenv("ORIGIN_SECRET")
 	if text == "" {
-		return nil, nil
+		return nil
 	}
-	if clientIPHeader == "" {
-		return nil, errors.New("ORIGIN_SECRET needs CLIENT_IP_HEADER, the header in which the proxy names the client")
+	if e.getenv("CLIENT_IP_HEADER") == "" {
+		e.fail("ORIGIN_SECRET needs CLIENT_IP_HEADER, the header in which the proxy names the client")
 	}
 	secrets := strings.Split(text, ",")
 	for _, secret := range secrets {
 		if len(secret) < minOriginSecret {
-			return nil, fmt.Errorf("ORIGIN_SECRET must hold secrets of at least %d characters, separated by commas", minOriginSecret)
+			e.fail("ORIGIN_SECRET must hold secrets of at least %d characters, separated by commas", minOriginSecret)
 		}
 	}
-	return secrets, nil
+	return secrets
 }
 
-// Limiter returns a rate limiter that counts requests in the given store. If a row of the
-// given cache matches an address, the row's limits apply to the address. If FailOpen is
-// set, the limiter uses the fallback store while the first store fails. The fallback store
+// Limiter returns a rate limiter that counts requests in store and takes the limits of an
+// address from rows. If FailOpen is set, it counts in fallback while store fails. fallback
 // must count only the requests of this process.
 func (c Config) Limiter(store, fallback ratelimit.Store, rows *ratelimit.RowCache) (*ratelimit.Limiter, error) {
 	cfg := ratelimit.Config{Limits: c.Limits, LimitsFor: rows.Limits}

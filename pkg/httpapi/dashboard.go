@@ -92,14 +92,13 @@ func findAsset(files map[string][]byte, name string) (body []byte, cacheControl 
 const maxReloads = 6
 
 // isPage reports whether r is a browser's request for the page of the dashboard or for /.
-func (e *endpoint) isPage(r *http.Request) bool {
-	return (e.route.Path == "/dashboard" || e.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+func (r *request) isPage() bool {
+	return (r.route.Path == "/dashboard" || r.route.Path == "/") && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
 }
 
-// retryPage replaces the body of the given refusal with an HTML page. The browser reloads
-// the page automatically after 1 second, then 2, 4, and so on. The query string contains
-// the number of the attempt. The dashboard removes this number.
-func retryPage(r *http.Request, refusal response) response {
+// retryPage makes an HTML page of a refusal. The browser reloads it after 1 second, then 2,
+// 4, and so on. The query string counts the attempts; the dashboard removes the number.
+func (r *request) retryPage(refusal response) response {
 	title, advice := "The limit of this address is used up for the moment", "The dashboard will open automatically in a few seconds."
 	if refusal.status != http.StatusTooManyRequests {
 		title = "The service is not available for the moment"
@@ -107,11 +106,9 @@ func retryPage(r *http.Request, refusal response) response {
 	refusal.header.Set("Content-Type", "text/html; charset=utf-8")
 	refusal.header.Set("Content-Security-Policy", dashboardPolicy)
 	refusal.header.Add("Vary", "Accept")
-	query := r.URL.Query()
-	attempt, _ := strconv.Atoi(query.Get("retry"))
+	attempt, _ := strconv.Atoi(r.query.Get("retry"))
 	if attempt = max(attempt, 0); attempt < maxReloads {
-		query.Set("retry", strconv.Itoa(attempt+1))
-		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, query.Encode()))
+		refusal.header.Set("Refresh", fmt.Sprintf("%d; url=?%s", ratelimit.RetryAfter<<attempt, r.queryWith("retry", strconv.Itoa(attempt+1))))
 	} else {
 		advice = "Automatic reloading has stopped. Load this page again later."
 	}

@@ -11,82 +11,197 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"sluice/pkg/access"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
 
-// storeTimeout is the time limit of an action, including its reads and writes of
-// records. The timestamp of a write is set after the action has begun, so the write
-// ends at most storeTimeout after its timestamp.
+// storeTimeout bounds authentication and the action, with their reads and writes. A write
+// is stamped after the action has begun, so it ends at most storeTimeout after its stamp.
 const storeTimeout = record.WriteTimeout
 
-// action is what a route does, without rate limits and authentication. If the client is
-// at fault, an action returns an *apiError or a *record.Error. Any other error is a fault
-// of the service (500).
+// action is what a route does, without rate limits and authentication. If the client is at
+// fault, it returns an *apiError or a *record.Error. Any other error is a fault of the
+// service (500).
 type action func(s *service, r *request) (response, error)
 
-// request is the input of an action.
+// request is a request on its way through [endpoint.ServeHTTP], which fills it in step by
+// step.
 type request struct {
 	*http.Request
-	route     Route
-	workspace string     // workspace of the caller; "" on public routes
-	key       access.Key // API key of the caller; has no id if API keys are off; zero on public routes
-	log       *logEntry
+	id       string
+	route    Route
+	query    url.Values    // what could be parsed, if queryErr is set
+	queryErr error         // why the query cannot be parsed
+	buffer   *bytes.Buffer // holds the body of the response
+
+	address   string // of the client, from the connection or the trusted header
+	counted   string // who is charged; "" if the address is invalid
+	decision  ratelimit.Decision
+	workspace string     // of the caller; "" on public routes
+	key       access.Key // of the caller; has no id if API keys are off; zero on public routes
+
+	log logEntry
 }
 
-// endpoint is the handler of a route behind its rate limit. It also implements the
-// hooks of ratelimit.Middleware.
+// endpoint is the handler of a route.
 type endpoint struct {
 	*service
 	route  Route
 	action action
 }
 
-// ServeHTTP authenticates the caller, runs the action and writes its response.
+// ServeHTTP serves a request from top to bottom. The whole response is in hand until the
+// charge has succeeded.
+//
+// An import is charged before its action, so that a refused one writes nothing. An export
+// is charged after its action, for the records that it found, unless it is known not to fit.
 //
 // net/http cancels the context of a request when the client closes its half of the
-// connection, even if the client still waits for the response. So the action ignores
-// that cancellation and has a deadline of its own.
+// connection, although the client may still wait for the response. ServeHTTP therefore
+// ignores the cancellation, and the action has a deadline of its own.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(hr.Context()), storeTimeout)
-	defer cancel()
-	r := &request{Request: hr.WithContext(ctx), route: e.route, log: logEntryOf(hr)}
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer release(buffer)
-	out, err := e.respond(r, buffer)
-	if err != nil {
-		out = r.log.problem(err)
+	ctx := context.WithoutCancel(hr.Context())
+	r := e.begin(hr)
+	defer e.end(ctx, w, r)
+
+	var err error
+	if r.counted, err = e.identify(ctx, r); err != nil {
+		r.write(w, r.problem(err))
+		return
 	}
-	ratelimit.SetRecords(w, int64(out.records))
-	r.log.write(w, out)
+	export := e.route.Class == ratelimit.Export
+	if export {
+		err = e.precheck(r)
+	} else {
+		err = e.charge(ctx, r, 0)
+	}
+	if err != nil {
+		r.write(w, r.problem(err))
+		return
+	}
+
+	acting, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	r.Request = hr.WithContext(acting)
+	var out response
+	if err = e.authenticate(r); err == nil {
+		out, err = e.act(r)
+	}
+	if err != nil {
+		out = r.problem(err)
+	}
+
+	if export && !r.decision.Observed {
+		if err := e.charge(ctx, r, out.records); err != nil {
+			out = r.problem(err)
+		}
+	}
+	r.write(w, out)
 }
 
-// respond returns the response to r. It may store the body of the response in the given
-// buffer. If the action panics, respond returns the panic as an error.
-func (e *endpoint) respond(r *request, buffer *bytes.Buffer) (out response, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
-	if err := e.checkWay(r); err != nil {
-		return response{}, err
+// begin returns the request that hr makes.
+func (e *endpoint) begin(hr *http.Request) *request {
+	r := &request{Request: hr, id: e.RequestID(hr), route: e.route, buffer: buffers.Get().(*bytes.Buffer)}
+	r.log.begun = time.Now()
+	r.query, r.queryErr = url.ParseQuery(hr.URL.RawQuery)
+	return r
+}
+
+// end must be deferred. It writes the log line. If ServeHTTP panics, end first responds with
+// 500.
+func (e *endpoint) end(ctx context.Context, w http.ResponseWriter, r *request) {
+	if v := recover(); v != nil {
+		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: e.route.Name, Class: ratelimit.General}})
+		r.write(w, r.problem(panicked(v)))
 	}
-	if err := e.authenticate(r); err != nil {
-		return response{}, err
+	release(r.buffer)
+	e.logRequest(ctx, r)
+}
+
+// identify returns who is counted. Nothing else decides this.
+func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
+	r.address = e.clientAddress(r.Request)
+	if e.Rows != nil {
+		r.log.limitsErr = e.Rows.Refresh(ctx)
 	}
+	address, err := ratelimit.ParseAddress(r.address, e.IPv6Prefix)
+	if err != nil {
+		r.decision = e.limiter.Uncharged(ratelimit.Request{Route: e.route.limited()})
+		return "", e.invalidAddress()
+	}
+	return address, nil
+}
+
+// precheck refuses an export that is known not to fit. If the action of the address is
+// ActionObserve, such an export passes, and must not be charged.
+func (e *endpoint) precheck(r *request) error {
+	d, refused := e.limiter.Precheck(ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: e.asked(r)})
+	if !refused {
+		return nil
+	}
+	r.decision = d
+	return refusal(d)
+}
+
+// asked returns the most records that an export can return: 1 if the route returns a record
+// by id, otherwise the length of a page; 0 if it is invalid.
+func (e *endpoint) asked(r *request) int64 {
+	if strings.Contains(e.route.Path, "{") {
+		return 1
+	}
+	p := parameters{values: r.query}
+	return int64(p.limit(e.maxPage(r.counted)))
+}
+
+// charge charges r. The records are those of an export's response.
+func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
+	begun := time.Now()
+	d, err := e.limiter.Charge(ctx, ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: int64(records)})
+	r.decision = d
+	r.log.charged, r.log.latency, r.log.chargeErr = !d.Local, time.Since(begun), err
+	if err != nil {
+		return countersUnavailable(err)
+	}
+	return refusal(d)
+}
+
+// refusal returns nil if d allows the request.
+func refusal(d ratelimit.Decision) error {
+	switch {
+	case d.Allowed:
+		return nil
+	case d.Blocked:
+		return addressBlocked()
+	default:
+		return tooManyRequests(d)
+	}
+}
+
+// act runs the action and encodes its response.
+func (e *endpoint) act(r *request) (out response, err error) {
+	defer recovered(&err)
 	if out, err = e.action(e.service, r); err != nil {
 		return response{}, err
 	}
-	if err := out.encode(buffer); err != nil || e.route.Class != ratelimit.Export {
+	if err := out.encode(r.buffer); err != nil || e.route.Class != ratelimit.Export {
 		return out, err
 	}
-	return out, out.compress(r, buffer)
+	return out, out.compress(r)
 }
 
-// buffers holds response buffers for reuse.
+// recovered must be deferred. It sets *err if the function panics.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = panicked(v)
+	}
+}
+
+func panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
+
+// buffers are reused because a list may take 150 KB.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxBuffer is the capacity, in bytes, of the largest buffer that is kept for reuse.
@@ -99,74 +214,11 @@ func release(b *bytes.Buffer) {
 	}
 }
 
-// charge implements ratelimit.Middleware.Request.
-func (e *endpoint) charge(r *http.Request) (ratelimit.Request, error) {
-	log := logEntryOf(r)
-	log.route, log.address = e.route.Name, e.clientAddress(r)
-	if e.Overrides != nil {
-		log.limitsErr = e.Overrides.Refresh(context.WithoutCancel(r.Context()))
-	}
-	c := ratelimit.Request{Route: e.route.limited()}
-	var err error
-	if c.Address, err = ratelimit.ParseAddress(log.address, e.IPv6Prefix); err != nil {
-		return c, err
-	}
-	log.counted = c.Address
-	if e.route.Class == ratelimit.Export {
-		c.Asked = e.asked(r, c.Address)
-	}
-	return c, nil
-}
-
-// asked returns the maximum number of records in the response to an export: 1 if the
-// route returns a record by id, the page length if it returns a list, or 0 if the page
-// length is invalid.
-func (e *endpoint) asked(r *http.Request, address string) int64 {
-	if strings.Contains(e.route.Path, "{") {
-		return 1
-	}
-	values, _ := url.ParseQuery(r.URL.RawQuery) // the error is ignored here, because the action reports it
-	p := parameters{values: values}
-	return int64(p.limit(e.maxPage(address)))
-}
-
-// refuse implements ratelimit.Middleware.Refuse.
-func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, d ratelimit.Decision, status int, err error) {
-	switch status {
-	case http.StatusTooManyRequests:
-		err = tooManyRequests(d)
-	case http.StatusForbidden:
-		err = addressBlocked()
-	case http.StatusServiceUnavailable:
-		err = countersUnavailable(err)
-	default:
-		err = e.invalidAddress()
-	}
-	log := logEntryOf(r)
-	out := log.problem(err)
-	if out.header.Get("Retry-After") != "" && e.isPage(r) {
-		out = retryPage(r, out)
-	}
-	log.write(w, out)
-}
-
-// invalidAddress returns the response (400) for a client address that cannot be parsed.
-// Such requests are not charged, because all of them would share one counter, although
-// their clients are unrelated.
-func (e *endpoint) invalidAddress() error {
-	if e.ClientIPHeader != "" {
-		return badRequest("invalid_client_address", "the header "+e.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
-	}
-	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
-}
-
-// observe implements ratelimit.Middleware.Observe.
-func (e *endpoint) observe(r *http.Request, o ratelimit.Observation) { logEntryOf(r).limit = o }
-
-// write sends the response and notes its status for the log.
-func (l *logEntry) write(w http.ResponseWriter, out response) {
-	l.status, l.records = out.status, out.records
+// write sends the response with the rate limit headers.
+func (r *request) write(w http.ResponseWriter, out response) {
+	r.log.status, r.log.records = out.status, out.records
 	header := w.Header()
+	r.decision.SetHeaders(header)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	if len(out.raw) > 0 {

@@ -10,11 +10,11 @@ import (
 )
 
 func listEntity(s *service, r *request) (response, error) {
-	if r.URL.Query().Has("updated_since") {
+	if r.query.Has("updated_since") {
 		return listEntityChanges(s, r)
 	}
 	p := parseQuery(r, "limit", "cursor", "type", "updated_since")
-	q := entity.Query{Limit: p.limit(s.maxPage(r.log.counted)), Type: p.filter("type", record.CheckName)}
+	q := entity.Query{Limit: p.limit(s.maxPage(r.counted)), Type: p.filter("type", record.CheckName)}
 	q.AfterID = p.cursor(r, false, false).ID
 	if err := p.err(); err != nil {
 		return response{}, err

@@ -10,12 +10,12 @@ import (
 )
 
 func listEvent(s *service, r *request) (response, error) {
-	if r.URL.Query().Has("created_since") {
+	if r.query.Has("created_since") {
 		return listEventChanges(s, r)
 	}
 	p := parseQuery(r, "limit", "cursor", "entity_id", "from", "to", "order", "created_since")
 	q := event.Query{
-		Limit:     p.limit(s.maxPage(r.log.counted)),
+		Limit:     p.limit(s.maxPage(r.counted)),
 		EntityID:  event.OptionalID(p.filter("entity_id", record.CheckID)),
 		From:      p.instant("from"),
 		To:        p.instant("to"),

@@ -40,9 +40,9 @@ func ExampleNewFunction() {
 		log.Fatal(err)
 	}
 	api, err := httpapi.NewFunction("create-entity", limiter, httpapi.Stores{Entities: entities}, httpapi.Options{
-		AccessOff: true,
-		Logger:    slog.New(slog.DiscardHandler),
-		Now:       now,
+		Config: httpapi.Config{AccessOff: true},
+		Logger: slog.New(slog.DiscardHandler),
+		Now:    now,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -28,7 +28,7 @@ func contentCoding(header http.Header) (compressed bool, err error) {
 	case "gzip", "x-gzip": // x-gzip is an alias of gzip (RFC 9110, section 8.4.1.3)
 		return true, nil
 	}
-	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", acceptEncoding: "gzip",
+	return false, &apiError{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", header: http.Header{"Accept-Encoding": {"gzip"}},
 		detail: fmt.Sprintf("the body must be compressed once with gzip or not at all, not with Content-Encoding: %s", record.Shorten(value))}
 }
 
@@ -65,8 +65,8 @@ func malformedGzip(err error) error {
 func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte("\x1f\x8b")) }
 
 // compress compresses the body of out with gzip, if the client accepts gzip and the body
-// has at least minCompressed bytes. It stores the compressed body in the given buffer.
-func (out *response) compress(r *request, buffer *bytes.Buffer) error {
+// has at least minCompressed bytes. The compressed body follows the plain one in r.buffer.
+func (out *response) compress(r *request) error {
 	if out.header == nil {
 		out.header = make(http.Header)
 	}
@@ -74,17 +74,17 @@ func (out *response) compress(r *request, buffer *bytes.Buffer) error {
 	if len(out.raw) < minCompressed || !acceptsGzip(r.Header) {
 		return nil
 	}
-	start := buffer.Len()
+	start := r.buffer.Len()
 	z := gzipWriters.Get().(*gzip.Writer)
 	defer gzipWriters.Put(z)
-	z.Reset(buffer)
+	z.Reset(r.buffer)
 	if _, err := z.Write(out.raw); err != nil {
 		return fmt.Errorf("compress response: %w", err)
 	}
 	if err := z.Close(); err != nil {
 		return fmt.Errorf("compress response: %w", err)
 	}
-	out.raw = buffer.Bytes()[start:]
+	out.raw = r.buffer.Bytes()[start:]
 	out.header.Set("Content-Encoding", "gzip")
 	return nil
 }

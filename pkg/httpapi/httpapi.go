@@ -1,11 +1,10 @@
 // Package httpapi implements the service's HTTP API as plain net/http handlers: a
-// route table and one handler per route. Each handler applies the rate limit,
-// authenticates the caller, decodes the request, calls the domain and encodes the
-// response. Every response, including an error response, carries the rate limit headers.
+// route table and one handler per route. Every response, including an error response,
+// carries the rate limit headers.
 //
-// A request goes through these steps: [API] (httpapi.go) finds the handler,
-// [ratelimit.Middleware] applies the rate limit, and an endpoint (endpoint.go)
-// authenticates the caller and runs the route's action (entity.go, event.go, …).
+// [API] finds the route of a request. endpoint.ServeHTTP (endpoint.go) then takes the
+// request through all its steps. The action of the route is one of them (entity.go,
+// event.go, …).
 package httpapi
 
 import (
@@ -41,19 +40,13 @@ type Stores struct {
 // Options configure an [API]. Every field is optional, with one exception: a route that
 // is not public needs Access or AccessOff.
 type Options struct {
-	Access             *access.Authenticator      // checks API keys
-	AccessOff          bool                       // opens every route to everybody, in access.DefaultWorkspace
-	Overrides          *ratelimit.RowCache        // limit overrides; each request calls their Refresh method; nil for none
-	IPv6Prefix         int                        // number of leading bits that identify an IPv6 client; ratelimit.DefaultIPv6Prefix by default
-	ClientIPHeader     string                     // header in which a trusted proxy names the client; "" for the address of the connection
-	OriginSecrets      []string                   // values of X-Origin-Secret that the trusted proxy may send; empty if clients cannot bypass the proxy
-	LoopbackOnly       bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
-	ExportJobs         int                        // maximum number of unfinished export jobs of a workspace; exportjob.DefaultQuota by default
-	EventRetentionDays int                        // number of days for which new events are kept; 0 to keep them forever
-	RequestID          func(*http.Request) string // returns the id for logs and problems; a new UUID by default
-	Logger             *slog.Logger               // receives one line per request; slog.Default by default
-	Service            string                     // value of the dimension Service of the metrics in the log; "" for no metrics
-	Now                func() time.Time           // clock for record times and usage; time.Now by default
+	Config       // its zero value means the defaults
+	Access       *access.Authenticator
+	Rows         *ratelimit.RowCache        // the rows of limits, which each request refreshes; nil for none
+	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
+	RequestID    func(*http.Request) string // returns the id for logs and problems; a new UUID by default
+	Logger       *slog.Logger               // receives one line per request; slog.Default by default
+	Now          func() time.Time           // clock for record times and usage; time.Now by default
 }
 
 // API serves the routes of the service. It is safe for concurrent use.
@@ -122,16 +115,8 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	return a, nil
 }
 
-// handler returns the handler of a route: its action behind the rate limit. Imports and
-// general routes are charged before the action runs. Exports are charged after the
-// action, for the number of records that the action returns.
 func (a *API) handler(r Route, act action) http.Handler {
-	e := &endpoint{service: &a.service, route: r, action: act}
-	limit := ratelimit.Middleware{Limiter: a.service.limiter, Request: e.charge, Refuse: e.refuse, Observe: e.observe}
-	if r.Class == ratelimit.Export {
-		return limit.After(e)
-	}
-	return limit.Before(e)
+	return &endpoint{service: &a.service, route: r, action: act}
 }
 
 // Malformed returns a handler for Lambda events that cannot be converted to HTTP requests.
@@ -142,10 +127,9 @@ func (a *API) Malformed(name string) http.Handler {
 	if named := routesNamed(name); len(named) > 0 {
 		route = named[0]
 	}
-	h := a.handler(route, func(*service, *request) (response, error) {
+	return a.handler(route, func(*service, *request) (response, error) {
 		return response{}, badRequest("malformed_request", "the request's URL or body encoding cannot be read; percent-encode the path and the query")
 	})
-	return a.logged(h)
 }
 
 // ServeHTTP implements [http.Handler].
@@ -154,9 +138,9 @@ func (a *API) Malformed(name string) http.Handler {
 // API Gateway. A HEAD request runs the handler of GET and is charged like GET; the server
 // omits the body.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	next := http.Handler(a.mux)
 	if !isClean(r.URL.EscapedPath()) {
-		next = a.fallback
+		a.fallback.ServeHTTP(w, r)
+		return
 	}
-	a.logged(next).ServeHTTP(w, r)
+	a.mux.ServeHTTP(w, r)
 }

@@ -31,7 +31,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 678_900_000, time.UTC) }
 
-var options = httpapi.Options{AccessOff: true, Now: now, RequestID: requestID, Logger: slog.New(slog.DiscardHandler)}
+var options = httpapi.Options{Config: httpapi.Config{AccessOff: true}, Now: now, RequestID: requestID, Logger: slog.New(slog.DiscardHandler)}
 
 func requestID(*http.Request) string { return "test-request" }
 
@@ -39,7 +39,7 @@ func requestID(*http.Request) string { return "test-request" }
 type api struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
-	rows    *ratelimit.RowCache // nil without overrides
+	rows    *ratelimit.RowCache // nil for none
 }
 
 func newAPI(t testing.TB) api {
@@ -80,7 +80,7 @@ func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
 func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	opts := options
-	opts.Overrides = a.rows
+	opts.Rows = a.rows
 	resp := serve(t, newFunction(t, route, a, opts), ev)
 	checkDescribed(t, ev, resp)
 	return resp

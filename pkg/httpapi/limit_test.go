@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -49,20 +50,26 @@ func TestExportsKnownNotToFitAreNotRead(t *testing.T) {
 	for i, step := range []struct {
 		query         string
 		status, reads int
+		records       string // left of the limit, as shown in the header RateLimit
 	}{
-		{"limit=3", 200, 1},
-		{"limit=2", 429, 2}, // the records are read, and then the export is refused
-		{"limit=2", 429, 2},
-		{"limit=3", 429, 2},
-		{"limit=1", 200, 3}, // the request fits
-		{"limit=1", 429, 3}, // nothing is left
-		{"limit=1", 429, 3},
-		{"limit=x", 400, 3},
+		{"limit=3", 200, 1, "1"},
+		{"limit=x", 400, 1, "1"}, // a failed request costs no records
+		{"limit=2", 429, 2, "1"}, // the records are read, and then the export is refused
+		{"limit=2", 429, 2, "1"},
+		{"limit=3", 429, 2, "1"},
+		{"limit=1", 200, 3, "0"}, // the request fits
+		{"limit=1", 429, 3, "0"}, // nothing is left
+		{"limit=1", 429, 3, "0"},
+		{"limit=x", 400, 3, "0"},
 	} {
 		ev := sample(t, "list-entity")
 		ev.RawQueryString, ev.QueryStringParameters = step.query, nil
-		if resp := a.invoke(t, "list-entity", ev); resp.StatusCode != step.status || store.reads != step.reads {
-			t.Errorf("step %d, %s: status %d after %d reads, want %d after %d", i, step.query, resp.StatusCode, store.reads, step.status, step.reads)
+		resp := a.invoke(t, "list-entity", ev)
+		if resp.StatusCode != step.status || store.reads != step.reads || !strings.HasPrefix(resp.Headers["RateLimit"], `"records";r=`+step.records+`;`) {
+			t.Errorf("step %d, %s: status %d after %d reads, RateLimit %s; want %+v", i, step.query, resp.StatusCode, store.reads, resp.Headers["RateLimit"], step)
+		}
+		if refused := step.status == 429; (resp.Headers["Retry-After"] == "1") != refused || refused && resp.Headers["X-RateLimit-Remaining"] != "0" {
+			t.Errorf("step %d: headers %v", i, resp.Headers)
 		}
 	}
 }
@@ -118,7 +125,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 	t.Helper()
 	var log bytes.Buffer
 	opts := options
-	opts.Overrides = a.rows
+	opts.Rows = a.rows
 	opts.Logger, opts.Service = slog.New(slog.NewJSONHandler(&log, nil)), "sluice-test"
 	resp := serve(t, newFunction(t, route, a, opts), ev)
 	if n := bytes.Count(log.Bytes(), []byte("\n")); n != 1 {
@@ -175,8 +182,10 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		}
 		return a
 	}
+	full := &forgetful{charges: 1} // refuses every charge
 	for _, tt := range []struct {
 		name     string
+		route    string
 		cfg      ratelimit.Config
 		store    ratelimit.Store
 		requests int // number of requests before the request whose log line is checked
@@ -186,22 +195,31 @@ func TestTheLogLineHoldsTheMetrics(t *testing.T) {
 		counts   []string // metrics whose value is 1
 		latency  bool
 	}{
-		{"allowed", ratelimit.Config{}, memory.NewCounters(), 0, 201, "INFO", "", []string{"Allowed"}, true},
-		{"refused by a call", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1}}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports"}, true},
-		{"refused by known exhaustion", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memory.NewCounters(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
-		{"failed closed", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
-		{"failed open", ratelimit.Config{Fallback: memory.NewCounters()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
-		{"failed open, refused", ratelimit.Config{Fallback: memory.NewCounters(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
+		{"allowed", "create-event", ratelimit.Config{}, memory.NewCounters(), 0, 201, "INFO", "", []string{"Allowed"}, true},
+		{"refused by a call", "create-event", ratelimit.Config{}, &forgetful{}, 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests"}, true},
+		{"refused by known exhaustion", "create-event", ratelimit.Config{Limits: ratelimit.Limits{Imports: 1, Requests: 1}}, memory.NewCounters(), 1, 429, "INFO", "", []string{"Refused", "RefusedByImports", "RefusedByRequests", "LocalRefusals"}, false},
+		{"failed closed", "create-event", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
+		{"failed open", "create-event", ratelimit.Config{Fallback: memory.NewCounters()}, unreachable{}, 0, 201, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
+		{"failed open, refused", "create-event", ratelimit.Config{Fallback: memory.NewCounters(), Limits: ratelimit.Limits{Imports: 2}}, unreachable{}, 2, 429, "WARN", "open", []string{"Refused", "RefusedByImports", "ChargeFailures", "FailedOpen"}, true},
+		{"an export", "list-entity", ratelimit.Config{}, memory.NewCounters(), 0, 200, "INFO", "", []string{"Allowed"}, true},
+		{"an export whose action fails", "get-entity", ratelimit.Config{}, memory.NewCounters(), 0, 404, "INFO", "", []string{"Allowed"}, true},
+		{"an export refused by a call", "list-entity", ratelimit.Config{}, full, 0, 429, "INFO", "", []string{"Refused", "RefusedByRequests"}, true},
+		{"an export refused unread", "list-entity", ratelimit.Config{Limits: ratelimit.Limits{Requests: 1}}, memory.NewCounters(), 1, 429, "INFO", "", []string{"Refused", "RefusedByRequests", "LocalRefusals"}, false},
+		{"an export, failed closed", "list-entity", ratelimit.Config{}, unreachable{}, 0, 503, "ERROR", "", []string{"ChargeFailures"}, true},
+		{"an export, failed open", "list-entity", ratelimit.Config{Fallback: memory.NewCounters()}, unreachable{}, 0, 200, "WARN", "open", []string{"Allowed", "ChargeFailures", "FailedOpen"}, true},
+		{"an export, failed open, refused", "list-entity", ratelimit.Config{Fallback: full}, unreachable{}, 0, 429, "WARN", "open", []string{"Refused", "RefusedByRequests", "ChargeFailures", "FailedOpen"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := counted(t, tt.cfg, tt.store)
-			ev := sample(t, "create-event")
-			ev.Body = `{"name":"n"}`
-			for range tt.requests {
-				a.invoke(t, "create-event", ev)
+			ev := sample(t, tt.route)
+			if tt.route == "create-event" {
+				ev.Body = `{"name":"n"}`
 			}
-			resp, l := invokeLogged(t, a, "create-event", ev)
-			if resp.StatusCode != tt.status || l.Status != tt.status || l.Level != tt.level || l.FailureMode != tt.mode || l.Route != "create-event" {
+			for range tt.requests {
+				a.invoke(t, tt.route, ev)
+			}
+			resp, l := invokeLogged(t, a, tt.route, ev)
+			if resp.StatusCode != tt.status || l.Status != tt.status || l.Level != tt.level || l.FailureMode != tt.mode || l.Route != tt.route {
 				t.Errorf("status %d, line %+v; want %+v", resp.StatusCode, l, tt)
 			}
 			if (l.Error != "") != (tt.status >= 500) {
@@ -238,6 +256,8 @@ func (s *forgetful) Charge(_ context.Context, _ ratelimit.Key, costs []ratelimit
 	if s.charges == 1 {
 		return ratelimit.Result{Admitted: true, Used: used}, nil
 	}
-	used[0] = costs[0].Rule.Limit
+	for i, c := range costs {
+		used[i] = c.Rule.Limit
+	}
 	return ratelimit.Result{Used: used}, nil
 }

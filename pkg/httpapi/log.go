@@ -3,71 +3,33 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"sluice/pkg/ratelimit"
 )
 
-// logEntry holds the data of a request's log line. It is in the context of the request, so
-// all handlers of the request can access it.
+// logEntry is what only the log line of a request shows.
 type logEntry struct {
-	requestID string
-	route     string // name of the route
-	address   string // address of the client, from the connection or the trusted header
-	counted   string // address to which the request is charged; "" if it is invalid
-	limitsErr error  // why the limit overrides were not current; nil if they were current
-	workspace string // workspace of the caller; "" on public routes
-	keyID     string // id of the caller's API key, even if the key is not valid; not a secret
-	refused   string // why the caller was rejected; "" otherwise
-	limit     ratelimit.Observation
-	status    int   // status of the response
-	records   int   // number of records in the response
-	err       error // cause of an error response
-}
-
-type logEntryKey struct{}
-
-// logEntryOf returns the log entry of a request. The request must have passed through the
-// handler that API.logged returns.
-func logEntryOf(r *http.Request) *logEntry {
-	return r.Context().Value(logEntryKey{}).(*logEntry)
-}
-
-// logged returns a handler that calls the given handler and writes a log line. The
-// returned handler is the outermost one. It therefore responds with 500 if the given
-// handler panics.
-func (a *API) logged(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		l := &logEntry{requestID: a.service.RequestID(r)}
-		defer func() {
-			if v := recover(); v != nil {
-				a.service.recovered(w, l, v)
-			}
-			a.service.log(r.Context(), l, time.Since(start))
-		}()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logEntryKey{}, l)))
-	})
-}
-
-// recovered responds with 500 to a request whose handler panicked outside of
-// endpoint.respond. A panic inside endpoint.respond is recovered there.
-func (s *service) recovered(w http.ResponseWriter, l *logEntry, v any) {
-	l.limit.Decision = s.limiter.Uncharged(ratelimit.Request{Route: ratelimit.Route{Name: l.route, Class: ratelimit.General}})
-	l.limit.Decision.SetHeaders(w.Header())
-	l.write(w, l.problem(fmt.Errorf("panic: %v\n%s", v, debug.Stack())))
+	begun     time.Time
+	limitsErr error         // why the rows of limits were not current
+	charged   bool          // whether the counters were called
+	latency   time.Duration // of the call to the counters
+	chargeErr error
+	keyID     string // of the caller, even if the key is not valid; not a secret
+	refused   string // why the caller was rejected
+	status    int    // of the response
+	records   int    // in the response
+	err       error  // cause of an error response
 }
 
 // metricsNamespace is the CloudWatch namespace of the metrics of the service.
 const metricsNamespace = "Sluice"
 
-// log writes the log line of a request. If Options.Service is set, the line is also a
+// logRequest writes the log line of a request. If Options.Service is set, the line is also a
 // record in the CloudWatch embedded metric format. CloudWatch Logs extracts the metrics
 // without an API call. Each metric is published twice: with the dimension Service, which
 // alarms use, and with the dimensions Service and Route.
@@ -90,8 +52,8 @@ const metricsNamespace = "Sluice"
 // omits zero values and all data that the response headers contain.
 //
 // Source: CloudWatch User Guide, "Specification: Embedded metric format".
-func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) {
-	d := l.limit.Decision
+func (s *service) logRequest(ctx context.Context, r *request) {
+	l, d := r.log, r.decision
 	failed := l.status >= http.StatusInternalServerError
 	level := slog.LevelInfo
 	switch {
@@ -101,11 +63,11 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", l.requestID),
-		slog.String("Route", l.route),
-		slog.String("address", l.address),
+		slog.String("request_id", r.id),
+		slog.String("Route", r.route.Name),
+		slog.String("address", r.address),
 		slog.Int("status", l.status),
-		slog.Float64("duration_ms", milliseconds(duration)),
+		slog.Float64("duration_ms", milliseconds(time.Since(l.begun))),
 	}
 	if l.records > 0 {
 		attrs = append(attrs, slog.Int("records", l.records))
@@ -116,7 +78,9 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 		}
 	}
 	optional("key_id", l.keyID)
-	optional("workspace", l.workspace)
+	if l.keyID != "" {
+		optional("workspace", r.workspace)
+	}
 	optional("access_refused", l.refused)
 	if failed && l.err != nil {
 		optional("error", l.err.Error())
@@ -132,10 +96,9 @@ func (s *service) log(ctx context.Context, l *logEntry, duration time.Duration) 
 		optional("limits_error", l.limitsErr.Error())
 	}
 	if s.Service != "" {
-		attrs = append(attrs, metrics(s.Service, l)...)
+		attrs = append(attrs, metrics(s.Service, r)...)
 	}
-	// Write the line even if the client has disconnected.
-	s.Logger.LogAttrs(context.WithoutCancel(ctx), level, "request", attrs...)
+	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // milliseconds returns d in milliseconds, rounded to a tenth.
@@ -157,7 +120,7 @@ type metricDirective struct {
 
 // metrics returns the members of a log line for CloudWatch: the metrics that the request
 // changes, and their definition.
-func metrics(service string, l *logEntry) []slog.Attr {
+func metrics(service string, r *request) []slog.Attr {
 	attrs := []slog.Attr{slog.String("Service", service)}
 	var defined []metric
 	add := func(name, unit string, value float64) {
@@ -165,8 +128,8 @@ func metrics(service string, l *logEntry) []slog.Attr {
 		defined = append(defined, metric{name, unit})
 	}
 	count := func(name string) { add(name, "Count", 1) }
-	d := l.limit.Decision
-	failed := l.limit.Charged && l.limit.Err != nil
+	l, d := r.log, r.decision
+	failed := l.chargeErr != nil
 	switch {
 	case d.Allowed:
 		count("Allowed")
@@ -184,8 +147,8 @@ func metrics(service string, l *logEntry) []slog.Attr {
 	if d.Local && !d.Allowed && !d.Blocked {
 		count("LocalRefusals")
 	}
-	if l.limit.Charged {
-		add("ChargeLatency", "Milliseconds", milliseconds(l.limit.Latency))
+	if l.charged {
+		add("ChargeLatency", "Milliseconds", milliseconds(l.latency))
 	}
 	if failed || d.Degraded != nil {
 		count("ChargeFailures")

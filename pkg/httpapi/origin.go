@@ -56,9 +56,19 @@ func (s *service) clientAddress(r *http.Request) string {
 	return last
 }
 
-// checkWay rejects requests that bypass the trusted proxy. If LoopbackOnly is set, it
+// invalidAddress returns the response (400) for a client address that cannot be parsed.
+// Such requests are not charged, because all of them would share one counter, although
+// their clients are unrelated.
+func (s *service) invalidAddress() error {
+	if s.ClientIPHeader != "" {
+		return badRequest("invalid_client_address", "the header "+s.ClientIPHeader+" must end in the client's IP address; send the request through the proxy that sets it")
+	}
+	return badRequest("invalid_client_address", "the source address of the connection is not an IP address")
+}
+
+// checkHost rejects requests that bypass the trusted proxy. If LoopbackOnly is set, it
 // also rejects requests whose Host is not a loopback name.
-func (s *service) checkWay(r *request) error {
+func (s *service) checkHost(r *request) error {
 	if !s.fromProxy(r.Request) {
 		r.log.refused = refusedDirect
 		return &apiError{status: http.StatusForbidden, code: "direct_request",

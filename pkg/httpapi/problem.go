@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,18 +22,14 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // apiError is an error with its HTTP response.
 type apiError struct {
-	status     int
-	code       string
-	detail     string
-	fields     []record.FieldError
-	violated   []string
-	allow      []string // methods in the header Allow of a 405
-	results    []api.BatchResult
-	retryAfter bool
-	challenge  string // header WWW-Authenticate of a 401, and of a 403 for a missing scope
-	cause      error  // only for the log
-
-	acceptEncoding string // header Accept-Encoding of a 415 for an unsupported content coding
+	status   int
+	code     string
+	detail   string
+	fields   []record.FieldError
+	violated []string
+	results  []api.BatchResult
+	header   http.Header // beside those of every problem; may be nil
+	cause    error       // only for the log
 }
 
 func (e *apiError) Error() string {
@@ -58,7 +55,7 @@ func noSuchRoute(method, path string) error {
 
 func methodNotAllowed(method, path string, allow []string) error {
 	return &apiError{
-		status: http.StatusMethodNotAllowed, code: "method_not_allowed", allow: allow,
+		status: http.StatusMethodNotAllowed, code: "method_not_allowed", header: http.Header{"Allow": {strings.Join(allow, ", ")}},
 		detail: fmt.Sprintf("%s does not support the method %s; use %s", path, method, strings.Join(allow, " or ")),
 	}
 }
@@ -66,7 +63,7 @@ func methodNotAllowed(method, path string, allow []string) error {
 func tooManyRequests(d ratelimit.Decision) error {
 	violated := d.Violated()
 	return &apiError{
-		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated, retryAfter: true,
+		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated,
 		detail: fmt.Sprintf("the limit of %s per second is reached; wait until the window resets at %d (Unix time), then continue", strings.Join(violated, " and "), d.Window.Reset()),
 	}
 }
@@ -80,7 +77,7 @@ func addressBlocked() error {
 
 func countersUnavailable(cause error) error {
 	return &apiError{
-		status: http.StatusServiceUnavailable, code: "rate_limiter_unavailable", retryAfter: true, cause: cause,
+		status: http.StatusServiceUnavailable, code: "rate_limiter_unavailable", cause: cause,
 		detail: "the rate limit could not be checked, so nothing was done; try again",
 	}
 }
@@ -92,7 +89,7 @@ var kinds = map[record.Kind]apiError{
 	record.NotFound:    {status: http.StatusNotFound, code: "not_found"},
 	record.Conflict:    {status: http.StatusConflict, code: "conflict"},
 	record.TooMany:     {status: http.StatusConflict, code: "too_many_export_jobs"}, // only export jobs have a quota
-	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable", retryAfter: true},
+	record.Unavailable: {status: http.StatusServiceUnavailable, code: "store_unavailable"},
 }
 
 // asAPIError returns the response for an error. An error of unknown type is a fault
@@ -137,27 +134,23 @@ func (e *apiError) problem(instance string) api.Problem {
 }
 
 // problem returns the response for an error and notes the error for the log.
-func (l *logEntry) problem(err error) response {
-	l.err = err
+func (r *request) problem(err error) response {
+	r.log.err = err
 	e := asAPIError(err)
 	out := response{status: e.status, header: http.Header{"Content-Type": {"application/problem+json"}}}
-	if len(e.allow) > 0 {
-		out.header.Set("Allow", strings.Join(e.allow, ", "))
-	}
-	if e.challenge != "" {
-		out.header.Set("WWW-Authenticate", e.challenge)
-	}
-	if e.acceptEncoding != "" {
-		out.header.Set("Accept-Encoding", e.acceptEncoding)
-	}
-	if e.retryAfter {
+	maps.Copy(out.header, e.header)
+	again := e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable
+	if again {
 		out.header.Set("Retry-After", strconv.Itoa(ratelimit.RetryAfter))
 	}
 	// A detail can quote invalid UTF-8 from a request.
-	b, marshalErr := json.Marshal(e.problem(l.requestID), jsontext.AllowInvalidUTF8(true))
+	b, marshalErr := json.Marshal(e.problem(r.id), jsontext.AllowInvalidUTF8(true))
 	if marshalErr != nil {
 		panic(marshalErr) // a Problem holds only strings and numbers
 	}
 	out.raw = append(b, '\n')
+	if again && r.isPage() {
+		return r.retryPage(out)
+	}
 	return out
 }

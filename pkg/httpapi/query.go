@@ -21,7 +21,7 @@ const (
 	maxPageLength     = 200
 )
 
-// parameters reads the query of a request and collects all errors in the query.
+// parameters reads the query of a request and collects all errors in it.
 type parameters struct {
 	values  url.Values
 	filters url.Values // the filters and the order that have been read so far, in canonical form
@@ -29,17 +29,16 @@ type parameters struct {
 	unfit   record.Fields // errors of parameters that are valid but cannot be combined
 }
 
-// parseQuery parses the query. A parameter that is not known, or appears twice, is an
+// parseQuery reads the query of r. A parameter that is not known, or appears twice, is an
 // error.
 func parseQuery(r *request, known ...string) *parameters {
 	p := &parameters{filters: make(url.Values)}
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
+	if r.queryErr != nil {
 		p.wrong.Add("", "the query string cannot be read: percent-encode its values and separate parameters by &")
 		return p
 	}
-	p.values = values
-	for name, given := range values {
+	p.values = r.query
+	for name, given := range p.values {
 		switch {
 		case len(known) == 0:
 			p.wrong.Add(record.Shorten(name), "is not a parameter of this route, which has no parameters")

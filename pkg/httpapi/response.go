@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -99,15 +100,15 @@ func listResponse[T any](r *request, records []T, more bool, next cursor) (respo
 	}
 	body.next = &text
 	out.body = body
-	out.header = http.Header{"Link": {fmt.Sprintf("<%s>; rel=\"next\"", nextURI(r.Request, text))}}
+	out.header = http.Header{"Link": {fmt.Sprintf("<%s?%s>; rel=\"next\"", requestPath(r.Request), r.queryWith("cursor", text))}}
 	return out, nil
 }
 
-// nextURI returns the URI of the next page, without scheme and host.
-func nextURI(r *http.Request, cursor string) string {
-	query := r.URL.Query()
-	query.Set("cursor", cursor)
-	return requestPath(r) + "?" + query.Encode()
+// queryWith returns the query of r with another value of one parameter.
+func (r *request) queryWith(name, value string) string {
+	query := maps.Clone(r.query)
+	query.Set(name, value)
+	return query.Encode()
 }
 
 // requestPath returns the path that the client requested, including a stage prefix

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type Route struct {
 	Scope  access.Scope    // scope that an API key must have
 
 	action action
-	needs  func(Stores) bool // reports whether the stores that the action uses are set; nil if the action uses no store
+	uses   string // fields of Stores that the action uses, separated by spaces
 }
 
 // Keys returns the route keys of API Gateway for r, such as "GET /entity". A GET
@@ -48,16 +49,18 @@ func (r Route) pattern() string {
 	return r.Method + " " + strings.Replace(r.Path, "+}", "...}", 1)
 }
 
-// check returns an error if the route cannot be served with the given stores and
-// options.
+// check returns an error if the stores or the options lack what the route needs.
 func (r Route) check(stores Stores, opts Options) error {
 	switch {
 	case r.Scope == "":
 		return fmt.Errorf("httpapi: the route %s declares no scope", r.Name)
 	case r.Scope != access.Public && opts.Access == nil && !opts.AccessOff:
 		return fmt.Errorf("httpapi: the route %s needs API keys, but no store of keys is configured", r.Name)
-	case r.needs != nil && !r.needs(stores):
-		return fmt.Errorf("httpapi: the route %s lacks a store", r.Name)
+	}
+	for field := range strings.FieldsSeq(r.uses) {
+		if reflect.ValueOf(stores).FieldByName(field).IsZero() {
+			return fmt.Errorf("httpapi: the route %s needs Stores.%s", r.Name, field)
+		}
 	}
 	return nil
 }
@@ -67,40 +70,30 @@ var defaultRoute = Route{Name: "not-found", Path: "$default", Class: ratelimit.G
 
 // Routes returns the route table. template.yaml deploys exactly these routes.
 func Routes() []Route {
-	entities := func(s Stores) bool { return s.Entities != nil }
-	events := func(s Stores) bool { return s.Events != nil }
-	erasureJobs := func(s Stores) bool { return s.ErasureJobs != nil }
-	erasable := func(s Stores) bool { return s.Entities != nil && s.ErasureJobs != nil }
-	exportJobs := func(s Stores) bool { return s.ExportJobs != nil }
-	exportLinks := func(s Stores) bool { return s.ExportJobs != nil && s.ExportLinks != nil }
-	openAPI := func(s Stores) bool { return len(s.OpenAPI) > 0 }
-	usage := func(s Stores) bool { return s.Usage != nil }
-	dashboard := func(s Stores) bool { return s.Dashboard != nil }
-	health := func(s Stores) bool { return s.Entities != nil && s.Events != nil }
 	return []Route{
-		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, entities},
-		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, entities},
-		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, events},
-		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, events},
-		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, entities},
-		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, entities},
-		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, erasable},
-		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, entities},
-		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, events},
-		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, events},
-		{"get-erasure-job", http.MethodGet, "/erasure_job/{id}", ratelimit.General, access.Import, getErasureJob, erasureJobs},
-		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Dashboard, createExportJob, exportJobs},
-		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Dashboard, listExportJob, exportJobs},
-		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, exportLinks},
-		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, exportJobs},
-		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, usage},
-		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, dashboard},
-		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, dashboard},
-		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, dashboard},
-		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, dashboard},
-		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, dashboard},
-		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, openAPI},
-		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, health},
+		{"list-entity", http.MethodGet, "/entity", ratelimit.Export, access.Export, listEntity, "Entities"},
+		{"get-entity", http.MethodGet, "/entity/{id}", ratelimit.Export, access.Export, getEntity, "Entities"},
+		{"list-event", http.MethodGet, "/event", ratelimit.Export, access.Export, listEvent, "Events"},
+		{"get-event", http.MethodGet, "/event/{id}", ratelimit.Export, access.Export, getEvent, "Events"},
+		{"create-entity", http.MethodPost, "/create_entity", ratelimit.Import, access.Import, createEntity, "Entities"},
+		{"update-entity", http.MethodPost, "/update_entity", ratelimit.Import, access.Import, updateEntity, "Entities"},
+		{"delete-entity", http.MethodPost, "/delete_entity", ratelimit.Import, access.Import, deleteEntity, "Entities ErasureJobs"},
+		{"upsert-entities", http.MethodPost, "/upsert_entities", ratelimit.Import, access.Import, upsertEntities, "Entities"},
+		{"create-event", http.MethodPost, "/create_event", ratelimit.Import, access.Import, createEvent, "Events"},
+		{"create-events", http.MethodPost, "/create_events", ratelimit.Import, access.Import, createEvents, "Events"},
+		{"get-erasure-job", http.MethodGet, "/erasure_job/{id}", ratelimit.General, access.Import, getErasureJob, "ErasureJobs"},
+		{"create-export-job", http.MethodPost, "/create_export_job", ratelimit.General, access.Dashboard, createExportJob, "ExportJobs"},
+		{"list-export-job", http.MethodGet, "/export_job", ratelimit.General, access.Dashboard, listExportJob, "ExportJobs"},
+		{"get-export-job", http.MethodGet, "/export_job/{id}", ratelimit.General, access.Dashboard, getExportJob, "ExportJobs ExportLinks"},
+		{"cancel-export-job", http.MethodPost, "/cancel_export_job", ratelimit.General, access.Dashboard, cancelExportJob, "ExportJobs"},
+		{"usage", http.MethodGet, "/usage", ratelimit.General, access.Dashboard, getUsage, "Usage"},
+		{"dashboard", http.MethodGet, "/", ratelimit.General, access.Public, getRoot, "Dashboard"},
+		{"dashboard", http.MethodGet, "/dashboard", ratelimit.General, access.Public, getDashboard, "Dashboard"},
+		{"dashboard", http.MethodGet, "/dashboard/{proxy+}", ratelimit.General, access.Public, getDashboard, "Dashboard"},
+		{"dashboard", http.MethodPost, "/dashboard/session", ratelimit.General, access.Public, signIn, "Dashboard"},
+		{"dashboard", http.MethodDelete, "/dashboard/session", ratelimit.General, access.Public, signOut, "Dashboard"},
+		{"openapi", http.MethodGet, "/openapi.yaml", ratelimit.General, access.Public, getOpenAPI, "OpenAPI"},
+		{"health", http.MethodGet, "/health", ratelimit.General, access.Public, getHealth, "Entities Events"},
 		defaultRoute,
 	}
 }

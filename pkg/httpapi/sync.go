@@ -45,7 +45,7 @@ func listEventChanges(s *service, r *request) (response, error) {
 // caller must read the filters before it calls sync. sync returns a cursor for the next
 // page. This cursor does not contain a position yet.
 func (p *parameters) sync(s *service, r *request, since string, q *record.SyncQuery) cursor {
-	q.Limit = p.limit(s.maxPage(r.log.counted))
+	q.Limit = p.limit(s.maxPage(r.counted))
 	q.Descending = p.choice("order", "asc", "desc")
 	from := p.instant(since)
 	if from == nil {

@@ -16,7 +16,7 @@ import (
 // 2001:db8::/64. The default is the address of the caller.
 func getUsage(s *service, r *request) (response, error) {
 	p := parseQuery(r, "address")
-	text := r.log.address
+	text := r.address
 	if p.values.Has("address") {
 		text = strings.TrimSuffix(p.values.Get("address"), "/"+strconv.Itoa(s.IPv6Prefix))
 	}

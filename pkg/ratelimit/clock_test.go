@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -158,26 +156,25 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			next := &records{}
-			h := ratelimit.Middleware{Limiter: l, Request: func(r *http.Request) (ratelimit.Request, error) {
-				asked, err := strconv.ParseInt(r.URL.Query().Get("limit"), 10, 64)
-				return asking("list-entity", asked, 0), err
-			}}.After(next)
 			for window := range 3 {
 				if d, err := spender.Charge(t.Context(), list("list-event", 200-left)); err != nil || !d.Allowed {
 					t.Fatalf("%+v, error %v", d, err)
 				}
-				next.runs = 0
-				passed := 0
+				passed, runs := 0, 0
 				for n := int64(200); n >= 1; n-- {
-					w := httptest.NewRecorder()
-					h.ServeHTTP(w, httptest.NewRequest("GET", fmt.Sprintf("/?limit=%d", n), nil))
-					if w.Code == http.StatusOK {
+					d, read, err := export(t, l, n, n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if read {
+						runs++
+					}
+					if d.Allowed {
 						passed++
 					}
 				}
-				if wantPassed := min(int(left), 1); passed != wantPassed || next.runs != passed+1 {
-					t.Errorf("window %d: %d requests passed and %d were read, want %d and %d", window, passed, next.runs, wantPassed, wantPassed+1)
+				if wantPassed := min(int(left), 1); passed != wantPassed || runs != passed+1 {
+					t.Errorf("window %d: %d requests passed and %d were read, want %d and %d", window, passed, runs, wantPassed, wantPassed+1)
 				}
 				c.t = c.t.Add(time.Second)
 			}
@@ -225,17 +222,17 @@ func TestACostAboveTheLimitIsRefusedWithoutRemainders(t *testing.T) {
 	store := &counting{Store: secretive{}}
 	l, _ := newLimiter(t, store, ratelimit.Limits{Records: 5})
 	for range 2 {
-		d, err := l.Charge(t.Context(), asking("list-entity", 6, 6))
+		d, err := l.Charge(t.Context(), list("list-entity", 6))
 		h := make(http.Header)
 		d.SetHeaders(h)
 		if err != nil || d.Allowed || !slices.Equal(d.Violated(), []string{"records"}) || header(h, "RateLimit") != nil || !slices.Equal(header(h, "X-RateLimit-Remaining"), []string{"0"}) {
 			t.Errorf("%+v, error %v, headers %v", d, err, h)
 		}
 	}
-	if _, refused := l.Precheck(asking("list-entity", 6, 0)); !refused || store.calls.Load() != 1 {
+	if _, refused := l.Precheck(list("list-entity", 6)); !refused || store.calls.Load() != 1 {
 		t.Errorf("Precheck: refused %v, after %d calls to the store", refused, store.calls.Load())
 	}
-	if _, refused := l.Precheck(asking("list-entity", 5, 0)); refused {
+	if _, refused := l.Precheck(list("list-entity", 5)); refused {
 		t.Error("Precheck refuses a page within the limit")
 	}
 }

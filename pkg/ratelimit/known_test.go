@@ -38,14 +38,6 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 	return r
 }
 
-// asking returns a request for a list. The parameter asked is the maximum number of
-// records in the list, and the parameter records is the actual number.
-func asking(route string, asked, records int64) ratelimit.Request {
-	r := list(route, records)
-	r.Asked = asked
-	return r
-}
-
 // A Limiter refuses a request without calling the store if and only if it knows that the
 // request does not fit.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
@@ -158,32 +150,30 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 func TestPrecheck(t *testing.T) {
 	records, requests, both := []string{"records"}, []string{"requests"}, []string{"records", "requests"}
 	// After these two requests, the Limiter knows that the limit allows 20 more records.
-	refused := []ratelimit.Request{list("list-entity", 180), asking("list-entity", 50, 30)}
+	refused := []ratelimit.Request{list("list-entity", 180), list("list-entity", 30)}
 	tests := []struct {
 		name     string
 		charged  []ratelimit.Request
 		check    ratelimit.Request
 		violated []string // nil if not refused
 	}{
-		{"nothing is known", nil, asking("list-entity", 200, 0), nil},
-		{"as many records as were refused", refused, asking("list-entity", 50, 0), records},
-		{"more records than are left", refused, asking("list-entity", 21, 0), records},
-		{"as many records as are left", refused, asking("list-entity", 20, 0), nil},
-		{"fewer records than are left", refused, asking("list-entity", 1, 0), nil},
-		{"more records than are left, after others passed", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 11, 0), records},
-		{"as many records as are left, after others passed", append(refused, list("list-entity", 10), asking("list-entity", 50, 15)), asking("list-entity", 10, 0), nil},
-		{"an unknown number", refused, asking("list-entity", 0, 0), nil},
-		{"a refusal of an unknown number", []ratelimit.Request{list("list-entity", 180), asking("list-entity", 0, 30)}, asking("list-entity", 21, 0), records},
-		{"another route", refused, asking("list-event", 50, 0), records},
-		{"as many records as are left, on another route", refused, asking("list-event", 20, 0), nil},
-		{"another address", refused, from("192.0.2.2", asking("list-entity", 50, 0)), nil},
-		{"no records are left, but a list without records would pass", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 50, 0), nil},
-		{"no records are left, and a list was refused without a call", []ratelimit.Request{list("list-entity", 200), asking("list-entity", 50, 1)}, asking("list-entity", 50, 0), records},
-		{"after a refusal by the requests rule, the records counter is unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), asking("list-event", 50, 0)), asking("list-entity", 50, 0), nil},
-		{"no requests are left", repeat(200, list("list-entity", 0)), asking("list-entity", 1, 0), requests},
-		{"no requests are left on another route", repeat(200, list("list-event", 0)), asking("list-entity", 1, 0), nil},
-		{"no requests and no records are left", repeat(200, list("list-entity", 1)), asking("list-entity", 1, 0), both},
-		{"the Records field of the request is ignored", []ratelimit.Request{list("list-entity", 200)}, asking("list-entity", 1, 1), nil},
+		{"nothing is known", nil, list("list-entity", 200), nil},
+		{"as many records as were refused", refused, list("list-entity", 50), records},
+		{"more records than are left", refused, list("list-entity", 21), records},
+		{"as many records as are left", refused, list("list-entity", 20), nil},
+		{"fewer records than are left", refused, list("list-entity", 1), nil},
+		{"more records than are left, after others passed", append(refused, list("list-entity", 10), list("list-entity", 15)), list("list-entity", 11), records},
+		{"as many records as are left, after others passed", append(refused, list("list-entity", 10), list("list-entity", 15)), list("list-entity", 10), nil},
+		{"an unknown number", refused, list("list-entity", 0), nil},
+		{"another route", refused, list("list-event", 50), records},
+		{"as many records as are left, on another route", refused, list("list-event", 20), nil},
+		{"another address", refused, from("192.0.2.2", list("list-entity", 50)), nil},
+		{"no records are left, but a list without records would pass", []ratelimit.Request{list("list-entity", 200)}, list("list-entity", 50), nil},
+		{"no records are left, and a list was refused without a call", []ratelimit.Request{list("list-entity", 200), list("list-entity", 1)}, list("list-entity", 50), records},
+		{"after a refusal by the requests rule, the records counter is unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), list("list-event", 0)), list("list-entity", 50), nil},
+		{"no requests are left", repeat(200, list("list-entity", 0)), list("list-entity", 1), requests},
+		{"no requests are left on another route", repeat(200, list("list-event", 0)), list("list-entity", 1), nil},
+		{"no requests and no records are left", repeat(200, list("list-entity", 1)), list("list-entity", 1), both},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,10 +228,10 @@ func flood(t *testing.T, store ratelimit.Store, workers int) {
 	for range workers {
 		wg.Go(func() {
 			for range each {
-				if _, refused := l.Precheck(asking("list-entity", 1, 0)); refused {
+				if _, refused := l.Precheck(list("list-entity", 1)); refused {
 					continue
 				}
-				d, err := l.Charge(t.Context(), asking("list-entity", 1, 1))
+				d, err := l.Charge(t.Context(), list("list-entity", 1))
 				if err != nil {
 					t.Error(err)
 				}

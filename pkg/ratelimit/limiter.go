@@ -19,8 +19,8 @@ type Config struct {
 	// per request, from many goroutines at once, so it must be fast and do no I/O.
 	LimitsFor func(address string) Limits
 
-	// Fallback, if not nil, is charged when the store fails. If Fallback is a memstore,
-	// each process then counts only its own requests and admits them up to the limit.
+	// Fallback, if not nil, is charged when the store fails. If it is in memory, each
+	// process then counts only its own requests and admits them up to the limit.
 	Fallback Store
 
 	// Now returns the current time. If it is nil, time.Now is used.
@@ -138,16 +138,15 @@ func (l *Limiter) charge(ctx context.Context, key Key, costs, storeCosts []Cost)
 }
 
 // Precheck reports whether the Limiter knows that a charge of r would be refused. It is
-// for exports that have not been read yet: it takes the cost in records from r.Asked
-// and ignores r.Records. If refused is true, d is the decision, which allows the
-// request only under ActionObserve. Precheck charges nothing and does not call the
-// store.
+// for exports that have not been read yet: r.Records is the most records that the
+// response can have, or 0 if that is unknown. If refused is true, d is the decision,
+// which allows the request only under ActionObserve. Precheck charges nothing and does
+// not call the store.
 //
 // When an export is refused after it was read, the decision shows how many more records
 // the limit allows. For the rest of the window, Precheck refuses every export that asks
 // for more records than this number, although the export might find fewer records.
 func (l *Limiter) Precheck(r Request) (d Decision, refused bool) {
-	r.Records = r.Asked
 	limits := l.LimitsFor(r.Address)
 	key, costs := l.key(r), costs(r, limits)
 	switch limits.Action {

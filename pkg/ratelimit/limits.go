@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -40,19 +41,12 @@ type Limits struct {
 
 // Or returns a copy of l in which each zero field is replaced by the same field of defaults.
 func (l Limits) Or(defaults Limits) Limits {
-	if l.Records == 0 {
-		l.Records = defaults.Records
+	return Limits{
+		Records:  cmp.Or(l.Records, defaults.Records),
+		Imports:  cmp.Or(l.Imports, defaults.Imports),
+		Requests: cmp.Or(l.Requests, defaults.Requests),
+		Action:   cmp.Or(l.Action, defaults.Action),
 	}
-	if l.Imports == 0 {
-		l.Imports = defaults.Imports
-	}
-	if l.Requests == 0 {
-		l.Requests = defaults.Requests
-	}
-	if l.Action == "" {
-		l.Action = defaults.Action
-	}
-	return l
 }
 
 // Check returns an error if a field is out of range. The parameter exportRoutes is the

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -107,60 +106,81 @@ func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
 	charge(true, 0) // the tenth counted request; unlimited requests are counted, and blocked requests are not
 }
 
-// ask sends n requests for one record to an export route and n requests to an
-// import route. It returns the number of responses by status.
-func ask(m ratelimit.Middleware, n int) (statuses map[int]int) {
-	statuses = make(map[int]int)
-	for range n {
-		for _, h := range []http.Handler{m.After(&records{}), m.Before(&records{})} {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest("GET", "/?limit=1", nil))
-			statuses[w.Code]++
+// export takes an export through l as a server does: it reads the records unless Precheck
+// refuses the request, and charges those that it found.
+func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
+	t.Helper()
+	if d, refused := l.Precheck(list("list-entity", asked)); refused {
+		return d, d.Allowed, nil // ActionObserve allows what a limit would refuse
+	}
+	d, err = l.Charge(t.Context(), list("list-entity", found))
+	return d, true, err
+}
+
+// outcome counts the decisions about requests.
+type outcome struct{ passed, refused, blocked, observed, failed int }
+
+// exhaust takes n exports of one record through l, and charges n requests without a
+// precheck, in turn.
+func exhaust(t *testing.T, l *ratelimit.Limiter, n int) (got outcome) {
+	t.Helper()
+	for i := range 2 * n {
+		var d ratelimit.Decision
+		var read bool
+		var err error
+		if i%2 == 0 {
+			d, read, err = export(t, l, 1, 1)
+		} else {
+			d, err = l.Charge(t.Context(), list("list-entity", 0))
+		}
+		switch {
+		case err != nil:
+			got.failed++
+		case d.Allowed:
+			got.passed++
+		case d.Blocked:
+			got.blocked++
+		default:
+			got.refused++
+		}
+		if d.Blocked && read {
+			t.Error("a blocked export was read")
+		}
+		if d.Observed {
+			got.observed++
+			if !slices.Contains(d.Violated(), "requests") {
+				t.Errorf("an observed request violates %v", d.Violated())
+			}
 		}
 	}
-	return statuses
+	return got
 }
 
 func TestActions(t *testing.T) {
 	for _, tt := range []struct {
-		action                                 ratelimit.Action
-		passed, refused, forbidden, observed   int
-		calls                                  int64
-		passedDown, unavailable, forbiddenDown int // while the store fails
+		action ratelimit.Action
+		want   outcome
+		calls  int64
+		down   outcome // while the store fails
 	}{
-		{ratelimit.ActionLimit, 5, 11, 0, 0, 5, 0, 16, 0},
-		{ratelimit.ActionBlock, 0, 0, 16, 0, 0, 0, 0, 16},
-		{ratelimit.ActionUnlimited, 16, 0, 0, 0, 16, 16, 0, 0},
-		{ratelimit.ActionObserve, 16, 0, 0, 11, 5, 16, 0, 0},
+		{ratelimit.ActionLimit, outcome{passed: 5, refused: 11}, 5, outcome{failed: 16}},
+		{ratelimit.ActionBlock, outcome{blocked: 16}, 0, outcome{blocked: 16}},
+		{ratelimit.ActionUnlimited, outcome{passed: 16}, 16, outcome{passed: 16}},
+		{ratelimit.ActionObserve, outcome{passed: 16, observed: 11}, 5, outcome{passed: 16}},
 	} {
 		t.Run(string(tt.action), func(t *testing.T) {
 			store := &counting{Store: memory.NewCounters()}
 			l, own := limited(t, store)
 			own.Action = tt.action
-			observed := 0
-			m := ratelimit.Middleware{
-				Limiter: l,
-				Request: func(*http.Request) (ratelimit.Request, error) { return asking("list-entity", 1, 0), nil },
-				Observe: func(_ *http.Request, o ratelimit.Observation) {
-					if o.Decision.Observed {
-						observed++
-						if !slices.Contains(o.Decision.Violated(), "requests") {
-							t.Errorf("an observed request violates %v", o.Decision.Violated())
-						}
-					}
-				},
-			}
-			got := ask(m, 8)
-			if got[200] != tt.passed || got[429] != tt.refused || got[403] != tt.forbidden || observed != tt.observed || store.calls.Load() != tt.calls {
-				t.Errorf("statuses %v, %d observed, %d calls; want %+v", got, observed, store.calls.Load(), tt)
+			if got := exhaust(t, l, 8); got != tt.want || store.calls.Load() != tt.calls {
+				t.Errorf("%+v after %d calls, want %+v", got, store.calls.Load(), tt)
 			}
 
 			store.down.Store(true)
 			l, own = limited(t, store)
 			own.Action = tt.action
-			m.Limiter = l
-			if got := ask(m, 8); got[200] != tt.passedDown || got[503] != tt.unavailable || got[403] != tt.forbiddenDown {
-				t.Errorf("while the store fails: statuses %v, want %+v", got, tt)
+			if got := exhaust(t, l, 8); got != tt.down {
+				t.Errorf("while the store fails: %+v, want %+v", got, tt.down)
 			}
 		})
 	}

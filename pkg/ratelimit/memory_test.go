@@ -12,12 +12,12 @@ import (
 )
 
 // The bounds of TestMemoryIsBounded. They are in bytes of heap after a garbage collection.
-// Only keptByMemstore is a number of keys.
+// Only keptByMemory is a number of keys.
 const (
 	boundOfNothing = 1 << 20 // for addresses within their limits, which take no memory
 	boundOfKnown   = 8 << 20 // for the 32,768 counters of maxKnown in known.go
-	boundOfCounted = 450     // for each address in each window of a memstore
-	keptByMemstore = 1 << 15 // number of keys that a memstore keeps in addition to the keys of the last four windows (maxHistory for each shard)
+	boundOfCounted = 450     // for each address in each window of a store in memory
+	keptByMemory   = 1 << 15 // number of keys that a store in memory keeps in addition to the keys of the last four windows (maxHistory for each shard)
 )
 
 // TestMemoryIsBounded charges a million addresses through one Limiter, 50,000 per
@@ -30,7 +30,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		addresses = 100_000
 	}
 	perSecond := addresses / 20
-	boundOfMemstore := int64((4*perSecond + keptByMemstore) * boundOfCounted)
+	boundOfMemory := int64((4*perSecond + keptByMemory) * boundOfCounted)
 	tests := []struct {
 		name  string
 		store ratelimit.Store
@@ -40,8 +40,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}{
 		{"a store without memory, one window", admitting{}, 200, false, boundOfNothing},
 		{"a store without memory, one window, every address exhausted", admitting{}, 1, false, boundOfKnown},
-		{"a store in memory", memory.NewCounters(), 200, true, boundOfMemstore},
-		{"a store in memory, every address exhausted", memory.NewCounters(), 1, true, boundOfMemstore + boundOfKnown},
+		{"a store in memory", memory.NewCounters(), 200, true, boundOfMemory},
+		{"a store in memory, every address exhausted", memory.NewCounters(), 1, true, boundOfMemory + boundOfKnown},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestMemoryOfRefusedExportsIsBounded(t *testing.T) {
 	for i := range 50_000 {
 		for _, route := range []string{"list-entity", "get-entity", "list-event", "get-event"} {
 			for _, records := range []int64{1, 2} { // the first request fills the counter, the second request is refused
-				r := asking(route, records, records)
+				r := list(route, records)
 				r.Address = "2001:db8:" + strconv.FormatInt(int64(i>>16), 16) + ":" + strconv.FormatInt(int64(i&0xffff), 16) + "::/64"
 				if _, err := l.Charge(t.Context(), r); err != nil {
 					t.Fatal(err)

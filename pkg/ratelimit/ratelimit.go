@@ -5,8 +5,8 @@
 // Each request is charged once, in one atomic step. Either the cost of the
 // request is added to the counter of every rule that applies, or, if one cost
 // does not fit, no counter changes and the request is refused. A refused request
-// therefore costs nothing. Counters live in a [Store]: dynamostore shares them
-// between processes, memstore keeps them in one process.
+// therefore costs nothing. Counters live in a [Store]: package dynamo shares them
+// between processes, package memory keeps them in one process.
 //
 // Windows are fixed: each window is one UTC second. No window admits more than
 // the limit, but up to twice the limit can pass within a second that straddles
@@ -85,8 +85,7 @@ func counterRoute(counter string) (name string, ok bool) {
 type Request struct {
 	Address string // client address, as returned by ParseAddress
 	Route   Route
-	Records int64 // number of records in the response; Export only
-	Asked   int64 // maximum number of records in the response, or 0 if unknown; Export only
+	Records int64 // records in the response; Export only
 }
 
 // Scope names a group of counters of one address that can be charged together:

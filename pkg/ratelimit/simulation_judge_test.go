@@ -29,7 +29,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 	known := &c.inst.known
 	asDocumented := false
 	if known.window == key.Window {
-		rules := w.rulesOf(c, c.req.Asked)
+		rules := w.rulesOf(c, c.req.Records)
 		if !known.refused[counterID{key, "records"}] {
 			rules = w.rulesOf(c, 0) // the export may find no records
 		}
@@ -42,7 +42,7 @@ func (w *world) judgePrecheck(c *call, d ratelimit.Decision, refused bool) {
 		return
 	}
 	w.tally.prechecked++
-	w.judgeRefusal(c, d, key, w.applied.full(key, w.rulesOf(c, c.req.Asked)))
+	w.judgeRefusal(c, d, key, w.applied.full(key, w.rulesOf(c, c.req.Records)))
 	w.judgeLocal(c, d, key)
 }
 

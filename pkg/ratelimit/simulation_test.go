@@ -133,7 +133,7 @@ type tally struct {
 	connectionsRefused, lostBefore, lostAfter, failed int // charges without a response, by reason
 	late                                              int // charges applied after the caller gave up
 	degradedAllowed, degradedRefused                  int
-	overrides, blocked, unlimited, observed           int
+	rows, blocked, unlimited, observed                int
 	uncounted                                         int // requests allowed without a response of the store
 	repeated                                          int // requests refused, then charged again in the next window
 	jumped                                            int // requests decided after the clock had jumped away from the window of the charge
@@ -154,7 +154,7 @@ func (a *tally) add(b tally) {
 	a.late += b.late
 	a.degradedAllowed += b.degradedAllowed
 	a.degradedRefused += b.degradedRefused
-	a.overrides += b.overrides
+	a.rows += b.rows
 	a.blocked += b.blocked
 	a.unlimited += b.unlimited
 	a.observed += b.observed
@@ -166,7 +166,7 @@ func (a *tally) add(b tally) {
 func (a *tally) checkAllHappened(t *testing.T, open bool) {
 	for _, n := range []int{a.instances, a.crashes, a.clocksSet, a.acknowledged, a.refused, a.local, a.prechecked,
 		a.connectionsRefused, a.lostBefore, a.lostAfter, a.failed, a.late,
-		a.overrides, a.blocked, a.unlimited, a.observed, a.repeated, a.jumped} {
+		a.rows, a.blocked, a.unlimited, a.observed, a.repeated, a.jumped} {
 		if n == 0 {
 			t.Errorf("something never happened: %+v", *a)
 		}
@@ -251,11 +251,11 @@ type instance struct {
 	die     context.CancelFunc
 
 	// world.mu guards these fields.
-	skew      time.Duration               // how far the instance's clock is ahead; may be negative
-	overrides map[string]ratelimit.Limits // limits by address, as the instance last read them
-	busy      int                         // number of requests in progress
-	fallback  ledger                      // costs that the fallback admitted
-	known     knowledge
+	skew     time.Duration               // how far the instance's clock is ahead; may be negative
+	rows     map[string]ratelimit.Limits // limits by address, as the instance last read them
+	busy     int                         // number of requests in progress
+	fallback ledger                      // costs that the fallback admitted
+	known    knowledge
 }
 
 // knowledge holds the counters that an instance received from the store. If they show
@@ -345,9 +345,9 @@ func newWorld(t *testing.T, seed uint64, open bool) *world {
 			w.outage.to = w.outage.from.Add(between(rng, 0, time.Second))
 		}
 	}
-	// The memstore always keeps the newest window and the three windows before it. If a
-	// charge took longer than faults.slowest to reach the memstore, its window could be
-	// older than these, and the memstore could already have dropped that window.
+	// The store in memory always keeps the newest window and the three windows before it. The
+	// window of a charge that took longer than faults.slowest could be older than these, and
+	// already be dropped.
 	w.faults.slowest = 2400 * time.Millisecond
 	if w.skewed {
 		w.faults.slowest = 900 * time.Millisecond
@@ -381,7 +381,7 @@ func (w *world) run() {
 			w.tally.clocksSet++
 		}
 		if len(w.instances) > 0 && w.overriding && w.rng.IntN(15) == 0 {
-			w.override(pick(w.rng, w.instances...))
+			w.setRow(pick(w.rng, w.instances...))
 		}
 		inst := w.instance()
 		w.mu.Unlock()
@@ -421,14 +421,14 @@ func (w *world) instance() *instance {
 	if len(w.instances) == w.most {
 		return nil
 	}
-	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew(), overrides: make(map[string]ratelimit.Limits)}
+	inst := &instance{busy: 1, fallback: make(ledger), skew: w.skew(), rows: make(map[string]ratelimit.Limits)}
 	inst.ctx, inst.die = context.WithCancel(context.Background())
 	cfg := ratelimit.Config{
 		Limits: w.limits,
 		LimitsFor: func(address string) ratelimit.Limits {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return inst.overrides[address]
+			return inst.rows[address]
 		},
 		Now: func() time.Time {
 			w.mu.Lock()
@@ -455,11 +455,11 @@ func (w *world) skew() time.Duration {
 	return between(w.rng, -time.Second, time.Second+1)
 }
 
-// override changes the limits of an address in one instance. The other instances keep
+// setRow changes the limits of an address in one instance. The other instances keep
 // the old limits, as if they had not read the new limits yet. The caller holds w.mu.
-func (w *world) override(inst *instance) {
-	w.tally.overrides++
-	inst.overrides[pick(w.rng, w.addresses...)] = ratelimit.Limits{
+func (w *world) setRow(inst *instance) {
+	w.tally.rows++
+	inst.rows[pick(w.rng, w.addresses...)] = ratelimit.Limits{
 		Records:  pick[int64](w.rng, 0, 1, 20, 100, 1000),
 		Imports:  pick[int64](w.rng, 0, 2, 7, 900),
 		Requests: pick[int64](w.rng, 0, 1, 4, 10, 900),
@@ -524,7 +524,7 @@ func (w *world) keyNow(c *call) ratelimit.Key {
 func (w *world) begin(c *call) ratelimit.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.limits = c.inst.overrides[c.req.Address].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
+	c.limits = c.inst.rows[c.req.Address].Or(w.limits).Or(ratelimit.Limits{Records: 200, Imports: 200, Requests: 200, Action: ratelimit.ActionLimit})
 	return w.keyNow(c).Window
 }
 
@@ -539,10 +539,11 @@ func (w *world) serve(c *call) {
 	}()
 	found := int64(0)
 	if c.class == ratelimit.Export {
-		c.req.Asked = pick(c.rng, 1, 7, 50, 200, 1+c.rng.Int64N(200))
+		asked := pick(c.rng, 1, 7, 50, 200, 1+c.rng.Int64N(200))
 		if c.route == "get-entity" {
-			c.req.Asked = 1
+			asked = 1
 		}
+		c.req.Records = asked
 		w.begin(c)
 		d, refused := c.inst.limiter.Precheck(c.req)
 		if w.judgePrecheck(c, d, refused); refused {
@@ -551,7 +552,7 @@ func (w *world) serve(c *call) {
 		if sleep(c.inst.ctx, between(c.rng, 1, 20*time.Millisecond)) != nil { // simulates the read
 			return
 		}
-		found = pick(c.rng, c.req.Asked, c.req.Asked, c.rng.Int64N(c.req.Asked+1), 0)
+		found = pick(c.rng, asked, asked, c.rng.Int64N(asked+1), 0)
 	}
 	c.req.Records = found
 	began := w.begin(c)

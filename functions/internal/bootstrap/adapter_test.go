@@ -49,7 +49,7 @@ func newService(t *testing.T) *service {
 	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
 		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
-		opts:   httpapi.Options{AccessOff: true, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	}
 	if s.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)

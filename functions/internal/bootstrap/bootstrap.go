@@ -23,9 +23,8 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// connectTimeout is the maximum duration of a call of the function connect. Lambda allows ten
-// seconds for the init phase. If connect returns an error, the first request opens the
-// connections that it needs.
+// connectTimeout bounds connect. Lambda allows ten seconds for init. If connect fails, the
+// first request opens the connections that it needs.
 const connectTimeout = time.Second
 
 // Clients are the AWS clients with which a function opens its stores.
@@ -62,7 +61,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
-	rows, err := overrides(cfg, clients.DynamoDB, getenv("LIMITS_TABLE"))
+	rows, err := limitRows(cfg, clients.DynamoDB, getenv("LIMITS_TABLE"))
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +80,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 		}
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{
-		Access: keys, AccessOff: cfg.AccessOff, Overrides: rows, IPv6Prefix: cfg.IPv6Prefix, ClientIPHeader: cfg.ClientIPHeader, OriginSecrets: cfg.OriginSecrets,
-		ExportJobs: cfg.ExportJobs, EventRetentionDays: cfg.EventRetentionDays, RequestID: requestID, Logger: logger, Service: cfg.Service,
-	})
+	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, RequestID: requestID, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +94,16 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	return adapt(api, api.Malformed(name), logger), nil
 }
 
-// connections maps a function to the number of connections that its init phase opens: one for
-// each concurrent call of a request. The init phase of any other function opens one connection.
+// connections is how many connections a function opens at init, one for each concurrent call
+// of a request; 1 if absent.
 var connections = map[string]int{
 	"create-events":   httpapi.BatchWriters,
 	"upsert-entities": httpapi.BatchWriters,
 	"usage":           dynamo.UsageReaders,
 }
 
-// connect opens count connections to DynamoDB, so that the first request can use them. If
-// count is 0, connect opens one connection.
+// connect opens count connections to DynamoDB, or one if count is 0, so that the first
+// request can use them.
 func connect(ctx context.Context, counters *dynamo.Counters, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -118,8 +114,7 @@ func connect(ctx context.Context, counters *dynamo.Counters, count int) error {
 	return calls.Wait()
 }
 
-// overrides returns a cache of the rows in the table of limits.
-func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*ratelimit.RowCache, error) {
+func limitRows(cfg httpapi.Config, client *dynamodb.Client, table string) (*ratelimit.RowCache, error) {
 	store, err := dynamo.NewLimits(client, table)
 	if err != nil {
 		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
@@ -127,9 +122,8 @@ func overrides(cfg httpapi.Config, client *dynamodb.Client, table string) (*rate
 	return ratelimit.NewRowCache(store, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
-// authenticator returns an Authenticator of API keys. It returns nil if API keys are off
-// or if the function has no table of keys. Only functions with public routes can run
-// without a table of keys. Other functions do not start without it.
+// authenticator returns nil if API keys are off or the function has no table of keys. Only a
+// function with public routes starts without one.
 func authenticator(cfg httpapi.Config, client *dynamodb.Client, table string) (*access.Authenticator, error) {
 	if cfg.AccessOff || table == "" {
 		return nil, nil

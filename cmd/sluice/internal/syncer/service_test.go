@@ -84,7 +84,7 @@ func newService(t *testing.T) *service {
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/entity": "list-entity", "/event": "list-event"} {
 		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: events}, httpapi.Options{
-			AccessOff: true, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
+			Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
 		})
 		if err != nil {
 			t.Fatal(err)
