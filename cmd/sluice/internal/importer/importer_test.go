@@ -62,7 +62,7 @@ func newService(t *testing.T) *service {
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities"} {
-		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{AccessOff: true, Logger: slog.New(slog.DiscardHandler)})
+		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
