@@ -265,30 +265,6 @@ func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	}
 }
 
-// A blocked address gets 403 with the rate limit headers, without a call to DynamoDB.
-func TestABlockedAddressIsRefusedWithoutACall(t *testing.T) {
-	t.Parallel()
-	proxy := dynamoproxy.Start(t, dynamolocal.Endpoint(t))
-	d := deploy(t, proxy.URL)
-	d.setRow(t, "2001:db8::/32", ratelimit.Limits{Action: ratelimit.ActionBlock})
-	create, list := d.start(t, "create-event", 1)[0], d.start(t, "list-event", 1)[0]
-	before := proxy.Usage()
-	for range 3 {
-		for instance, ev := range map[*lambdatest.Instance]string{create: "POST /create_event", list: "GET /event"} {
-			method, target, _ := strings.Cut(ev, " ")
-			resp := invoke(t, instance, lambdatest.Event(method, target, "2001:db8:1:2::3", `{"name":"n"}`), http.StatusForbidden)
-			if h := resp.Headers; h["X-RateLimit-Remaining"] != "0" || h["X-RateLimit-Limit"] != "200" || h["X-RateLimit-Reset"] == "" || h["RateLimit"] == "" ||
-				h["RateLimit-Policy"] == "" || h["Retry-After"] != "" || !strings.Contains(resp.Body, `"code":"address_blocked"`) {
-				t.Errorf("%s: %v %s", ev, h, resp.Body)
-			}
-		}
-	}
-	if after := proxy.Usage(); len(after) != len(before) || after[dynamoproxy.Call{Operation: "UpdateItem", Table: d.counters}].Calls != 2 {
-		t.Errorf("the calls %v, before %v", after, before)
-	}
-	invoke(t, create, lambdatest.Event("POST", "/create_event", "2001:db9::1", `{"name":"n"}`), http.StatusCreated)
-}
-
 // With ActionObserve, every request is admitted. In each window, the metric Observed counts the
 // requests above the limit. ActionLimit would have refused these requests.
 func TestObserveCountsWhatALimiterWouldRefuse(t *testing.T) {

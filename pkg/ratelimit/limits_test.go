@@ -26,7 +26,9 @@ func TestLimitsCheck(t *testing.T) {
 		{"any number of records", ratelimit.Limits{Records: 1 << 40}, 4, "", ""},
 		{"too many imports", ratelimit.Limits{Imports: 901}, 4, "", "imports, 901, is above 900"},
 		{"too many requests", ratelimit.Limits{Requests: 901}, 4, "", "requests, 901, is above 900"},
-		{"a negative limit", ratelimit.Limits{Records: -1}, 4, "", "records, -1, is negative"},
+		{"a negative limit of records", ratelimit.Limits{Records: -1}, 4, "", "records, -1, is negative"},
+		{"a negative limit of imports", ratelimit.Limits{Imports: -1}, 4, "", "imports, -1, is negative"},
+		{"a negative limit of requests", ratelimit.Limits{Requests: -1}, 4, "", "requests, -1, is negative"},
 		{"an action", ratelimit.Limits{Action: ratelimit.ActionObserve}, 4, "", ""},
 		{"an unknown action", ratelimit.Limits{Action: "allow"}, 4, "", `"allow" is not limit, block, unlimited or observe`},
 	} {

@@ -1,8 +1,8 @@
 package repository_test
 
 import (
+	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,11 +53,10 @@ var unitsOf = map[string]resourceUnits{
 
 // connects maps a function to the number of write units of CountersTable that one instance
 // takes when it starts. For functions that are not in the map, the number is 1.
-var connects = map[string]int{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
+var connects = map[string]float64{"create-events": httpapi.BatchWriters, "upsert-entities": httpapi.BatchWriters, "usage": dynamo.UsageReaders}
 
 // rowsUnits is the number of read units that a Scan of a full LimitsTable takes
-// (TestReadUnitsOfAList in package dynamo). An instance reads the table when it
-// starts, and again only after 45 seconds. The simulation ends before the second read.
+// (TestReadUnitsOfAList in package dynamo). An instance reads the table when it starts.
 const rowsUnits = 30
 
 // Quotas of a new AWS account in a region. Sources: API Gateway Developer Guide, "Amazon
@@ -68,75 +67,42 @@ const (
 	accountInstances = 1_000 // concurrent function instances
 )
 
-// bucket is a token bucket, which API Gateway uses for throttling.
-type bucket struct{ rate, burst, tokens float64 }
-
-// take takes up to n tokens and returns how many it took.
-func (b *bucket) take(n float64) float64 {
-	n = min(n, float64(int(b.tokens)))
-	b.tokens -= n
-	return n
-}
-
 // apiRoute is a route of API Gateway.
 type apiRoute struct {
 	key, function string
-	throttle      *bucket
+	rate, most    float64 // requests that its token bucket admits per second, and in the busiest second
 	units         resourceUnits
 }
 
-// steps is the number of simulation steps per second.
-const steps = 100
-
-// gateway is an API Gateway in front of the functions and their tables.
-type gateway struct {
-	routes  []apiRoute
-	account *bucket
-	used    map[string][]float64 // units by resource and step
-	starts  int                  // number of instances that can still start
-}
-
-// step simulates step n. demand returns the number of requests that arrive at a route in this
-// step. If the throttles of the route and of the account admit a request, its units are added to
-// g.used.
-func (g *gateway) step(n int, demand func(route int) float64) {
-	g.account.tokens = min(g.account.burst, g.account.tokens+g.account.rate/steps)
-	use := func(resource string, units float64) {
-		if g.used[resource] == nil {
-			g.used[resource] = make([]float64, 4*steps)
+// busiestSecond returns the most units of each resource that requests can take in a second. In
+// a second, a token bucket admits at most its burst and its rate. The account admits the given
+// number of requests. For each resource, they go to the routes that take the most of it.
+func busiestSecond(routes []apiRoute, account float64) map[string]float64 {
+	most := map[string]float64{"LimitsTable read": accountInstances * rowsUnits}
+	add := func(resource string, admitted float64, units func(apiRoute) float64) {
+		sorted := slices.SortedFunc(slices.Values(routes), func(a, b apiRoute) int { return cmp.Compare(units(b), units(a)) })
+		for _, r := range sorted {
+			n := min(r.most, admitted)
+			most[resource] += n * units(r)
+			admitted -= n
 		}
-		g.used[resource][n] += units
 	}
-	for i, r := range g.routes {
-		r.throttle.tokens = min(r.throttle.burst, r.throttle.tokens+r.throttle.rate/steps)
-		passed := g.account.take(r.throttle.take(demand(i)))
-		use("CountersTable write", passed)
-		for resource, units := range r.units {
-			use(resource, passed*units)
+	resources := map[string]bool{"CountersTable write": true}
+	for _, r := range routes {
+		for resource := range r.units {
+			resources[resource] = true
 		}
-		started := min(g.starts, int(passed)) // each request starts an instance, as long as the account allows more instances
-		g.starts -= started
-		use("CountersTable write", float64(started*max(1, connects[r.function])))
-		use("LimitsTable read", float64(started*rowsUnits))
 	}
-}
-
-// busiestSecond returns the maximum units of a resource in a second. The second may begin at
-// any step.
-func (g *gateway) busiestSecond(resource string) (most float64) {
-	sum := 0.0
-	for n, units := range g.used[resource] {
-		sum += units
-		if n >= steps {
-			sum -= g.used[resource][n-steps]
-		}
-		most = max(most, sum)
+	for resource := range resources {
+		add(resource, account, func(r apiRoute) float64 { return r.units[resource] })
 	}
+	add("CountersTable write", account, func(apiRoute) float64 { return 1 }) // the charge
+	add("CountersTable write", accountInstances, func(r apiRoute) float64 { return max(1, connects[r.function]) })
 	return most
 }
 
-// newGateway returns a gateway with the throttles of a rendered template.
-func newGateway(t *testing.T, r rendered, account bucket) *gateway {
+// gatewayRoutes returns the routes of a rendered template, with their throttles.
+func gatewayRoutes(t *testing.T, r rendered) (routes []apiRoute) {
 	t.Helper()
 	stage := r.Resolved.Resources["ApiApiGatewayDefaultStage"].Properties
 	limit := func(settings any, name string) float64 {
@@ -150,8 +116,6 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 	for _, route := range httpapi.Routes() {
 		guarded[route.Name] = route.Scope != access.Public
 	}
-	g := &gateway{account: &account, used: make(map[string][]float64), starts: accountInstances}
-	g.account.tokens = account.burst
 	for _, f := range templatetest.Functions(t) {
 		for _, route := range f.Routes {
 			units, known := unitsOf[f.Name]
@@ -169,13 +133,10 @@ func newGateway(t *testing.T, r rendered, account bucket) *gateway {
 				settings = valueAt(stage, "DefaultRouteSettings")
 			}
 			rate, burst := limit(settings, "Rate"), limit(settings, "Burst")
-			g.routes = append(g.routes, apiRoute{route.Key(), f.Name, &bucket{rate, burst, burst}, units})
+			routes = append(routes, apiRoute{route.Key(), f.Name, rate, rate + burst, units})
 		}
 	}
-	// The first requests start all instances. An instance takes the most units for its start if
-	// its function has a high value in connects. Sort the routes so that such instances start first.
-	slices.SortStableFunc(g.routes, func(a, b apiRoute) int { return connects[b.function] - connects[a.function] })
-	return g
+	return routes
 }
 
 // maxThroughput returns the maximum throughput of a resource of a rendered template.
@@ -203,39 +164,13 @@ func maxThroughput(t *testing.T, r rendered, resource string) float64 {
 func TestTablesTakeWhatAPIGatewayLetsThrough(t *testing.T) {
 	t.Parallel()
 	for name, r := range render(t, "dev", "prod") {
-		for quotas, account := range map[string]bucket{
-			"a new account":    {rate: accountRate, burst: accountBurst},
-			"very high quotas": {rate: 1e9, burst: 1e9},
-		} {
-			t.Run(name+", "+quotas, func(t *testing.T) {
-				most := make(map[string]float64)
-				for seed := range uint64(20) {
-					rng := rand.New(rand.NewPCG(seed, 0))
-					g := newGateway(t, r, account)
-					quiet := rng.IntN(100) // steps before the flood
-					for n := range 4 * steps {
-						g.step(n, func(int) float64 {
-							switch {
-							case n < quiet || seed > 0 && rng.IntN(3) == 0:
-								return 0
-							case seed > 0 && rng.IntN(2) == 0:
-								return float64(rng.IntN(500))
-							default:
-								return 1e9 // more requests than the throttles admit
-							}
-						})
-					}
-					for resource := range g.used {
-						most[resource] = max(most[resource], g.busiestSecond(resource))
-					}
+		for quotas, account := range map[string]float64{"a new account": accountRate + accountBurst, "very high quotas": 1e9} {
+			for resource, n := range busiestSecond(gatewayRoutes(t, r), account) {
+				t.Logf("%s, %s: %-32s %8.0f of %8.0f units", name, quotas, resource, n, maxThroughput(t, r, resource))
+				if n > maxThroughput(t, r, resource) {
+					t.Errorf("%s, %s: %s is asked for %.0f units in a second, its maximum throughput is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the maximum throughput", name, quotas, resource, n, maxThroughput(t, r, resource))
 				}
-				for resource, n := range most {
-					t.Logf("%-32s %8.0f of %8.0f units", resource, n, maxThroughput(t, r, resource))
-					if n > maxThroughput(t, r, resource) {
-						t.Errorf("%s is asked for %.0f units in a second, its maximum throughput is %.0f: lower ApiRateLimit and ApiBurstLimit, or raise the maximum throughput", resource, n, maxThroughput(t, r, resource))
-					}
-				}
-			})
+			}
 		}
 	}
 }
@@ -252,8 +187,8 @@ func TestTheDocumentationSaysWhatAddressesCanFill(t *testing.T) {
 			requests += ratelimit.DefaultLimit
 		}
 	}
-	routes := newGateway(t, r, bucket{}).routes
-	rate := routes[len(routes)-1].throttle.rate // the default rate of a route
+	routes := gatewayRoutes(t, r)
+	rate := routes[0].rate // the default rate of a route
 	text := strings.Join(strings.Fields(read(t, "docs/deploy.md")), " ")
 	thousands := func(n int) string {
 		if n < 1000 {
