@@ -1,6 +1,3 @@
-// Package dynamotable creates DynamoDB tables from their definitions in the deployment
-// template. It is for DynamoDB Local, in tests and on a developer's machine. On AWS,
-// CloudFormation creates the tables.
 package template
 
 import (

@@ -1,5 +1,6 @@
-// Package template reads the definitions of tables from an AWS SAM template. Local
-// tables and tests thus use the same definitions as AWS.
+// Package template reads the definitions of tables from an AWS SAM template, and creates
+// the tables in DynamoDB Local, for tests and on a developer's machine. They thus have the
+// same definitions as on AWS, where CloudFormation creates them.
 //
 // The package decodes the table properties that it knows, and ignores the rest of the
 // template. It does not validate a table, because DynamoDB does so when the table is

@@ -16,8 +16,7 @@ import (
 	"sluice/pkg/record"
 )
 
-// Backlog is the store that a Monitor reads. The Store of package
-// pkg/exportjob/dynamostore implements it.
+// Backlog is the store that a Monitor reads.
 type Backlog interface {
 	// OldestQueued returns the creation time of the oldest queued job. ok is false if
 	// no job is queued.
