@@ -398,7 +398,7 @@ func TestAnImportThatIsStoppedContinues(t *testing.T) {
 	file := write(t, "events.ndjson", "{\n"+eventLines(100))
 	args := []string{"import", "events", "--one-by-one", "--workers", "1", file}
 	_, stderr := wantRun(t, sluiceCommand(t, proxy, args...), exitFailure, "", "status 403: the key may not import")
-	if !strings.Contains(stderr, "The import stopped after line 30 of "+file) {
+	if !strings.Contains(stderr, "the same command continues after line 30 of "+file) {
 		t.Fatal(stderr)
 	}
 

@@ -18,37 +18,22 @@ import (
 	"sluice/pkg/dynamo"
 )
 
-// keysOptions are the flags that all commands of "sluice keys" have.
-type keysOptions struct {
-	storage[access.Manager]
-	json bool
-}
+type keyStorage = storage[access.Manager]
 
 func keysCommand(getenv func(string) string) *cobra.Command {
-	o := &keysOptions{storage: storage[access.Manager]{
+	o := &keyStorage{
 		getenv: getenv, what: "API keys", variable: "KEYS_TABLE", logicalID: "KeysTable", openDir: localserver.OpenKeys,
 		openTable: func(client *dynamodb.Client, name string) (access.Manager, error) {
 			return dynamo.NewKeys(client, name)
 		},
-	}}
-	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "Create, list and revoke API keys",
-		Long: `Create, list and revoke the API keys that a service with AUTH_MODE=api-key
-requires. Only a hash of a key is stored: the key is shown once, when it is
-created.
-
-` + o.help(),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	o.addFlags(cmd)
-	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")
-	cmd.AddCommand(createKeyCommand(o), listKeysCommand(o), revokeKeyCommand(o))
-	return cmd
+	return o.command("keys", "Create, list and revoke API keys",
+		`Create, list and revoke the API keys that a service with AUTH_MODE=api-key
+requires. Only a hash of a key is stored: the key is shown once, when it is
+created.`, createKeyCommand(o), listKeysCommand(o), revokeKeyCommand(o))
 }
 
-func createKeyCommand(o *keysOptions) *cobra.Command {
+func createKeyCommand(o *keyStorage) *cobra.Command {
 	var k access.Key
 	var scopes []string
 	var expiresIn string
@@ -65,7 +50,7 @@ A workspace exists as soon as a key names it.`,
   KEY=$(sluice keys create --scope export --workspace acme --name "nightly report" --expires-in 90d)
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := requireValues(cmd, "workspace", "expires-in"); err != nil {
 				return err
 			}
@@ -73,12 +58,8 @@ A workspace exists as soon as a key names it.`,
 			for _, scope := range scopes {
 				k.Scopes = append(k.Scopes, access.Scope(scope))
 			}
-			if expiresIn != "" {
-				lifetime, err := parseLifetime(expiresIn)
-				if err != nil {
-					return usageError("%w", err)
-				}
-				k.ExpiresAt = now.Add(lifetime)
+			if k.ExpiresAt, err = parseExpiry(expiresIn, now); err != nil {
+				return err
 			}
 			return printNewKey(cmd, o, k, now)
 		},
@@ -92,16 +73,13 @@ A workspace exists as soon as a key names it.`,
 }
 
 // printNewKey creates an API key with the properties of k, stores it and prints it.
-func printNewKey(cmd *cobra.Command, o *keysOptions, k access.Key, now time.Time) error {
+func printNewKey(cmd *cobra.Command, o *keyStorage, k access.Key, now time.Time) error {
 	k, token, err := access.New(k, now)
 	if err != nil {
 		return usageError("%w", err)
 	}
-	s, where, err := o.open(cmd)
+	s, where, err := o.openNew(cmd)
 	if err != nil {
-		return err
-	}
-	if err := o.createDir(cmd, where); err != nil {
 		return err
 	}
 	if err := s.Create(cmd.Context(), k); err != nil {
@@ -120,7 +98,7 @@ Send it as "Authorization: Bearer ...". It is shown only once:
 	return nil
 }
 
-func listKeysCommand(o *keysOptions) *cobra.Command {
+func listKeysCommand(o *keyStorage) *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "list [--workspace NAME]",
@@ -140,7 +118,7 @@ func listKeysCommand(o *keysOptions) *cobra.Command {
 }
 
 // listKeys prints the API keys of a workspace, or all keys if workspace is "".
-func listKeys(cmd *cobra.Command, o *keysOptions, workspace string) error {
+func listKeys(cmd *cobra.Command, o *keyStorage, workspace string) error {
 	s, where, err := o.open(cmd)
 	if err != nil {
 		return err
@@ -171,7 +149,7 @@ func listKeys(cmd *cobra.Command, o *keysOptions, workspace string) error {
 	return w.Flush()
 }
 
-func revokeKeyCommand(o *keysOptions) *cobra.Command {
+func revokeKeyCommand(o *keyStorage) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke a key permanently",
@@ -187,7 +165,7 @@ func revokeKeyCommand(o *keysOptions) *cobra.Command {
 }
 
 // revokeKey revokes the API key with the given id. id may also be the complete API key.
-func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
+func revokeKey(cmd *cobra.Command, o *keyStorage, id string) error {
 	if token, ok := access.ParseToken(id); ok {
 		id = token.ID
 	} else if strings.Contains(id, "_") {
@@ -212,10 +190,14 @@ func revokeKey(cmd *cobra.Command, o *keysOptions, id string) error {
 	return nil
 }
 
-// parseLifetime parses a number of days, such as 90d, or a duration in the format of
-// time.ParseDuration. The lifetime must be positive and at most 36,500 days.
-func parseLifetime(text string) (time.Duration, error) {
+// parseExpiry returns the end of a lifetime that begins now, or the zero Time for "". text is a
+// number of days, such as 90d, or a duration for time.ParseDuration. It must be positive and
+// at most 36,500 days.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
 	const day, most = 24 * time.Hour, 36500
+	if text == "" {
+		return time.Time{}, nil
+	}
 	var lifetime time.Duration
 	if number, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(number, 10, 32); err == nil && n <= most {
@@ -225,9 +207,9 @@ func parseLifetime(text string) (time.Duration, error) {
 		lifetime, _ = time.ParseDuration(text)
 	}
 	if lifetime <= 0 || lifetime > most*day {
-		return 0, fmt.Errorf("--expires-in %q must be a duration such as 30m, 12h or 90d, at most %dd", text, most)
+		return time.Time{}, usageError("--expires-in %q must be a duration such as 30m, 12h or 90d, at most %dd", text, most)
 	}
-	return lifetime, nil
+	return now.Add(lifetime), nil
 }
 
 // keyJSON is the JSON form in which the commands print an API key.

@@ -167,13 +167,17 @@ func TestDeployedTables(t *testing.T) {
 
 func TestLifetimes(t *testing.T) {
 	const day = 24 * time.Hour
+	now := time.Now()
+	if at, err := parseExpiry("", now); !at.IsZero() || err != nil {
+		t.Errorf("no lifetime: %s, error %v; want none", at, err)
+	}
 	for text, want := range map[string]time.Duration{ // 0 means an error
 		"1d": day, "90d": 90 * day, "36500d": 36500 * day, "1s": time.Second, "1h30m": 90 * time.Minute, "12h": 12 * time.Hour,
 		"0d": 0, "36501d": 0, "876001h": 0, "-1d": 0, "0s": 0, "-1h": 0, "1.5d": 0, "d": 0, "1": 0, "1w": 0, "99999999999999999999d": 0,
 	} {
-		got, err := parseLifetime(text)
-		if got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %s, error %v; want %s", text, got, err, want)
+		got, err := parseExpiry(text, now)
+		if want > 0 && !got.Equal(now.Add(want)) || (err == nil) != (want > 0) {
+			t.Errorf("%q: %s, error %v; want %s from now", text, got, err, want)
 		}
 	}
 }

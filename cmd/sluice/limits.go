@@ -17,47 +17,32 @@ import (
 	"sluice/pkg/ratelimit"
 )
 
-// limitsOptions are the flags that all commands of "sluice limits" have.
-type limitsOptions struct {
-	storage[ratelimit.RowManager]
-	json bool
-}
+type rowStorage = storage[ratelimit.RowManager]
 
 func limitsCommand(getenv func(string) string) *cobra.Command {
-	o := &limitsOptions{storage: storage[ratelimit.RowManager]{
+	o := &rowStorage{
 		getenv: getenv, what: "rows", variable: "LIMITS_TABLE", logicalID: "LimitsTable", openDir: localserver.OpenLimits,
 		openTable: func(client *dynamodb.Client, name string) (ratelimit.RowManager, error) {
 			return dynamo.NewLimits(client, name)
 		},
-	}}
-	cmd := &cobra.Command{
-		Use:   "limits",
-		Short: "Set limits for single addresses, or block or observe them",
-		Long: `Set the limits of single addresses and of CIDR blocks, in rows that override the
+	}
+	return o.command("limits", "Set limits for single addresses, or block or observe them",
+		`Set the limits of single addresses and of CIDR blocks, in rows that override the
 limits of the service. Each address in a block is counted separately. If several
 rows contain an address, only the row with the longest prefix applies. For a limit
 that this row does not set, the default of the service applies.
 
 IPv6 clients are counted by their /64, or by the prefix length in CLIENT_IPV6_PREFIX.
 If the service has this variable, set it to the same value here. "sluice usage" shows
-how much of its limits an address uses.
-
-` + o.help(),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	o.addFlags(cmd)
-	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print JSON")
-	cmd.AddCommand(setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
-	return cmd
+how much of its limits an address uses.`, setLimitsCommand(o), listLimitsCommand(o), removeLimitsCommand(o), checkLimitsCommand(o))
 }
 
 // ipv6Prefix returns the value of CLIENT_IPV6_PREFIX, which the service reads too.
-func (o *limitsOptions) ipv6Prefix() (int, error) {
+func ipv6Prefix(getenv func(string) string) (int, error) {
 	const variable = "CLIENT_IPV6_PREFIX"
 	cfg, err := httpapi.LoadConfig(func(name string) string {
 		if name == variable {
-			return o.getenv(variable)
+			return getenv(variable)
 		}
 		return ""
 	})
@@ -77,9 +62,9 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-func setLimitsCommand(o *limitsOptions) *cobra.Command {
+func setLimitsCommand(o *rowStorage) *cobra.Command {
 	var r ratelimit.Row
-	var action, expiresIn string
+	var expiresIn string
 	cmd := &cobra.Command{
 		Use:   "set CIDR [--records N] [--imports N] [--requests N] [--action ACTION] [--expires-in TIME] [--note TEXT]",
 		Short: "Set or replace the row of a block",
@@ -98,28 +83,23 @@ For a limit that is not given, the default of the service applies.`,
   sluice limits set 198.51.100.7 --action block --expires-in 12h
   sluice limits set 2001:db8::/32 --requests 50 --action observe --table sluice-LimitsTable-1ABCDEF`,
 		Args: oneArg("CIDR block or address"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			for _, name := range []string{"records", "imports", "requests"} {
 				if n, _ := cmd.Flags().GetInt64(name); cmd.Flags().Changed(name) && n < 1 {
 					return usageError("--%s %d must be at least 1; omit it for the default, or use --action block", name, n)
 				}
 			}
 			now := time.Now()
-			if expiresIn != "" {
-				lifetime, err := parseLifetime(expiresIn)
-				if err != nil {
-					return usageError("%w", err)
-				}
-				r.ExpiresAt = now.Add(lifetime)
+			if r.ExpiresAt, err = parseExpiry(expiresIn, now); err != nil {
+				return err
 			}
-			r.Action = ratelimit.Action(action)
 			return setLimits(cmd, o, args[0], r, now)
 		},
 	}
 	cmd.Flags().Int64Var(&r.Records, "records", 0, "records per second, over all export routes")
 	cmd.Flags().Int64Var(&r.Imports, "imports", 0, "calls per second, over all import routes")
 	cmd.Flags().Int64Var(&r.Requests, "requests", 0, "requests per second to each route")
-	cmd.Flags().StringVar(&action, "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
+	cmd.Flags().StringVar((*string)(&r.Action), "action", string(ratelimit.ActionLimit), "limit, block, unlimited or observe")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the row applies, such as 12h or 90d (default: until it is removed)")
 	cmd.Flags().StringVar(&r.Note, "note", "", "text that says what the row is for")
 	completeValues(cmd, "action", ratelimit.ActionLimit, ratelimit.ActionBlock, ratelimit.ActionUnlimited, ratelimit.ActionObserve)
@@ -127,12 +107,12 @@ For a limit that is not given, the default of the service applies.`,
 }
 
 // setLimits stores r as a row. The row applies to the CIDR block or the address in block.
-func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r ratelimit.Row, now time.Time) error {
-	ipv6Prefix, err := o.ipv6Prefix()
+func setLimits(cmd *cobra.Command, o *rowStorage, block string, r ratelimit.Row, now time.Time) error {
+	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
 	}
-	if r.CIDR, err = ratelimit.ParseCIDR(block, ipv6Prefix); err != nil {
+	if r.CIDR, err = ratelimit.ParseCIDR(block, prefix); err != nil {
 		return usageError("%w", err)
 	}
 	if r, err = ratelimit.NewRow(r, now); err != nil {
@@ -145,11 +125,8 @@ func setLimits(cmd *cobra.Command, o *limitsOptions, block string, r ratelimit.R
 	if warning != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning+".")
 	}
-	s, where, err := o.open(cmd)
+	s, where, err := o.openNew(cmd)
 	if err != nil {
-		return err
-	}
-	if err := o.createDir(cmd, where); err != nil {
 		return err
 	}
 	if err := s.Put(cmd.Context(), r); err != nil {
@@ -172,7 +149,7 @@ func exportRoutes() (n int) {
 	return n
 }
 
-func listLimitsCommand(o *limitsOptions) *cobra.Command {
+func listLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the rows in the order of their blocks",
@@ -182,7 +159,7 @@ func listLimitsCommand(o *limitsOptions) *cobra.Command {
 	}
 }
 
-func listLimits(cmd *cobra.Command, o *limitsOptions) error {
+func listLimits(cmd *cobra.Command, o *rowStorage) error {
 	s, where, err := o.open(cmd)
 	if err != nil {
 		return err
@@ -211,7 +188,7 @@ func listLimits(cmd *cobra.Command, o *limitsOptions) error {
 	return w.Flush()
 }
 
-func removeLimitsCommand(o *limitsOptions) *cobra.Command {
+func removeLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove CIDR",
 		Short:   "Remove the row of a block",
@@ -221,7 +198,7 @@ func removeLimitsCommand(o *limitsOptions) *cobra.Command {
 	}
 }
 
-func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
+func removeLimits(cmd *cobra.Command, o *rowStorage, text string) error {
 	const longest = 128 // accept any prefix length, because CLIENT_IPV6_PREFIX may have been different when the row was set
 	block, err := ratelimit.ParseCIDR(text, longest)
 	if err != nil {
@@ -247,7 +224,7 @@ func removeLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
 	return nil
 }
 
-func checkLimitsCommand(o *limitsOptions) *cobra.Command {
+func checkLimitsCommand(o *rowStorage) *cobra.Command {
 	return &cobra.Command{
 		Use:     "check ADDRESS",
 		Short:   "Show which row applies to an address",
@@ -257,12 +234,12 @@ func checkLimitsCommand(o *limitsOptions) *cobra.Command {
 	}
 }
 
-func checkLimits(cmd *cobra.Command, o *limitsOptions, text string) error {
-	ipv6Prefix, err := o.ipv6Prefix()
+func checkLimits(cmd *cobra.Command, o *rowStorage, text string) error {
+	prefix, err := ipv6Prefix(o.getenv)
 	if err != nil {
 		return err
 	}
-	address, err := ratelimit.ParseAddress(text, ipv6Prefix)
+	address, err := ratelimit.ParseAddress(text, prefix)
 	if err != nil {
 		return usageError("%q is not an IPv4 or IPv6 address", text)
 	}

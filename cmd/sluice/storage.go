@@ -27,14 +27,22 @@ type storage[S any] struct {
 	dataDir  string // values of the flags
 	dynamodb string
 	table    string
+	json     bool
 }
 
-// addFlags adds flags to a command and its subcommands. The flags select the storage.
-func (s *storage[S]) addFlags(cmd *cobra.Command) {
+// command returns a command for subcommands, which all have the flags of s.
+func (s *storage[S]) command(use, short, long string, subcommands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long + "\n\n" + s.help(), Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(subcommands...)
 	flags := cmd.PersistentFlags()
+	flags.BoolVar(&s.json, "json", false, "print JSON")
 	flags.StringVar(&s.table, "table", s.getenv(s.variable), fmt.Sprintf("DynamoDB table of the %s (env %s)", s.what, s.variable))
 	flags.StringVar(&s.dynamodb, "dynamodb", "", "URL of a DynamoDB endpoint, such as DynamoDB Local")
 	flags.StringVar(&s.dataDir, "data-dir", cmp.Or(s.getenv("DATA_DIR"), defaultDataDir), "data directory of sluice serve (env DATA_DIR)")
+	return cmd
 }
 
 // help returns the help text of the flags.
@@ -50,6 +58,20 @@ func (s *storage[S]) help() string {
                                    may be running
 
 All instances apply a change within 60 seconds.`, s.what, "with --table, or "+s.variable, s.logicalID)
+}
+
+// openNew is like open, but creates the data directory. If that is only the default and no
+// server has used it, openNew returns an error instead, because a server that uses another
+// directory would not find the data.
+func (s *storage[S]) openNew(cmd *cobra.Command) (store S, where string, err error) {
+	store, where, err = s.open(cmd)
+	if err != nil || where != s.dataDir {
+		return store, where, err
+	}
+	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
+		return store, where, usageError("no server has used the data directory %s: use --data-dir to select it, or --table for the table of a deployment", where)
+	}
+	return store, where, localserver.CreateDir(s.dataDir)
 }
 
 // open returns the store and a description of its location for messages.
@@ -93,18 +115,4 @@ func awsClient(ctx context.Context) (client *dynamodb.Client, region string, err
 		return nil, "", errors.New("no AWS region is set; set AWS_REGION to the region of the table, or AWS_PROFILE to a profile that has a region")
 	}
 	return dynamodb.NewFromConfig(sdk), sdk.Region, nil
-}
-
-// createDir takes the location that open returned. If the location is a table, createDir does
-// nothing. Otherwise it creates the data directory. If the directory is only the default and no
-// server has used it, createDir returns an error instead, because a server that uses another
-// directory would not find the data.
-func (s *storage[S]) createDir(cmd *cobra.Command, where string) error {
-	if where != s.dataDir {
-		return nil
-	}
-	if named := cmd.Flags().Changed("data-dir") || s.getenv("DATA_DIR") != ""; !named && !localserver.HasData(s.dataDir) {
-		return usageError("no server has used the data directory %s: use --data-dir to select it, or --table for the table of a deployment", where)
-	}
-	return localserver.CreateDir(s.dataDir)
 }

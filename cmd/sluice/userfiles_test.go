@@ -189,7 +189,7 @@ func TestAnImportContinuesOnlyWithItsRejectFile(t *testing.T) {
 		_, stderr, code = run(t, sluiceCommand(t, proxy, "import", "events", "--one-by-one", "--workers", "1", file))
 		return stderr, code
 	}
-	if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, "The import stopped after line 1 of") {
+	if stderr, code := again(); code != exitFailure || !strings.Contains(stderr, "The same command continues after line 1 of") {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	own := read(t, rejects)

@@ -5,7 +5,6 @@ package changes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"sluice/cmd/sluice/internal/journal"
 	"sluice/cmd/sluice/internal/progress"
-	"sluice/pkg/client"
 	"sluice/pkg/record"
 )
 
@@ -45,9 +43,8 @@ type Walk struct {
 // identify the walk. If force is set, Open also opens the journal of another unfinished walk,
 // and Begin then abandons that walk. The walk writes the changes to the file path + ".part".
 // The errors are those of journal.Open.
-func Open(path, command string, task any, force bool) (*Walk, error) {
-	w := &Walk{path: path + ".part", force: force}
-	var err error
+func Open(path, command string, task any, force bool) (w *Walk, err error) {
+	w = &Walk{path: path + ".part", force: force}
 	w.journal, err = journal.Open(path, journal.Task{Command: command, Work: task, Abandon: force}, &w.mark)
 	return w, err
 }
@@ -156,11 +153,7 @@ func (w *Walk) Stop(ctx context.Context, err error) error {
 	if w.mark.SyncedUntil == nil {
 		return errors.Join(err, w.Remove())
 	}
-	when := "The"
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
-		when = "Once the service accepts the request, the"
-	}
-	return fmt.Errorf("%w\n%s same command continues after %s", err, when, w.Done())
+	return journal.Continues(err, "after "+w.Done())
 }
 
 // Done returns a text that says how many changes are in the file, such as "1 change".

@@ -91,10 +91,8 @@ func Run(ctx context.Context, o Options, c *client.Client, stderr io.Writer) (j 
 		err = ex.journal.Remove()
 	case !ex.created:
 		err = errors.Join(err, ex.journal.Remove())
-	case o.Path != "-" && isRejected(err):
-		err = fmt.Errorf("%w\nOnce the service accepts the request, the same command continues with the export job %s", err, ex.journal.ID)
 	case o.Path != "-":
-		err = fmt.Errorf("%w\nThe same command continues with the export job %s", err, ex.journal.ID)
+		err = journal.Continues(err, "with the export job "+ex.journal.ID)
 	case ctx.Err() != nil:
 		err = errors.Join(err, ex.cancel(context.WithoutCancel(ctx)))
 	}
@@ -114,13 +112,6 @@ func (o Options) workPath() (path string, remove func(), err error) {
 		return "", nil, err
 	}
 	return filepath.Join(dir, "stdout"+suffix), func() { os.RemoveAll(dir) }, nil //nolint:errcheck // a temporary directory
-}
-
-// isRejected reports whether err means that the service rejected a call
-// permanently. Such a call had no effect.
-func isRejected(err error) bool {
-	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Rejected()
 }
 
 // cancel cancels the job if it exists and has not ended.
@@ -174,7 +165,8 @@ func (ex *exporter) await(ctx context.Context) (exportjob.Job, error) {
 	for {
 		ex.Order.ID = ex.journal.ID
 		if _, _, err := ex.client.CreateExportJob(ctx, ex.Order); err != nil {
-			ex.created = ex.created || !isRejected(err)
+			e, ok := errors.AsType[*client.Error](err)
+			ex.created = ex.created || !ok || !e.Rejected() // a rejected call had no effect
 			return exportjob.Job{}, err
 		}
 		ex.created = true

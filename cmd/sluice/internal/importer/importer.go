@@ -188,7 +188,7 @@ func (im *importer) runFile(ctx context.Context, stderr io.Writer) (err error) {
 	case unknown && !im.stored.Load():
 		return errors.Join(err, im.rejects.remove(), im.journal.Remove())
 	}
-	return fmt.Errorf("%w\nThe import stopped after line %d of %s; %s", err, im.mark.Line, im.Path, continuation(err))
+	return journal.Continues(err, fmt.Sprintf("after line %d of %s", im.mark.Line, im.Path))
 }
 
 // prepare begins or continues the import. size is how much of the file the journal knows of.
@@ -235,15 +235,6 @@ func begunAt(id string) time.Time {
 		return time.Now()
 	}
 	return time.Unix(u.Time().UnixTime()).Add(-clockSlack)
-}
-
-// continuation returns a text that says how to continue an import after an error.
-func continuation(err error) string {
-	var e *client.Error
-	if errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		return "with a key that the service accepts, the same command continues there"
-	}
-	return "the same command continues there"
 }
 
 // run imports the records that have no result yet. In each round it reads records, sends

@@ -18,6 +18,8 @@ import (
 	"os"
 	"time"
 
+	"sluice/pkg/client"
+
 	"github.com/gofrs/flock"
 	"github.com/google/uuid"
 )
@@ -229,3 +231,12 @@ func (j *Journal) Remove() error { return os.Remove(j.lock.Path()) }
 // Close closes the journal. Other processes can then open it at once. This also holds while
 // this process starts a child process, which briefly inherits the open files.
 func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
+
+// Continues adds to err where the same command continues, such as "after 3 changes".
+func Continues(err error, where string) error {
+	when := "The"
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Rejected() {
+		when = "Once the service accepts the request, the"
+	}
+	return fmt.Errorf("%w\n%s same command continues %s", err, when, where)
+}
