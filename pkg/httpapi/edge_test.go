@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"sluice/internal/test/lambdatest"
+	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 )
@@ -394,6 +396,32 @@ func TestInvalidParameters(t *testing.T) {
 	} {
 		if resp := a.get(t, tt.route, tt.target); resp.StatusCode != 400 || !strings.Contains(resp.Body, tt.want) {
 			t.Errorf("%s: %d %s, want %s", tt.target, resp.StatusCode, resp.Body, tt.want)
+		}
+	}
+}
+
+// The query of such a request could mean that nothing is to be changed.
+func TestARequestWithABodyHasNoParameters(t *testing.T) {
+	a := newRoomyAPI(t)
+	for _, r := range httpapi.Routes() {
+		if r.Method != http.MethodPost && r.Method != http.MethodDelete {
+			continue
+		}
+		handler, err := httpapi.NewFunction(r.Name, a.limiter, untouchable, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for query, want := range map[string]string{
+			"dry_run=true": "dry_run is not a parameter of this route, which has no parameters",
+			"id=a&id=b":    "id is not a parameter of this route",
+			"%zz":          "percent-encode",
+		} {
+			ev := lambdatest.Event(r.Method, r.Path+"?"+query, "192.0.2.1", `{"name":"n"}`)
+			resp := serve(t, handler, ev)
+			checkDescribed(t, ev, resp)
+			if resp.StatusCode != 400 || code(t, resp) != "invalid_parameter" || !strings.Contains(resp.Body, want) {
+				t.Errorf("%s %s?%s: %d %s, want %s", r.Method, r.Path, query, resp.StatusCode, resp.Body, want)
+			}
 		}
 	}
 }

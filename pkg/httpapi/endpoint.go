@@ -180,9 +180,15 @@ func refusal(d ratelimit.Decision) error {
 	}
 }
 
-// act runs the action and encodes its response.
+// act runs the action and encodes its response. The actions of GET routes read the query;
+// the other routes have no parameters.
 func (e *endpoint) act(r *request) (out response, err error) {
 	defer recovered(&err)
+	if e.route.Method == http.MethodPost || e.route.Method == http.MethodDelete {
+		if err := parseQuery(r).err(); err != nil {
+			return response{}, err
+		}
+	}
 	if out, err = e.action(e.service, r); err != nil {
 		return response{}, err
 	}
