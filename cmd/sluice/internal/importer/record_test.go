@@ -92,13 +92,6 @@ func TestReadRecords(t *testing.T) {
 			`2 {"id":"a","type":"t","attributes":{"a":1.50,"b c":{"x":[true]}}}`,
 			`3 {"id":"b","type":"t","attributes":{"":"=1+1"}}`,
 		}},
-		{"cells", recordfile.CSV, true, "attributes.a\ntrue\nfalse\nnull\n-5\n+5\n'-a\n'@b\n''\n007\n1e5\n[]\n\"\"\"x\"\"\"\n{bad\n 5\nTRUE\n", []string{
-			`2 {"id":"line:2","attributes":{"a":true}}`, `3 {"id":"line:3","attributes":{"a":false}}`, `4 {"id":"line:4","attributes":{"a":null}}`,
-			`5 {"id":"line:5","attributes":{"a":-5}}`, `6 {"id":"line:6","attributes":{"a":"+5"}}`, `7 {"id":"line:7","attributes":{"a":"-a"}}`,
-			`8 {"id":"line:8","attributes":{"a":"@b"}}`, `9 {"id":"line:9","attributes":{"a":"''"}}`, `10 {"id":"line:10","attributes":{"a":"007"}}`,
-			`11 {"id":"line:11","attributes":{"a":1e5}}`, `12 {"id":"line:12","attributes":{"a":[]}}`, `13 {"id":"line:13","attributes":{"a":"\"x\""}}`,
-			`14 {"id":"line:14","attributes":{"a":"{bad"}}`, `15 {"id":"line:15","attributes":{"a":" 5"}}`, `16 {"id":"line:16","attributes":{"a":"TRUE"}}`,
-		}},
 		{"CSV with attributes as JSON", recordfile.CSV, false, "name,attributes\nn,\"{\"\"a\"\":1}\"\nn,\nn,x\nn,5\n", []string{
 			`2 {"id":"line:2","name":"n","attributes":{"a":1}}`, `3 {"id":"line:3","name":"n","attributes":{}}`, "4 !attributes must be", "5 !attributes must be",
 		}},
