@@ -134,9 +134,9 @@ func OpenTable(ctx context.Context, getenv func(string) string, endpoint, logica
 	return t.client, t.names[logicalID], nil
 }
 
-// DynamoDB returns a client of a DynamoDB endpoint. The environment variables of the AWS SDK
+// dynamoDBClient returns a client of a DynamoDB endpoint. The environment variables of the AWS SDK
 // apply. Region and credentials have defaults, because DynamoDB Local accepts any values.
-func DynamoDB(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
+func dynamoDBClient(ctx context.Context, getenv func(string) string, endpoint string) (*dynamodb.Client, error) {
 	var opts []func(*config.LoadOptions) error
 	if getenv("AWS_REGION") == "" {
 		opts = append(opts, config.WithRegion("us-east-1"))
@@ -164,7 +164,7 @@ type tables struct {
 // (template.Table.EnvVar). If that variable is empty, the name is "sluice-" followed by the
 // logical id.
 func openTables(ctx context.Context, getenv func(string) string, endpoint string, selected map[string]string) (tables, error) {
-	client, err := DynamoDB(ctx, getenv, endpoint)
+	client, err := dynamoDBClient(ctx, getenv, endpoint)
 	if err != nil {
 		return tables{}, err
 	}

@@ -14,27 +14,27 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TableClient is the part of *dynamodb.Client that Create uses.
-type TableClient interface {
+// tableClient is the part of *dynamodb.Client that CreateTable uses.
+type tableClient interface {
 	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-// MaxWait is the maximum time that Create waits for a table to become active. AWS takes
+// maxWait is the maximum time that CreateTable waits for a table to become active. AWS takes
 // up to half a minute for an empty table. In DynamoDB Local a table is active at once.
-const MaxWait = 2 * time.Minute
+const maxWait = 2 * time.Minute
 
 // ErrDiffers is the error for an existing table whose key, indexes, stream or TTL
-// attribute differ from the definition. Create does not change such a table.
+// attribute differ from the definition. CreateTable does not change such a table.
 var ErrDiffers = errors.New("a table of this name exists with another definition")
 
-// CreateTable creates a table with the given name and definition if no table has this name. It
-// waits until the table is active. Then it enables the time to live of the table. Create
-// may be called repeatedly, and concurrently by several programs. After an error other
-// than ErrDiffers, the table may be incomplete. Another call then completes the table.
-func CreateTable(ctx context.Context, client TableClient, table Table, name string) (err error) {
+// CreateTable creates a table unless one of this name exists, waits until it is active, and
+// enables its time to live. It may be called repeatedly, and concurrently by several programs.
+// After an error other than ErrDiffers, the table may be incomplete; another call completes
+// it. CreateTable is for DynamoDB Local: on AWS, CloudFormation creates the tables.
+func CreateTable(ctx context.Context, client tableClient, table Table, name string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
@@ -49,7 +49,7 @@ func CreateTable(ctx context.Context, client TableClient, table Table, name stri
 		o.MinDelay = 50 * time.Millisecond
 		o.MaxDelay = 2 * time.Second
 	})
-	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &name}, MaxWait)
+	out, err := waiter.WaitForOutput(ctx, &dynamodb.DescribeTableInput{TableName: &name}, maxWait)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func sorted[E any](all []E, name func(E) string) []E {
 
 // expire enables the table's time to live. DynamoDB rejects the update if an earlier or a
 // concurrent call has already enabled the time to live.
-func expire(ctx context.Context, client TableClient, name, attribute string) error {
+func expire(ctx context.Context, client tableClient, name, attribute string) error {
 	_, updateErr := client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName:               &name,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: &attribute, Enabled: aws.Bool(true)},

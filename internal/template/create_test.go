@@ -25,7 +25,7 @@ var jobs = template.Table{
 	Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
 	Indexes: []template.Index{
 		{Name: "by_time", Key: []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}}, Projection: template.Projection{Type: "ALL"}},
-		{Name: "by_hash", Key: []template.KeyElement{{Name: "hash", Type: "HASH"}}, Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name"}}},
+		{Name: "by_hash", Key: []template.KeyElement{{Name: "hash", Type: "HASH"}}, Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Literal{"name"}}},
 	},
 	TTL:    template.TTL{Attribute: "expires_at", Enabled: true},
 	Stream: template.Stream{View: "NEW_IMAGE"},
@@ -126,7 +126,7 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 		},
 		"other index key":  func(d *template.Table) { d.Indexes[1].Key = d.Indexes[0].Key },
 		"other projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "KEYS_ONLY" },
-		"other attributes": func(d *template.Table) { d.Indexes[1].Projection.Attributes = []template.Text{"other"} },
+		"other attributes": func(d *template.Table) { d.Indexes[1].Projection.Attributes = []template.Literal{"other"} },
 		"other expiry":     func(d *template.Table) { d.TTL.Attribute = "gone_at" },
 		"no stream":        func(d *template.Table) { d.Stream = template.Stream{} },
 		"other stream":     func(d *template.Table) { d.Stream.View = "OLD_IMAGE" },

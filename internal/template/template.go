@@ -22,7 +22,7 @@ import (
 // Table is an AWS::DynamoDB::Table.
 type Table struct {
 	LogicalID   string       `yaml:"-"`
-	BillingMode Text         `yaml:"BillingMode"`
+	BillingMode Literal      `yaml:"BillingMode"`
 	Attributes  []Attribute  `yaml:"AttributeDefinitions"` // only the key attributes of the table and its indexes
 	Key         []KeyElement `yaml:"KeySchema"`
 	Indexes     []Index      `yaml:"GlobalSecondaryIndexes"`
@@ -40,59 +40,59 @@ var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
 // Attribute is an attribute of a table's items.
 type Attribute struct {
-	Name Text `yaml:"AttributeName"`
-	Type Text `yaml:"AttributeType"` // S, N or B
+	Name Literal `yaml:"AttributeName"`
+	Type Literal `yaml:"AttributeType"` // S, N or B
 }
 
 // KeyElement is an attribute of a key.
 type KeyElement struct {
-	Name Text `yaml:"AttributeName"`
-	Type Text `yaml:"KeyType"` // HASH or RANGE
+	Name Literal `yaml:"AttributeName"`
+	Type Literal `yaml:"KeyType"` // HASH or RANGE
 }
 
 // Index is a global secondary index of a table.
 type Index struct {
-	Name       Text         `yaml:"IndexName"`
+	Name       Literal      `yaml:"IndexName"`
 	Key        []KeyElement `yaml:"KeySchema"`
 	Projection Projection   `yaml:"Projection"`
 }
 
 // Projection says which attributes an index holds.
 type Projection struct {
-	Type       Text   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
-	Attributes []Text `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
+	Type       Literal   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
+	Attributes []Literal `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
 }
 
 // TTL is the time-to-live specification of a table. With the zero value, items never
 // expire.
 type TTL struct {
-	Attribute Text `yaml:"AttributeName"`
-	Enabled   bool `yaml:"Enabled"`
+	Attribute Literal `yaml:"AttributeName"`
+	Enabled   bool    `yaml:"Enabled"`
 }
 
 // Stream is the stream specification of a table. The zero value means that the table has
 // no stream.
 type Stream struct {
-	View Text `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
+	View Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
-// Text is a literal string in a template. Decoding returns an error for any other value,
+// Literal is a literal string in a template. Decoding returns an error for any other value,
 // such as !Ref or !Sub, which only AWS CloudFormation can evaluate.
-type Text string
+type Literal string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (t *Text) UnmarshalYAML(n *yaml.Node) error {
+func (t *Literal) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || n.Value == "" {
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s %q is not a string", n.Line, n.Tag, n.Value)}}
 	}
-	*t = Text(n.Value)
+	*t = Literal(n.Value)
 	return nil
 }
 
 // document is a template in YAML.
 type document struct {
 	Resources map[string]struct {
-		Type       Text      `yaml:"Type"`
+		Type       Literal   `yaml:"Type"`
 		Properties yaml.Node `yaml:"Properties"`
 	} `yaml:"Resources"`
 }

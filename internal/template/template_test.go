@@ -94,7 +94,7 @@ func TestParse(t *testing.T) {
 				{
 					Name:       "by_hash",
 					Key:        []template.KeyElement{{Name: "hash", Type: "HASH"}},
-					Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Text{"name", "size"}},
+					Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Literal{"name", "size"}},
 				},
 			},
 			Stream: template.Stream{View: "NEW_IMAGE"},

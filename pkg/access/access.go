@@ -42,10 +42,10 @@ const (
 	workspaceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
-// CheckWorkspace returns nil if name is a valid name of a workspace. Otherwise it returns
+// checkWorkspace returns nil if name is a valid name of a workspace. Otherwise it returns
 // an error that says what a valid name looks like. A name must not contain '#', because
 // stores put '#' after the name in database keys.
-func CheckWorkspace(name string) error {
+func checkWorkspace(name string) error {
 	if name == "" || len(name) > maxWorkspaceLength || !consistsOf(name, workspaceCharacters) {
 		return errors.New("must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
 	}
@@ -58,7 +58,7 @@ func CheckWorkspace(name string) error {
 type Key struct {
 	ID         string    `json:"id"`            // 12 characters; not secret
 	Name       string    `json:"name,omitzero"` // free text for operators; at most 128 characters, may be empty
-	Workspace  string    `json:"workspace"`     // see CheckWorkspace
+	Workspace  string    `json:"workspace"`     // 1 to 64 of the characters A-Z a-z 0-9 . _ -
 	Scopes     []Scope   `json:"scopes"`        // at least one, sorted
 	SecretHash Hash      `json:"secret_hash"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -99,18 +99,18 @@ func New(k Key, now time.Time) (Key, Token, error) {
 		}
 	}
 	k.Scopes = slices.Compact(slices.Sorted(slices.Values(k.Scopes)))
-	return k, token, k.Validate()
+	return k, token, k.validate()
 }
 
 // maxNameLength is the maximum length of a key's name, in characters.
 const maxNameLength = 128
 
-// Validate returns an error that says which field of k is not valid, or nil.
-func (k Key) Validate() error {
+// validate returns an error that says which field of k is not valid, or nil.
+func (k Key) validate() error {
 	if !isRandomText(k.ID, idLength) {
 		return fmt.Errorf("%q is not the id of a key", k.ID)
 	}
-	if err := CheckWorkspace(k.Workspace); err != nil {
+	if err := checkWorkspace(k.Workspace); err != nil {
 		return fmt.Errorf("the workspace %q %w", k.Workspace, err)
 	}
 	if !utf8.ValidString(k.Name) || utf8.RuneCountInString(k.Name) > maxNameLength || strings.ContainsFunc(k.Name, unicode.IsControl) {

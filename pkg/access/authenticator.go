@@ -197,7 +197,7 @@ func (a *Authenticator) read(ctx context.Context, id string) (e entry, err error
 		return e, nil
 	}
 	if err == nil {
-		err = key.Validate()
+		err = key.validate()
 	}
 	if err != nil {
 		return entry{}, err

@@ -51,7 +51,7 @@ func (s *keyStore) Get(_ context.Context, id string) (access.Key, error) {
 
 // guarded is an API that requires API keys, together with the log of the API.
 type guarded struct {
-	api
+	service
 	keys *keyStore
 	opts httpapi.Options
 	log  *bytes.Buffer
@@ -59,7 +59,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{api: newAPI(t), keys: &keyStore{keys: make(map[string]access.Key)}, log: new(bytes.Buffer)}
+	g := &guarded{service: newAPI(t), keys: &keyStore{keys: make(map[string]access.Key)}, log: new(bytes.Buffer)}
 	authenticator, err := access.NewAuthenticator(g.keys, now)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func wrong(key string) string {
 	return key[:len(key)-1] + last
 }
 
-// invoke is api.invoke with an Authorization header. If authorization is empty, the
+// invoke is service.invoke with an Authorization header. If authorization is empty, the
 // request has no such header.
 func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
@@ -103,7 +103,7 @@ func (g *guarded) invoke(t *testing.T, route, authorization string, ev events.AP
 	if authorization != "" {
 		ev.Headers["authorization"] = authorization
 	}
-	resp := serve(t, newFunction(t, route, g.api, g.opts), ev)
+	resp := serve(t, newFunction(t, route, g.service, g.opts), ev)
 	checkDescribed(t, ev, resp)
 	return resp
 }

@@ -48,7 +48,7 @@ func (o outcome) statuses() string {
 	return strings.Join(all, " ")
 }
 
-func (a api) batch(t *testing.T, body string) (events.APIGatewayV2HTTPResponse, outcome) {
+func (a service) batch(t *testing.T, body string) (events.APIGatewayV2HTTPResponse, outcome) {
 	t.Helper()
 	resp := a.post(t, "create-events", body)
 	var o outcome
@@ -59,7 +59,7 @@ func (a api) batch(t *testing.T, body string) (events.APIGatewayV2HTTPResponse, 
 }
 
 // list returns the names of all events by id.
-func (a api) list(t *testing.T) map[string]string {
+func (a service) list(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Events.List(t.Context(), "default", event.Query{Limit: 200})
 	if err != nil {

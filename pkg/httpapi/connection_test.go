@@ -19,7 +19,7 @@ import (
 
 // listen starts a server that serves all routes of the given API over TCP, with a short
 // read timeout.
-func listen(t *testing.T, a api) *httptest.Server {
+func listen(t *testing.T, a service) *httptest.Server {
 	t.Helper()
 	h, err := httpapi.New(a.limiter, a.stores, options)
 	if err != nil {

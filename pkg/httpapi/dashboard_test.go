@@ -17,7 +17,7 @@ import (
 
 // file sends a request for a file of the dashboard, or for the page if name is "". It
 // returns the response.
-func (a api) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
+func (a service) file(t testing.TB, name string, change ...func(*events.APIGatewayV2HTTPRequest)) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("GET", "/dashboard", "192.0.2.1", "")
 	if name != "" {
@@ -208,7 +208,7 @@ func TestAPageWhoseLimitCannotBeCheckedLoadsItselfAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := api{stores: newAPI(t).stores, limiter: limiter}
+	a := service{stores: newAPI(t).stores, limiter: limiter}
 	resp := a.invoke(t, "dashboard", dashboardEvent("/dashboard", "", "text/html"))
 	if resp.StatusCode != 503 || resp.Headers["Refresh"] != "1; url=?retry=1" || !strings.Contains(resp.Body, "not available") {
 		t.Errorf("%d %v %s", resp.StatusCode, resp.Headers, resp.Body)

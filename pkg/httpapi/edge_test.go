@@ -19,7 +19,7 @@ import (
 )
 
 // newRoomyAPI returns an API that has no limits. The clock of the API stands still.
-func newRoomyAPI(t testing.TB) api {
+func newRoomyAPI(t testing.TB) service {
 	t.Helper()
 	a := newAPI(t)
 	var err error
@@ -31,7 +31,7 @@ func newRoomyAPI(t testing.TB) api {
 }
 
 // post sends a JSON body to a route and returns the response.
-func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPResponse {
+func (a service) post(t testing.TB, route, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(route, "-", "_"), "192.0.2.1", body)
 	ev.Headers["content-type"] = "application/json"
@@ -39,7 +39,7 @@ func (a api) post(t testing.TB, route, body string) events.APIGatewayV2HTTPRespo
 }
 
 // get sends a GET request for a target to a route and returns the response.
-func (a api) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
+func (a service) get(t testing.TB, route, target string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	return a.invoke(t, route, lambdatest.Event("GET", target, "192.0.2.1", ""))
 }

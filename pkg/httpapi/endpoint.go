@@ -138,7 +138,7 @@ func (e *endpoint) identify(ctx context.Context, r *request) (string, error) {
 // precheck refuses an export that is known not to fit. If the action of the address is
 // ActionObserve, such an export passes, and must not be charged.
 func (e *endpoint) precheck(r *request) error {
-	d, refused := e.limiter.Precheck(ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: e.asked(r)})
+	d, refused := e.limiter.Precheck(ratelimit.Request{Address: r.counted, Route: e.route.limited(), Records: e.maxRecords(r)})
 	if !refused {
 		return nil
 	}
@@ -146,9 +146,9 @@ func (e *endpoint) precheck(r *request) error {
 	return refusal(d)
 }
 
-// asked returns the most records that an export can return: 1 if the route returns a record
+// maxRecords returns the most records that an export can return: 1 if the route returns a record
 // by id, otherwise the length of a page; 0 if it is invalid.
-func (e *endpoint) asked(r *request) int64 {
+func (e *endpoint) maxRecords(r *request) int64 {
 	if strings.Contains(e.route.Path, "{") {
 		return 1
 	}

@@ -57,7 +57,7 @@ func TestAPanicOfAnActionIsChargedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := api{stores: untouchable, limiter: limiter}
+		a := service{stores: untouchable, limiter: limiter}
 		resp, l := invokeLogged(t, a, route, sample(t, route))
 		if resp.StatusCode != 500 || resp.Headers["RateLimit"] != want || counters.calls != 1 {
 			t.Errorf("%s: %d %v after %d charges, want RateLimit %s", route, resp.StatusCode, resp.Headers, counters.calls, want)
@@ -79,7 +79,7 @@ func TestAPanicOutsideOfAnActionIs500(t *testing.T) {
 			t.Fatal(err)
 		}
 		ev := sample(t, route)
-		resp := serve(t, newFunction(t, route, api{stores: newAPI(t).stores, limiter: limiter}, opts), ev)
+		resp := serve(t, newFunction(t, route, service{stores: newAPI(t).stores, limiter: limiter}, opts), ev)
 		checkDescribed(t, ev, resp)
 		if resp.StatusCode != 500 || code(t, resp) != "internal_error" || resp.Headers["X-RateLimit-Remaining"] != "0" || resp.Headers["RateLimit"] != `"requests";r=0;t=1` {
 			t.Errorf("%s: %d %v %s", route, resp.StatusCode, resp.Headers, resp.Body)

@@ -11,7 +11,7 @@ import (
 )
 
 // erase sends a request to delete an entity.
-func (a api) erase(t *testing.T, body string, status int, want string) {
+func (a service) erase(t *testing.T, body string, status int, want string) {
 	t.Helper()
 	resp := a.invoke(t, "delete-entity", post(t, "delete-entity", body))
 	if resp.StatusCode != status || !strings.Contains(resp.Body, want) {
@@ -20,7 +20,7 @@ func (a api) erase(t *testing.T, body string, status int, want string) {
 }
 
 // erasureJob invokes get-erasure-job with the sample request for that route.
-func (a api) erasureJob(t *testing.T, status int, want string) {
+func (a service) erasureJob(t *testing.T, status int, want string) {
 	t.Helper()
 	resp := a.invoke(t, "get-erasure-job", sample(t, "get-erasure-job"))
 	if resp.StatusCode != status || !strings.Contains(resp.Body, want) {

@@ -61,7 +61,7 @@ func bomb(t testing.TB, n int) string {
 
 // postCoded sends a body with a Content-Encoding to the path of a route, as API Gateway
 // would.
-func (a api) postCoded(t testing.TB, route, path, coding, body string) events.APIGatewayV2HTTPResponse {
+func (a service) postCoded(t testing.TB, route, path, coding, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	ev := lambdatest.Event("POST", path, "192.0.2.1", base64.StdEncoding.EncodeToString([]byte(body)))
 	ev.IsBase64Encoded = true
@@ -158,7 +158,7 @@ func TestAGzipBombTakesNoMoreMemoryThanAnyBody(t *testing.T) {
 }
 
 // acceptedAs requests a list with the given Accept-Encoding headers.
-func (a api) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
+func (a service) acceptedAs(t *testing.T, target string, accept ...string) (resp events.APIGatewayV2HTTPResponse, ev events.APIGatewayV2HTTPRequest) {
 	t.Helper()
 	ev = lambdatest.Event("GET", target, "192.0.2.1", "")
 	r := requestOf(t, ev)

@@ -35,14 +35,14 @@ var options = httpapi.Options{Config: httpapi.Config{AccessOff: true}, Now: now,
 
 func requestID(*http.Request) string { return "test-request" }
 
-// api is an API with embedded stores.
-type api struct {
+// service is the API with embedded stores.
+type service struct {
 	stores  httpapi.Stores
 	limiter *ratelimit.Limiter
 	rows    *ratelimit.RowCache // nil for none
 }
 
-func newAPI(t testing.TB) api {
+func newAPI(t testing.TB) service {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
 	if err != nil {
@@ -50,7 +50,7 @@ func newAPI(t testing.TB) api {
 	}
 	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
 	counters := memory.NewCounters()
-	a := api{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}}
+	a := service{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}}
 	if a.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (links) Link(_ context.Context, j exportjob.Job) (string, error) {
 	return "/file/" + j.FileKey(), nil
 }
 
-func (a api) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
+func (a service) invoke(t testing.TB, route string, ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	opts := options
 	opts.Rows = a.rows
@@ -305,7 +305,7 @@ func TestPagesShrinkWithTheRecordsLimit(t *testing.T) {
 }
 
 // createEntities creates n entities, as a client with an address of its own.
-func (a api) createEntities(t *testing.T, n int) {
+func (a service) createEntities(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		ev := lambdatest.Event("POST", "/create_entity", "203.0.113.1", fmt.Sprintf(`{"id":"e%03d"}`, i))

@@ -121,7 +121,7 @@ type line struct {
 
 // invokeLogged invokes a route with a handler that logs metrics. It returns the
 // response and the only log line.
-func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
+func invokeLogged(t *testing.T, a service, route string, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, line) {
 	t.Helper()
 	var log bytes.Buffer
 	opts := options
@@ -173,7 +173,7 @@ func invokeLogged(t *testing.T, a api, route string, ev events.APIGatewayV2HTTPR
 }
 
 func TestTheLogLineHoldsTheMetrics(t *testing.T) {
-	counted := func(t *testing.T, cfg ratelimit.Config, store ratelimit.Store) api {
+	counted := func(t *testing.T, cfg ratelimit.Config, store ratelimit.Store) service {
 		a := newAPI(t)
 		cfg.Now = now
 		var err error

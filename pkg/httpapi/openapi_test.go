@@ -87,19 +87,19 @@ func TestEveryRouteFailsAsDescribed(t *testing.T) {
 				t.Fatal(err)
 			}
 			ev := rowSample(t, route)
-			want := func(a api, ev events.APIGatewayV2HTTPRequest, status int) {
+			want := func(a service, ev events.APIGatewayV2HTTPRequest, status int) {
 				t.Helper()
 				if resp := a.invoke(t, route.Name, ev); resp.StatusCode != status {
 					t.Errorf("status %d, want %d: %s", resp.StatusCode, status, resp.Body)
 				}
 			}
-			over := api{stores: healthy.stores, limiter: limited}
+			over := service{stores: healthy.stores, limiter: limited}
 			over.invoke(t, route.Name, ev)
 			want(over, ev, http.StatusTooManyRequests)
-			want(api{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
+			want(service{stores: healthy.stores, limiter: cut}, ev, http.StatusServiceUnavailable)
 			// Every store in untouchable panics when it is used. The excluded routes use no store.
 			if route.Name != "openapi" && route.Name != "dashboard" && !slices.Contains(storeless, route.Name) {
-				want(api{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
+				want(service{stores: untouchable, limiter: healthy.limiter}, ev, http.StatusInternalServerError)
 			}
 			around := options
 			around.OriginSecrets, around.ClientIPHeader = []string{"0123456789abcdef"}, "X-Client-Ip"

@@ -37,7 +37,7 @@ func rowsOf(limits ratelimit.Limits, cidrs ...string) rows {
 
 // withRows returns an API with the given counters and rows. The API keeps its counters in
 // the first store, and its limits come from the rows in the second store.
-func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) api {
+func withRows(t *testing.T, counters ratelimit.Store, store ratelimit.RowStore) service {
 	t.Helper()
 	a := newAPI(t)
 	var err error

@@ -14,7 +14,7 @@ import (
 )
 
 // newFunction returns the handler of a route's function.
-func newFunction(t testing.TB, route string, a api, opts httpapi.Options) http.Handler {
+func newFunction(t testing.TB, route string, a service, opts httpapi.Options) http.Handler {
 	t.Helper()
 	h, err := httpapi.NewFunction(route, a.limiter, a.stores, opts)
 	if err != nil {

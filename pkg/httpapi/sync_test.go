@@ -41,7 +41,7 @@ func (p syncPage) ids() string {
 // clock is a clock that a test can set.
 type clock struct{ now time.Time }
 
-func (c *clock) invoke(t *testing.T, a api, route, method, target, body string) events.APIGatewayV2HTTPResponse {
+func (c *clock) invoke(t *testing.T, a service, route, method, target, body string) events.APIGatewayV2HTTPResponse {
 	t.Helper()
 	opts := options
 	opts.Now = func() time.Time { return c.now }
@@ -52,7 +52,7 @@ func (c *clock) invoke(t *testing.T, a api, route, method, target, body string) 
 	return resp
 }
 
-func (c *clock) get(t *testing.T, a api, target string) (p syncPage) {
+func (c *clock) get(t *testing.T, a service, target string) (p syncPage) {
 	t.Helper()
 	resp := c.invoke(t, a, routeOf(target), "GET", target, "")
 	if resp.StatusCode != 200 {

@@ -11,18 +11,18 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	wire "sluice/pkg/api"
+	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
 
 // upsert upserts entities. It returns the response and the results in it, even if the
 // response is a problem.
-func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []wire.BatchResult) {
+func (a service) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResponse, results []api.BatchResult) {
 	t.Helper()
 	resp = a.post(t, "upsert-entities", body)
 	var got struct {
-		Results []wire.BatchResult `json:"results"`
+		Results []api.BatchResult `json:"results"`
 	}
 	if err := json.Unmarshal([]byte(resp.Body), &got); err != nil {
 		t.Fatalf("%v: %s", err, resp.Body)
@@ -31,7 +31,7 @@ func (a api) upsert(t *testing.T, body string) (resp events.APIGatewayV2HTTPResp
 }
 
 // resultStatuses returns the statuses of results. The results must be in order.
-func resultStatuses(results []wire.BatchResult) string {
+func resultStatuses(results []api.BatchResult) string {
 	var all []string
 	for i, r := range results {
 		if r.Index != i || r.Problem != nil && r.Problem.Status != r.Status {
@@ -43,7 +43,7 @@ func resultStatuses(results []wire.BatchResult) string {
 }
 
 // contents returns the type and the attributes of every entity, by id.
-func (a api) contents(t *testing.T) map[string]string {
+func (a service) contents(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := a.stores.Entities.List(t.Context(), "default", entity.Query{Limit: 200})
 	if err != nil {

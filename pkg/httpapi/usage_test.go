@@ -26,7 +26,7 @@ type usage struct {
 	}
 }
 
-func (a api) usage(t *testing.T, sourceIP, query string) usage {
+func (a service) usage(t *testing.T, sourceIP, query string) usage {
 	t.Helper()
 	resp := a.invoke(t, "usage", lambdatest.Event("GET", "/usage"+query, sourceIP, ""))
 	var u usage

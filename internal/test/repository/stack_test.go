@@ -96,7 +96,7 @@ func logical(arns map[string]string, arn string) string {
 // TestRenderedTemplate checks these.
 func checkTable(t *testing.T, want template.Table, got any) {
 	t.Helper()
-	text := func(v any, name string) template.Text { return template.Text(fmt.Sprint(valueAt(v, name))) }
+	text := func(v any, name string) template.Literal { return template.Literal(fmt.Sprint(valueAt(v, name))) }
 	key := func(of any) (key []template.KeyElement) {
 		for _, e := range oneOrMore(valueAt(of, "KeySchema")) {
 			key = append(key, template.KeyElement{Name: text(e, "AttributeName"), Type: text(e, "KeyType")})
@@ -113,14 +113,14 @@ func checkTable(t *testing.T, want template.Table, got any) {
 		index.Projection.Type = text(valueAt(i, "Projection"), "ProjectionType")
 		if names := valueAt(i, "Projection", "NonKeyAttributes"); names != nil {
 			for _, name := range oneOrMore(names) {
-				index.Projection.Attributes = append(index.Projection.Attributes, template.Text(fmt.Sprint(name)))
+				index.Projection.Attributes = append(index.Projection.Attributes, template.Literal(fmt.Sprint(name)))
 			}
 		}
 		made.Indexes = append(made.Indexes, index)
 	}
 	made.TTL = want.TTL // moto does not implement TTL
 	if view, ok := valueAt(got, "StreamSpecification", "StreamViewType").(string); ok {
-		made.Stream.View = template.Text(view)
+		made.Stream.View = template.Literal(view)
 	}
 	if !reflect.DeepEqual(made, want) {
 		t.Errorf("the created table is %+v, want %+v", made, want)
