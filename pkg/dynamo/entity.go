@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +27,8 @@ type EntitiesConfig struct {
 	// the changes of a workspace. It must be from 1 (the default) to
 	// MaxShards.
 	Shards int
+
+	ReadShards int // how many shards a list reads; Shards by default, and never less
 }
 
 // Entities is an entity.Store. It is safe for concurrent use.
@@ -68,7 +69,7 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 	if client == nil || table == "" {
 		return nil, errors.New("dynamo: a client and a table name are required")
 	}
-	shards, err := newShards(cmp.Or(cfg.Shards, 1))
+	shards, err := newShards(cfg.Shards, cfg.ReadShards)
 	if err != nil {
 		return nil, fmt.Errorf("dynamo: %w", err)
 	}
@@ -76,13 +77,13 @@ func NewEntities(client EntitiesClient, table string, cfg EntitiesConfig) (*Enti
 }
 
 // OpenEntities returns a Store that keeps its entities in the table that the environment variable
-// ENTITIES_TABLE names. EVENT_SHARDS sets the number of shards.
+// ENTITIES_TABLE names, in the shards of LoadShards.
 func OpenEntities(client EntitiesClient, getenv func(string) string) (*Entities, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: int(shards)})
+	s, err := NewEntities(client, getenv("ENTITIES_TABLE"), EntitiesConfig{Shards: shards.Write, ReadShards: shards.Read})
 	if err != nil {
 		return nil, fmt.Errorf("ENTITIES_TABLE: %w", err)
 	}

@@ -123,7 +123,7 @@ func TestReadUnitsOfChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fill(t, m.Client, table, s, Shards(shards), total, changed)
+			fill(t, m.Client, table, s, Shards{Write: shards, Read: shards}, total, changed)
 			began, pages, read := time.Now(), 0, 0
 			for q := (record.SyncQuery{Since: record.TimeOf(noon.Add(time.Hour)), Limit: 200}); ; pages++ {
 				page, err := s.Changes(t.Context(), "default", q)

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,6 +24,8 @@ type EventsConfig struct {
 	// Shards is the number of partition keys over which each of the indexes by_position
 	// and by_created_at spreads the events of a workspace: 1 (the default) to MaxShards.
 	Shards int
+
+	ReadShards int // how many shards a list reads; Shards by default, and never less
 }
 
 // Events is an event.Store. It is safe for concurrent use.
@@ -55,20 +56,20 @@ func NewEvents(client EventsClient, table string, cfg EventsConfig) (*Events, er
 	if client == nil || table == "" {
 		return nil, errNoTable
 	}
-	shards, err := newShards(cmp.Or(cfg.Shards, 1))
+	shards, err := newShards(cfg.Shards, cfg.ReadShards)
 	if err != nil {
 		return nil, fmt.Errorf("dynamo: %w", err)
 	}
 	return &Events{client: client, table: table, shards: shards}, nil
 }
 
-// OpenEvents returns the events in the table that EVENTS_TABLE names, in EVENT_SHARDS shards.
+// OpenEvents returns the events in the table that EVENTS_TABLE names, in the shards of LoadShards.
 func OpenEvents(client EventsClient, getenv func(string) string) (*Events, error) {
 	shards, err := LoadShards(getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewEvents(client, getenv("EVENTS_TABLE"), EventsConfig{Shards: int(shards)})
+	s, err := NewEvents(client, getenv("EVENTS_TABLE"), EventsConfig{Shards: shards.Write, ReadShards: shards.Read})
 	if err != nil {
 		return nil, fmt.Errorf("EVENTS_TABLE: %w", err)
 	}

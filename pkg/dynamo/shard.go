@@ -17,40 +17,55 @@ import (
 // MaxShards is the maximum number of shards.
 const MaxShards = 64
 
-// Shards is a number of partition keys, 1 to MaxShards. An index in order of time spreads
-// the records of a workspace over these keys. Each shard accepts 1,000 write units per
-// second, and a list reads every shard. The number may be raised at any time but must
-// never be lowered, because lists would not read the records in the removed shards.
-type Shards int
-
-// newShards returns n shards. It returns an error if n is out of range.
-func newShards(n int) (Shards, error) {
-	if n < 1 || n > MaxShards {
-		return 0, fmt.Errorf("%d shards, want 1 to %d", n, MaxShards)
-	}
-	return Shards(n), nil
+// Shards says over how many partition keys an index in order of time spreads the records of a
+// workspace. Each shard accepts 1,000 write units a second, and a list reads every shard.
+//
+// Every reader must read n shards before any writer writes n, because instances of two versions
+// run at the same time while a version is deployed or rolled back. So there are two numbers, and
+// Read is raised one deployment before Write. Read must never be lowered.
+type Shards struct {
+	Write int // number of shards to which records are written, from 1 to Read
+	Read  int // number of shards from which lists read, up to MaxShards
 }
 
-// LoadShards returns the number of shards that the environment variable EVENT_SHARDS
-// sets. The default is 1. The error for an invalid value names the variable.
-func LoadShards(getenv func(string) string) (shards Shards, err error) {
-	const name = "EVENT_SHARDS"
-	text := cmp.Or(getenv(name), "1")
-	n, err := strconv.Atoi(text)
-	if err == nil {
-		shards, err = newShards(n)
+// newShards returns shards whose zero fields are 1, or Write for Read. It returns an error if a
+// number is out of range.
+func newShards(write, read int) (Shards, error) {
+	s := Shards{Write: cmp.Or(write, 1)}
+	s.Read = cmp.Or(read, s.Write)
+	if s.Write < 1 || s.Read < s.Write || s.Read > MaxShards {
+		return Shards{}, fmt.Errorf("%d shards to write and %d to read, want 1 to %d, and no more to write than to read", s.Write, s.Read, MaxShards)
 	}
+	return s, nil
+}
+
+// LoadShards returns the shards that the environment variables EVENT_SHARDS (Write) and
+// EVENT_READ_SHARDS (Read) set. A function sets only the one that it needs; EVENT_READ_SHARDS is
+// EVENT_SHARDS by default. The error for an invalid value names the variable.
+func LoadShards(getenv func(string) string) (Shards, error) {
+	var n [2]int
+	for i, name := range []string{"EVENT_SHARDS", "EVENT_READ_SHARDS"} {
+		text := getenv(name)
+		if text == "" {
+			continue
+		}
+		var err error
+		if n[i], err = strconv.Atoi(text); err != nil || n[i] < 1 || n[i] > MaxShards {
+			return Shards{}, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
+		}
+	}
+	s, err := newShards(n[0], n[1])
 	if err != nil {
-		return 0, fmt.Errorf("%s=%q must be a whole number from 1 to %d", name, text, MaxShards)
+		return Shards{}, fmt.Errorf("EVENT_READ_SHARDS=%d must not be less than EVENT_SHARDS=%d", n[1], n[0])
 	}
-	return shards, nil
+	return s, nil
 }
 
-// Key returns the partition key of the shard of a record. A hash of the id spreads the
-// records evenly, even if the ids are consecutive.
+// Key returns the partition key of the shard to which a record is written. A hash of the id
+// spreads the records evenly, even if the ids are consecutive.
 func (s Shards) Key(workspace, id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s)))
+	return shardKey(workspace, int(binary.BigEndian.Uint64(sum[:8])%uint64(s.Write)))
 }
 
 // shardKey returns the partition key of the n-th shard of a workspace. It is unique
@@ -62,7 +77,7 @@ func shardKey(workspace string, n int) string { return workspace + "#" + strconv
 // the attribute shard (S). The sort key (S) begins with the text of a record.Time. If low or
 // high is empty, there is no such bound. Queries returns nil if low is greater than high.
 func (s Shards) Queries(table, index, sortKey, workspace, low, high string, ascending bool) (ins []*dynamodb.QueryInput) {
-	for n := range int(s) {
+	for n := range s.Read {
 		in := between(table, index, "shard", shardKey(workspace, n), sortKey, low, high, ascending)
 		if in == nil {
 			return nil

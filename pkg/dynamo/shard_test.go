@@ -1,21 +1,90 @@
 package dynamo
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"sluice/internal/test/dynamolocal"
+	"sluice/pkg/event"
+	"sluice/pkg/record"
 )
 
 func TestShardsAreInRange(t *testing.T) {
 	t.Parallel()
-	for n, ok := range map[int]bool{-1: false, 0: false, 1: true, 64: true, 65: false} {
-		if got, err := newShards(n); (err == nil) != ok || ok && int(got) != n {
-			t.Errorf("%d shards: got %d, error %v", n, got, err)
+	for _, tt := range []struct {
+		write, read string
+		want        Shards // zero if an error is expected
+		says        string
+	}{
+		{"", "", Shards{1, 1}, ""},
+		{"1", "", Shards{1, 1}, ""},
+		{"64", "", Shards{64, 64}, ""},
+		{"", "64", Shards{1, 64}, ""},
+		{"4", "8", Shards{4, 8}, ""},
+		{"0", "", Shards{}, "EVENT_SHARDS=\"0\" must be a whole number"},
+		{"65", "", Shards{}, "EVENT_SHARDS"},
+		{"x", "", Shards{}, "EVENT_SHARDS"},
+		{"", "65", Shards{}, "EVENT_READ_SHARDS"},
+		{"4", "2", Shards{}, "EVENT_READ_SHARDS=2 must not be less than EVENT_SHARDS=4"},
+	} {
+		got, err := LoadShards(func(name string) string {
+			return map[string]string{"EVENT_SHARDS": tt.write, "EVENT_READ_SHARDS": tt.read}[name]
+		})
+		if got != tt.want || (err == nil) != (tt.want != Shards{}) || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%q and %q: got %+v, error %v", tt.write, tt.read, got, err)
 		}
 	}
-	for text, want := range map[string]Shards{"": 1, "1": 1, "64": 64, "0": 0, "65": 0, "x": 0} { // want is 0 if an error is expected
-		got, err := LoadShards(func(string) string { return text })
-		if got != want || (err == nil) != (want != 0) || err != nil && !strings.Contains(err.Error(), "EVENT_SHARDS") {
-			t.Errorf("EVENT_SHARDS=%q: got %d, error %v", text, got, err)
+}
+
+// While a version is deployed or rolled back, instances of two versions read and write. If the
+// number of shards is raised for readers first, each of them returns every event at every step,
+// even after a rollback. Raised at once, readers of the old version miss what the new one writes.
+func TestTheNumberOfShardsIsRaisedInTwoDeployments(t *testing.T) {
+	t.Parallel()
+	const each = 10 // events that each version writes during a step
+	client := dynamolocal.Client(t)
+	for name, tt := range map[string]struct {
+		deployed []Shards // one version after the other
+		complete bool
+	}{
+		"readers first":                 {[]Shards{{1, 1}, {1, 4}, {4, 4}}, true},
+		"a rollback of the readers":     {[]Shards{{1, 1}, {1, 4}, {1, 1}}, true},
+		"a rollback of the writers":     {[]Shards{{1, 1}, {1, 4}, {4, 4}, {1, 4}}, true},
+		"at once":                       {[]Shards{{1, 1}, {4, 4}}, false},
+		"a rollback of both at the end": {[]Shards{{4, 4}, {1, 1}}, false},
+	} {
+		table := dynamolocal.Table(t, "EventsTable")
+		open := func(s Shards) *Events {
+			events, err := NewEvents(client, table, EventsConfig{Shards: s.Write, ReadShards: s.Read})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return events
+		}
+		written, complete := 0, true
+		for i := range tt.deployed[1:] {
+			versions := []*Events{open(tt.deployed[i]), open(tt.deployed[i+1])}
+			for range each {
+				for _, v := range versions {
+					if _, _, err := event.Create(t.Context(), v, "w", event.Draft{ID: fmt.Sprint("e-", written), Name: "n"}, time.Now()); err != nil {
+						t.Fatal(err)
+					}
+					written++
+				}
+			}
+			for n, v := range versions {
+				page, err := v.Changes(t.Context(), "w", record.SyncQuery{Limit: 200})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s: from %+v to %+v, version %d returns %d of %d events", name, tt.deployed[i], tt.deployed[i+1], n, len(page.Records), written)
+				complete = complete && len(page.Records) == written
+			}
+		}
+		if complete != tt.complete {
+			t.Errorf("%s: complete is %v, want %v", name, complete, tt.complete)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 // left for new events.
 //
 // All events of an entity are in one partition of the index by_entity. In the other
-// indexes, all events of a workspace are in one partition if EVENT_SHARDS is 1.
+// indexes, all events of a workspace are in one partition if they have one shard.
 const MaxRate = 250
 
 // Start runs the function with the configuration in the environment variables. It never
@@ -36,8 +36,8 @@ func Start() {
 	lambda.Start(jobstream.Handler(w.Run))
 }
 
-// New returns a worker with the configuration in the environment variables EVENTS_TABLE,
-// EVENT_SHARDS and ERASURE_JOBS_TABLE.
+// New returns a worker with the configuration in the environment variables EVENTS_TABLE and
+// ERASURE_JOBS_TABLE.
 func New(ctx context.Context, getenv func(string) string) (*worker.Worker, error) {
 	sdk, err := bootstrap.LoadAWS(ctx)
 	if err != nil {

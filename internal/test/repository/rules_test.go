@@ -1,6 +1,7 @@
 package repository_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -27,6 +28,16 @@ func TestRulesRefuseParametersThatDoNotFitTogether(t *testing.T) {
 		"prod" + domain + acl:                                                  "WebAclArn needs CloudFrontCertificateArn",
 		"prod" + secret:                                                        "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader",
 		"prod" + domain + secret:                                               "OriginSecret needs CloudFrontCertificateArn or ClientIpHeader", // of a stack whose certificate was cleared and nothing else
+	}
+	// Readers read at least as many shards as writers write.
+	shards := []int{1, 2, 4, 8, 16, 32, 64}
+	for i, write := range shards {
+		for _, read := range shards[:i] {
+			refused[fmt.Sprintf("prod,EventShards=%d,EventReadShards=%d", write, read)] = "EventShards must not exceed EventReadShards"
+		}
+	}
+	for _, both := range [][2]int{{1, 2}, {2, 32}, {4, 8}, {8, 8}, {16, 32}, {32, 64}} {
+		refused[fmt.Sprintf("prod,EventShards=%d,EventReadShards=%d", both[0], both[1])] = ""
 	}
 	var arguments []string
 	for a := range refused {

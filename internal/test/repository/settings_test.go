@@ -68,7 +68,7 @@ func TestTheLongestSettingsFitIntoTheDescriptionOfAVersion(t *testing.T) {
 	t.Parallel()
 	longest := "prod,RecordsPerSecond=1000000,ImportsPerSecond=900,RequestsPerSecond=900,ClientIpv6Prefix=128" +
 		",ClientIpHeader=" + strings.Repeat("h", 40) + ",OriginSecretLabel=" + strings.Repeat("l", 32) + // the rules forbid the header with CloudFront
-		",FailureMode=closed,EventShards=64,ExportJobsPerWorkspace=100,ExportFileDays=90,EventRetentionDays=36500" +
+		",FailureMode=closed,EventShards=64,EventReadShards=64,ExportJobsPerWorkspace=100,ExportFileDays=90,EventRetentionDays=36500" +
 		",AuthMode=api-key,Tracing=Disabled,KmsKeyArn=arn:aws:kms:us-east-1:123456789012:key/" + strings.Repeat("k", 54)
 	text, ok := render(t, longest)[longest].Resolved.Resources["Settings"].Properties["Value"].(string)
 	if !ok || len(text) > 256 || strings.Contains(text, "${") || !strings.Contains(text, strings.Repeat("k", 54)) {

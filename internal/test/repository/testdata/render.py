@@ -79,6 +79,9 @@ def decide(node, values, conditions):
     if name == "Fn::Equals":
         left, right = resolve(argument, values, conditions)
         return str(left) == str(right)
+    if name == "Fn::Contains":
+        options, value = resolve(argument, values, conditions)
+        return str(value) in map(str, options)
     raise ValueError(f"the condition {name} is not understood")
 
 
