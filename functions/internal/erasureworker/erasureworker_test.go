@@ -13,7 +13,7 @@ import (
 const halfAPartition = 500
 
 func TestConcurrentRunsLeaveHalfOfAPartitionToNewEvents(t *testing.T) {
-	m := regexp.MustCompile(`(?s)Stream: !GetAtt ErasureJobsTable\.StreamArn.*?ParallelizationFactor: (\d+)`).FindSubmatch(sluice.Template)
+	m := regexp.MustCompile(`(?s)EventSourceArn: !GetAtt ErasureJobsTable\.StreamArn.*?ParallelizationFactor: (\d+)`).FindSubmatch(sluice.Template)
 	if m == nil {
 		t.Fatal("the template has no stream of ErasureJobsTable")
 	}

@@ -315,26 +315,44 @@ func checkFunction(t *testing.T, r rendered, f templatetest.Function, e environm
 		}
 	}
 
+	checkRole(t, resources, f)
+}
+
+// checkRole checks that a function has a role of its own, with only the permissions that the
+// template says, and to write to any log group, which SAM adds.
+func checkRole(t *testing.T, resources map[string]resource, f templatetest.Function) {
+	t.Helper()
 	role := resources[f.LogicalID+"Role"].Properties
-	// SAM adds these policies, which have wildcards. They allow access to any log group and,
-	// for a function that reads a stream, to any stream.
-	managed := []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"}
-	if len(f.Streams) > 0 {
-		managed = append(managed, "arn:aws:iam::aws:policy/service-role/AWSLambdaDynamoDBExecutionRole")
-	}
-	if !reflect.DeepEqual(role["ManagedPolicyArns"], managed) {
-		t.Errorf("%s has the managed policies %v, want %v", f.LogicalID, role["ManagedPolicyArns"], managed)
-	}
 	var documents []any
 	for _, policy := range oneOrMore(role["Policies"]) {
 		documents = append(documents, valueAt(policy, "PolicyDocument"))
 	}
+	for _, policy := range oneOrMore(role["ManagedPolicyArns"]) {
+		if id, ok := valueAt(policy, "Ref").(string); ok {
+			documents = append(documents, resources[id].Properties["PolicyDocument"])
+		} else if policy != "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole" {
+			t.Errorf("%s has the managed policy %v", f.LogicalID, policy)
+		}
+	}
 	checkGrants(t, f, documents, resourceText)
+
+	var read, meant []string
+	for _, g := range f.Grants {
+		if strings.HasSuffix(g.Resource, ".StreamArn") || strings.HasSuffix(g.Resource, "Queue") {
+			read = append(read, fmt.Sprint(g))
+		}
+	}
+	for _, s := range f.Streams {
+		for _, action := range []string{"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"} {
+			meant = append(meant, fmt.Sprint(templatetest.Grant{Action: "dynamodb:" + action, Resource: s.Table + ".StreamArn"}))
+		}
+		meant = append(meant, fmt.Sprint(templatetest.Grant{Action: "sqs:SendMessage", Resource: strings.TrimSuffix(s.Table, "JobsTable") + "DeadLetterQueue"}))
+	}
+	same(t, f.LogicalID+"'s streams", meant, "its role", read)
 }
 
-// checkGrants checks that the policies of a Lambda function grant exactly what the template
-// says. It calls the given function to convert an ARN to the form of
-// templatetest.Grant.Resource.
+// checkGrants checks that policies grant a function exactly what the template says. resource
+// converts an ARN to the form of templatetest.Grant.Resource.
 func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource func(any) string) {
 	t.Helper()
 	var meant, granted []string
@@ -345,9 +363,7 @@ func checkGrants(t *testing.T, f templatetest.Function, policies []any, resource
 		for _, statement := range oneOrMore(valueAt(policy, "Statement")) {
 			for _, action := range oneOrMore(valueAt(statement, "Action")) {
 				for _, r := range oneOrMore(valueAt(statement, "Resource")) {
-					if action != "sqs:SendMessage" { // SAM adds this permission, with which Lambda reports discarded stream records to the queue
-						granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
-					}
+					granted = append(granted, fmt.Sprint(templatetest.Grant{Action: fmt.Sprint(action), Resource: resource(r)}))
 				}
 			}
 		}
@@ -372,8 +388,11 @@ func resourceText(v any) string {
 	if text, ok := valueAt(v, "Fn::Sub").(string); ok {
 		return strings.Replace(strings.TrimPrefix(text, "${"), ".Arn}", "", 1)
 	}
-	if valueAt(v, "Fn::GetAtt", 1) == "Arn" {
-		return fmt.Sprint(valueAt(v, "Fn::GetAtt", 0))
+	switch id := fmt.Sprint(valueAt(v, "Fn::GetAtt", 0)); valueAt(v, "Fn::GetAtt", 1) {
+	case "Arn":
+		return id
+	case "StreamArn":
+		return id + ".StreamArn"
 	}
 	return fmt.Sprint(v)
 }

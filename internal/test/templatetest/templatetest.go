@@ -1,8 +1,9 @@
 // Package templatetest reads what only tests need of template.yaml: the routes, permissions,
 // streams and tables of each function.
 //
-// It fails the test for a function or table that depends on a condition, for managed policies,
-// and for wildcards and conditions in policies. The tests of the rendered template check the rest.
+// It fails the test for a function or table that depends on a condition, for managed policies
+// that are not in the template, and for wildcards and conditions in policies. The tests of the
+// rendered template check the rest.
 package templatetest
 
 import (
@@ -45,7 +46,7 @@ func (r Route) Key() string {
 	return r.Method + " " + r.Path
 }
 
-// Stream is a DynamoDB event source of a function.
+// Stream is the stream of a table, whose changes Lambda passes to a function.
 type Stream struct {
 	Table    string   // logical id
 	Patterns []string // event patterns in JSON; a change must match at least one of them; empty if every change matches
@@ -57,12 +58,15 @@ type Grant struct {
 
 	// Resource is the logical id of a resource, followed by any text that the IAM policy
 	// adds to the ARN of the resource. Examples: EntitiesTable, EntitiesTable/index/by_type,
-	// and Files/* for the objects of a bucket.
+	// Files/* for the objects of a bucket, and JobsTable.StreamArn for a stream, which Lambda
+	// reads for the function.
 	Resource string
 }
 
 const (
 	typeFunction = "AWS::Serverless::Function"
+	typePolicy   = "AWS::IAM::ManagedPolicy"
+	typeStream   = "AWS::Lambda::EventSourceMapping"
 	typeTable    = "AWS::DynamoDB::Table"
 )
 
@@ -118,22 +122,20 @@ func (d document) function(id string) (Function, error) {
 				route = Default
 			}
 			full.Routes = append(full.Routes, route)
-		case "DynamoDB":
-			table, ok := strings.CutSuffix(p.Stream.Value, ".StreamArn")
-			if !ok || p.Stream.Tag != "!GetAtt" || d.Resources[table].Type != typeTable {
-				return full, fmt.Errorf("the event %s is not on the StreamArn of a table", name)
-			}
-			s := Stream{Table: table}
-			for _, f := range p.FilterCriteria.Filters {
-				s.Patterns = append(s.Patterns, f.Pattern)
-			}
-			full.Streams = append(full.Streams, s)
 		case "Schedule": // nothing else in the template depends on a schedule
 		default:
 			return full, fmt.Errorf("event %s: events of type %q are not supported", name, e.Type)
 		}
 	}
-	for _, policy := range properties.Policies {
+	var err error
+	if full.Streams, err = d.streams(id); err != nil {
+		return full, err
+	}
+	for _, node := range properties.Policies {
+		policy, err := d.policy(node)
+		if err != nil {
+			return full, err
+		}
 		for _, s := range policy.Statement {
 			grants, err := d.grants(s)
 			if err != nil {
@@ -143,6 +145,33 @@ func (d document) function(id string) (Function, error) {
 		}
 	}
 	return full, nil
+}
+
+// streams returns the event source mappings of a function.
+func (d document) streams(function string) (streams []Stream, err error) {
+	for _, id := range slices.Sorted(maps.Keys(d.Resources)) {
+		var p mapping
+		if d.Resources[id].Type != typeStream {
+			continue
+		}
+		node := d.Resources[id].Properties
+		if err := node.Decode(&p); err != nil {
+			return nil, err
+		}
+		table, ok := strings.CutSuffix(p.EventSourceArn.Value, ".StreamArn")
+		if !ok || p.EventSourceArn.Tag != "!GetAtt" || d.Resources[table].Type != typeTable {
+			return nil, fmt.Errorf("%s is not on the StreamArn of a table", id)
+		}
+		if p.FunctionName.Tag != "!Ref" || p.FunctionName.Value != function+".Alias" {
+			continue
+		}
+		s := Stream{Table: table}
+		for _, f := range p.FilterCriteria.Filters {
+			s.Patterns = append(s.Patterns, f.Pattern)
+		}
+		streams = append(streams, s)
+	}
+	return streams, nil
 }
 
 // grants returns the permissions in a statement: each action on each resource.
@@ -172,6 +201,9 @@ func (d document) arn(v yaml.Node) (string, error) {
 	id, isARN := strings.CutSuffix(v.Value, ".Arn")
 	isARN = isARN && v.Tag == "!GetAtt"
 	rest := ""
+	if table, ok := strings.CutSuffix(v.Value, ".StreamArn"); ok && v.Tag == "!GetAtt" {
+		id, rest, isARN = table, ".StreamArn", true
+	}
 	if m := arnSub.FindStringSubmatch(v.Value); m != nil && v.Tag == "!Sub" {
 		id, rest, isARN = m[1], m[2], true
 	}
@@ -198,26 +230,49 @@ type document struct {
 	} `yaml:"Resources"`
 }
 
+// policy returns the document of a policy that a function has: its own, or that of a managed
+// policy of the template, which !Ref names.
+func (d document) policy(n yaml.Node) (p policy, err error) {
+	if n.Tag != "!Ref" {
+		return p, n.Decode(&p)
+	}
+	if d.Resources[n.Value].Type != typePolicy {
+		return p, fmt.Errorf("%s is not a managed policy of the template", n.Value)
+	}
+	var managed struct {
+		PolicyDocument policy `yaml:"PolicyDocument"`
+	}
+	properties := d.Resources[n.Value].Properties
+	err = properties.Decode(&managed)
+	return managed.PolicyDocument, err
+}
+
+type policy struct {
+	Statement []map[string]values `yaml:"Statement"`
+}
+
 type function struct {
 	Environment struct {
 		Variables map[string]yaml.Node `yaml:"Variables"`
 	} `yaml:"Environment"`
-	Policies []struct {
-		Statement []map[string]values `yaml:"Statement"`
-	} `yaml:"Policies"`
-	Events map[string]struct {
+	Policies []yaml.Node `yaml:"Policies"`
+	Events   map[string]struct {
 		Type       string `yaml:"Type"`
 		Properties struct {
-			Method         string    `yaml:"Method"`
-			Path           string    `yaml:"Path"`
-			Stream         yaml.Node `yaml:"Stream"`
-			FilterCriteria struct {
-				Filters []struct {
-					Pattern string `yaml:"Pattern"`
-				} `yaml:"Filters"`
-			} `yaml:"FilterCriteria"`
+			Method string `yaml:"Method"`
+			Path   string `yaml:"Path"`
 		} `yaml:"Properties"`
 	} `yaml:"Events"`
+}
+
+type mapping struct {
+	FunctionName   yaml.Node `yaml:"FunctionName"`
+	EventSourceArn yaml.Node `yaml:"EventSourceArn"`
+	FilterCriteria struct {
+		Filters []struct {
+			Pattern string `yaml:"Pattern"`
+		} `yaml:"Filters"`
+	} `yaml:"FilterCriteria"`
 }
 
 // values are the elements of a list, or a single value.

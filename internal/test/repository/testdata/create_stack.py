@@ -91,6 +91,12 @@ def main():
         for logical, name in of("AWS::IAM::Role").items():
             inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
             documents = [iam.get_role_policy(RoleName=name, PolicyName=p)["PolicyDocument"] for p in inline]
+            # moto does not attach managed policies to roles.
+            for attached in template["Resources"][logical]["Properties"].get("ManagedPolicyArns", []):
+                if isinstance(attached, dict) and attached.get("Ref") in physical:
+                    arn = physical[attached["Ref"]]
+                    version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+                    documents.append(iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"])
             # moto stores the Python text of these values instead of JSON.
             roles[logical] = [ast.literal_eval(d) if isinstance(d, str) else d for d in documents]
         configurations = {
