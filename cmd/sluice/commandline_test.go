@@ -63,7 +63,7 @@ func TestInvalidCommandLines(t *testing.T) {
 		"above 900":                              {"limits set 192.0.2.1 --imports 901"},
 		"such as 30m, 12h or 90d":                {"limits set 192.0.2.1 --expires-in 0d", "keys create --scope import --expires-in soon"},
 		"--data-dir, or --dynamodb and --table":  {"limits list --data-dir d --table t", "keys list --data-dir d --dynamodb http://127.0.0.1:9"},
-		"a key needs a scope: import, export or": {"keys create"},
+		"a key needs a scope: import, export, d": {"keys create"},
 		`there is no scope "admin"`:              {"keys create --scope admin"},
 		"1 to 64 of the characters":              {"keys create --scope import --workspace a/b"},
 		"use --data-dir":                         {"keys create --scope import"}, // without --data-dir, no server would find the key
@@ -323,7 +323,7 @@ func TestUsageFitsTheTerminal(t *testing.T) {
 func TestCompletionAndVersion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"keys create --scope ":           "dashboard export import",
+		"keys create --scope ":           "dashboard erase export import",
 		"limits set 192.0.2.1 --action ": "limit block unlimited observe",
 		"export ":                        "entities events",
 		"import ":                        "entities events",

@@ -27,7 +27,7 @@ command again, it also erases the events created in the meantime, and waits for 
 Files of export jobs and backups keep the erased records for some days; see
 docs/erasure.md.
 
-The key needs the scope import.
+The key needs the scopes import and erase.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp,
 		Example: `  sluice erase entity ada

@@ -52,7 +52,7 @@ The last printed line is synced_until and a time. Use that time as --since in th
 export. The records count towards the limits. "sluice sync" uses such changes to keep a
 copy up to date.
 
-The key needs the scope dashboard, or with --since the scope export.
+The key needs the scope export.
 
 ` + connectionHelp + "\n\n" + exitCodesHelp
 

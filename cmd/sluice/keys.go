@@ -43,9 +43,10 @@ func createKeyCommand(o *keyStorage) *cobra.Command {
 		Long: `Create an API key and print it. It cannot be shown again. The command writes only
 the key to standard output, and everything else to standard error.
 
-The scope import allows writing records, export allows reading records, and dashboard
-allows export jobs and usage. A key gives access only to the records of its workspace.
-A workspace exists as soon as a key names it.`,
+The scope import allows writing records. Export allows reading records, in lists and in
+export jobs. Dashboard allows signing in to the dashboard and reading usage. Erase,
+beside import, allows erasing an entity with its events. A key gives access only to the
+records of its workspace. A workspace exists as soon as a key names it.`,
 		Example: `  sluice keys create --scope import --scope export
   KEY=$(sluice keys create --scope export --workspace acme --name "nightly report" --expires-in 90d)
   sluice keys create --table sluice-KeysTable-1ABCDEF --scope dashboard --json`,
@@ -64,7 +65,7 @@ A workspace exists as soon as a key names it.`,
 			return printNewKey(cmd, o, k, now)
 		},
 	}
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export or dashboard; may be repeated")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope of the key: import, export, dashboard or erase; may be repeated")
 	cmd.Flags().StringVar(&k.Workspace, "workspace", access.DefaultWorkspace, "workspace whose records the key can access")
 	cmd.Flags().StringVar(&k.Name, "name", "", "text that says what the key is for")
 	cmd.Flags().StringVar(&expiresIn, "expires-in", "", "how long the key is valid, such as 12h or 90d (default: until it is revoked)")

@@ -26,12 +26,13 @@ type Scope string
 const (
 	Public    Scope = "public"    // for routes that need no key; no key has this scope
 	Import    Scope = "import"    // permits routes that write records
-	Export    Scope = "export"    // permits routes that read records
-	Dashboard Scope = "dashboard" // permits the routes for export jobs and usage
+	Export    Scope = "export"    // permits routes that read records, and export jobs with their files
+	Erase     Scope = "erase"     // permits reading erasure jobs and, beside Import, starting them
+	Dashboard Scope = "dashboard" // permits signing in to the dashboard, and reading usage
 )
 
 // Scopes returns the scopes that a key can have, sorted.
-func Scopes() []Scope { return []Scope{Dashboard, Export, Import} }
+func Scopes() []Scope { return []Scope{Dashboard, Erase, Export, Import} }
 
 // DefaultWorkspace is the workspace of all records if API keys are off. It is also the
 // default workspace of new keys.
@@ -117,11 +118,11 @@ func (k Key) validate() error {
 		return fmt.Errorf("the name must have at most %d characters and no control characters", maxNameLength)
 	}
 	if len(k.Scopes) == 0 {
-		return errors.New("a key needs a scope: import, export or dashboard")
+		return errors.New("a key needs a scope: import, export, dashboard or erase")
 	}
 	for _, s := range k.Scopes {
 		if !slices.Contains(Scopes(), s) {
-			return fmt.Errorf("there is no scope %q; scopes are import, export and dashboard", s)
+			return fmt.Errorf("there is no scope %q; scopes are import, export, dashboard and erase", s)
 		}
 	}
 	return nil

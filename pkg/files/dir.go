@@ -25,8 +25,9 @@ import (
 // DirPrefix is the first part of the path of every link of a Dir.
 const DirPrefix = "/export_file/"
 
-// LinkLifetime is how long a link is valid.
-const LinkLifetime = 15 * time.Minute
+// LinkLifetime is how long a link is valid. Nothing can end it sooner, not even the revocation
+// of the key that asked for it.
+const LinkLifetime = 5 * time.Minute
 
 // uploads is the directory of the uploads. No workspace has it, because FileKey escapes dots.
 const uploads = ".uploads"

@@ -74,12 +74,12 @@ func TestALinkServesOnlyItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "900" {
+	if lifetime := parsed.Query().Get("X-Amz-Expires"); lifetime != "300" {
 		t.Errorf("the link is valid for %s s", lifetime)
 	}
 	for name, forged := range map[string]string{
 		"another file":   strings.Replace(link, "event-", "entity-", 1),
-		"a later expiry": strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1),
+		"a later expiry": strings.Replace(link, "X-Amz-Expires=300", "X-Amz-Expires=3000", 1),
 		"no signature":   strings.Split(link, "?")[0],
 	} {
 		if resp, _ := get(t, forged); forged == link || resp.StatusCode != http.StatusForbidden {
@@ -179,7 +179,7 @@ func TestLinksNameTheBucketInTheHostOnAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if q := u.Query(); u.Host != "bucket.s3.eu-central-1.amazonaws.com" || u.Path != "/default/event-a.ndjson.gz" ||
-		q.Get("X-Amz-Expires") != "900" || q.Get("X-Amz-Security-Token") != "a+b/c==" {
+		q.Get("X-Amz-Expires") != "300" || q.Get("X-Amz-Security-Token") != "a+b/c==" {
 		t.Errorf("%s", link)
 	}
 }

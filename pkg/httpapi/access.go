@@ -68,15 +68,19 @@ func (s *service) admit(r *request, key string, scope access.Scope) error {
 			detail: "the API key is not valid: it is mistyped, unknown, expired or revoked; check it, or ask for a new one",
 		}
 	case !d.Key.Has(scope):
-		r.log.refused = refusedScope
-		return &apiError{
-			status: http.StatusForbidden, code: "missing_scope",
-			header: http.Header{"Www-Authenticate": {fmt.Sprintf(`%s, error="insufficient_scope", scope=%q`, challenge, scope)}},
-			detail: fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
-		}
+		return r.missingScope(scope)
 	}
 	r.setKey(d.Key)
 	return nil
+}
+
+func (r *request) missingScope(scope access.Scope) error {
+	r.log.refused = refusedScope
+	return &apiError{
+		status: http.StatusForbidden, code: "missing_scope",
+		header: http.Header{"Www-Authenticate": {fmt.Sprintf(`%s, error="insufficient_scope", scope=%q`, challenge, scope)}},
+		detail: fmt.Sprintf("the API key lacks the scope %s; use a key that has it", scope),
+	}
 }
 
 func (r *request) setKey(key access.Key) { r.key, r.workspace = key, key.Workspace }

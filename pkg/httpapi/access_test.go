@@ -226,6 +226,65 @@ func TestEveryRouteAcceptsOnlyTheRightKey(t *testing.T) {
 	}
 }
 
+// Each scope permits what it is named after, and nothing else.
+func TestScopes(t *testing.T) {
+	routes := map[access.Scope]string{
+		access.Import:    "create-entity update-entity delete-entity upsert-entities create-event create-events",
+		access.Export:    "list-entity get-entity list-event get-event create-export-job list-export-job get-export-job cancel-export-job",
+		access.Dashboard: "usage",
+		access.Erase:     "get-erasure-job",
+	}
+	got := make(map[access.Scope]string)
+	for _, r := range httpapi.Routes() {
+		got[r.Scope] = strings.TrimSpace(got[r.Scope] + " " + r.Name)
+	}
+	delete(got, access.Public)
+	if !maps.Equal(got, routes) {
+		t.Errorf("%v, want %v", got, routes)
+	}
+	if !slices.Equal(access.Scopes(), slices.Sorted(maps.Keys(routes))) {
+		t.Errorf("the scopes of keys are %v", access.Scopes())
+	}
+}
+
+// An erasure needs a scope beside that of its route. A key without it learns this only for
+// a request that is valid, and nothing is deleted.
+func TestErasingNeedsAScopeOfItsOwn(t *testing.T) {
+	for _, tt := range []struct {
+		body, scopes string
+		status       int
+		code         string
+	}{
+		{`{"id":"ada"}`, "import", 200, ""},
+		{`{"id":"ada","events":false}`, "import", 200, ""},
+		{`{"id":"ada","events":true}`, "import", 403, "missing_scope"},
+		{`{"id":"ada","events":true}`, "import export dashboard", 403, "missing_scope"},
+		{`{"id":"ada","events":true}`, "erase", 403, "missing_scope"},
+		{`{"id":"ada","events":true}`, "erase import", 202, ""},
+		{`{"id":"ada","events":1}`, "import", 422, "invalid_body"},
+	} {
+		g := newGuarded(t)
+		if tt.status >= 400 {
+			g.stores = untouchable
+		}
+		var scopes []access.Scope
+		for s := range strings.FieldsSeq(tt.scopes) {
+			scopes = append(scopes, access.Scope(s))
+		}
+		resp := g.invoke(t, "delete-entity", g.key(t, "default", scopes...), lambdatest.Event("POST", "/delete_entity", "192.0.2.1", tt.body))
+		if resp.StatusCode != tt.status || code(t, resp) != tt.code || resp.Headers["RateLimit"] != state[ratelimit.Import] {
+			t.Errorf("%s with %s: %d %s %v", tt.body, tt.scopes, resp.StatusCode, resp.Body, resp.Headers)
+		}
+		lacking := `scope="erase"`
+		if tt.scopes == "erase" {
+			lacking = `scope="import"`
+		}
+		if tt.status == 403 && (!strings.HasSuffix(resp.Headers["Www-Authenticate"], lacking) || !strings.Contains(g.log.String(), `"access_refused":"missing_scope"`)) {
+			t.Errorf("%s with %s: challenge %s, log %s", tt.body, tt.scopes, resp.Headers["Www-Authenticate"], g.log)
+		}
+	}
+}
+
 // No route shows or changes the data of another workspace.
 func TestWorkspacesAreApart(t *testing.T) {
 	g := newGuarded(t)

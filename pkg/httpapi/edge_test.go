@@ -371,7 +371,7 @@ func TestInvalidParameters(t *testing.T) {
 	}
 }
 
-// The query of such a request could mean that nothing is to be changed.
+// The query of such a request could mean that nothing may change.
 func TestARequestWithABodyHasNoParameters(t *testing.T) {
 	a := newRoomyAPI(t)
 	for _, r := range httpapi.Routes() {

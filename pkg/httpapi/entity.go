@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"sluice/pkg/access"
 	"sluice/pkg/api"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
@@ -109,7 +110,10 @@ func deleteEntity(s *service, r *request) (response, error) {
 	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}); err != nil {
 		return response{}, err
 	}
-	if events {
+	switch {
+	case events && !r.key.Has(access.Erase):
+		return response{}, r.missingScope(access.Erase)
+	case events:
 		return eraseEntity(s, r, id)
 	}
 	if err := entity.Delete(r.Context(), s.stores.Entities, r.workspace, id, s.Now()); err != nil {

@@ -34,9 +34,11 @@ async function open({ focus = false } = {}) {
   try {
     const { data } = await insist(() => call('GET', 'usage'));
     showCaller(data);
+    showParts();
     showView('app');
     if (focus) $('main').focus();
     usage.start(data);
+    if (!mayRead()) return;
     exports.start();
     records.show();
   } catch (error) {
@@ -44,6 +46,12 @@ async function open({ focus = false } = {}) {
     if (error.status === 401 || error.status === 403) denied(error);
     else showUnreachable(error);
   }
+}
+
+/** Hides the parts that the caller's key may not use, and says which. */
+function showParts() {
+  for (const id of ['exports-part', 'records-card']) $(id).hidden = !mayRead();
+  notice($('hidden-parts'), mayRead() ? '' : 'Exports and records are hidden, because this key lacks the scope export. To see them, sign in with a key that has it.');
 }
 
 function showUnreachable(error) {
@@ -124,7 +132,7 @@ $('unreachable-retry').addEventListener('click', () => open({ focus: true }));
 window.addEventListener('popstate', () => {
   if ($('app').hidden || location.hash) return;
   usage.follow();
-  records.follow();
+  if (mayRead()) records.follow();
 });
 
 // Remove unknown parameters from the URL. One of them is named retry and contains the number of

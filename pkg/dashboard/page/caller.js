@@ -15,6 +15,9 @@ function showCaller(usage) {
     fact('Scopes', caller.scopes.join(', ')));
 }
 
+/** Returns whether the caller may read records and export jobs. */
+const mayRead = () => caller.scopes.includes('export');
+
 /**
  * Creates the command line of a request by the caller, with a button that copies
  * it.

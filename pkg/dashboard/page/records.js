@@ -202,13 +202,8 @@ class Records {
   }
 
   #fail(error) {
-    if (error.status === 401) return this.#onSignedOut(error);
-    if (error.status !== 403) return report('records', error, { stopped: true, retry: () => this.show() });
-    report('records');
-    $('record').hidden = true;
-    $('records-list').hidden = false;
-    this.#drawRows([]);
-    return this.#drawEmpty(make('p', {}, 'This key cannot read records. Sign in with one that also has the scope export to see them here.'));
+    if (error.status === 401) this.#onSignedOut(error);
+    else report('records', error, { stopped: true, retry: error.status === 403 ? undefined : () => this.show() });
   }
 
   #open(kind, id) {
