@@ -242,7 +242,7 @@ func checkWindows(t *testing.T, windows map[ratelimit.Window]outcome, changes []
 // Every instance applies a row within LIMITS_MAX_AGE, which is 60 seconds by default.
 func TestARowIsInForceWithinTheMaximumAge(t *testing.T) {
 	t.Parallel()
-	const address, processes, maxAge = "198.51.100.7", 3, 15 * time.Second
+	const address, processes, maxAge = "198.51.100.7", 3, 3 * time.Second
 	d := deploy(t, dynamolocal.Endpoint(t))
 	d.env = append(d.env, "LIMITS_MAX_AGE="+maxAge.String())
 	l := startLoad(t, d.start(t, "not-found", processes), address, 50*time.Millisecond)
