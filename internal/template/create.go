@@ -3,6 +3,7 @@ package template
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -40,7 +41,10 @@ func CreateTable(ctx context.Context, client tableClient, table Table, name stri
 			err = fmt.Errorf("create table %s as %s: %w", table.LogicalID, name, err)
 		}
 	}()
-	in := input(table, name)
+	in, err := input(table, name)
+	if err != nil {
+		return err
+	}
 	_, err = client.CreateTable(ctx, in)
 	if taken := new(types.ResourceInUseException); err != nil && !errors.As(err, &taken) {
 		return err
@@ -59,45 +63,23 @@ func CreateTable(ctx context.Context, client tableClient, table Table, name stri
 	if !table.TTL.Enabled {
 		return nil
 	}
-	return expire(ctx, client, name, string(table.TTL.Attribute))
+	return expire(ctx, client, name, string(table.TTL.AttributeName))
 }
 
 // input returns the request that creates the table.
-func input(table Table, name string) *dynamodb.CreateTableInput {
-	in := &dynamodb.CreateTableInput{
-		TableName:   &name,
-		BillingMode: types.BillingMode(table.BillingMode),
-		KeySchema:   schema(table.Key),
+func input(table Table, name string) (*dynamodb.CreateTableInput, error) {
+	text, err := json.Marshal(table)
+	if err != nil {
+		return nil, err
 	}
-	for _, a := range table.Attributes {
-		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
-			AttributeName: aws.String(string(a.Name)),
-			AttributeType: types.ScalarAttributeType(a.Type),
-		})
+	in := &dynamodb.CreateTableInput{TableName: &name}
+	if err := json.Unmarshal(text, in); err != nil {
+		return nil, err
 	}
-	for _, index := range table.Indexes {
-		var attributes []string
-		for _, a := range index.Projection.Attributes {
-			attributes = append(attributes, string(a))
-		}
-		slices.Sort(attributes)
-		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
-			IndexName:  aws.String(string(index.Name)),
-			KeySchema:  schema(index.Key),
-			Projection: &types.Projection{ProjectionType: types.ProjectionType(index.Projection.Type), NonKeyAttributes: attributes},
-		})
+	if in.StreamSpecification != nil {
+		in.StreamSpecification.StreamEnabled = aws.Bool(true)
 	}
-	if view := table.Stream.View; view != "" {
-		in.StreamSpecification = &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewType(view)}
-	}
-	return in
-}
-
-func schema(key []KeyElement) (schema []types.KeySchemaElement) {
-	for _, e := range key {
-		schema = append(schema, types.KeySchemaElement{AttributeName: aws.String(string(e.Name)), KeyType: types.KeyType(e.Type)})
-	}
-	return schema
+	return in, nil
 }
 
 // same reports whether an existing table matches the request to create it. It compares
@@ -105,6 +87,9 @@ func schema(key []KeyElement) (schema []types.KeySchemaElement) {
 // attributes, of indexes and of projected attributes, because DynamoDB returns them in
 // any order.
 func same(in *dynamodb.CreateTableInput, exists *types.TableDescription) bool {
+	for _, i := range in.GlobalSecondaryIndexes {
+		slices.Sort(i.Projection.NonKeyAttributes)
+	}
 	var indexes []types.GlobalSecondaryIndex
 	for _, i := range exists.GlobalSecondaryIndexes {
 		slices.Sort(i.Projection.NonKeyAttributes)

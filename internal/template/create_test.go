@@ -19,24 +19,26 @@ import (
 
 // jobs is a definition that uses every field.
 var jobs = template.Table{
-	LogicalID:   "JobsTable",
-	BillingMode: "PAY_PER_REQUEST",
-	Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
-	Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
-	Indexes: []template.Index{
-		{Name: "by_time", Key: []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}}, Projection: template.Projection{Type: "ALL"}},
-		{Name: "by_hash", Key: []template.KeyElement{{Name: "hash", Type: "HASH"}}, Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Literal{"name"}}},
+	LogicalID:            "JobsTable",
+	BillingMode:          "PAY_PER_REQUEST",
+	AttributeDefinitions: []template.Attribute{{AttributeName: "pk", AttributeType: "S"}, {AttributeName: "at", AttributeType: "N"}, {AttributeName: "hash", AttributeType: "B"}},
+	KeySchema:            []template.KeyElement{{AttributeName: "pk", KeyType: "HASH"}, {AttributeName: "at", KeyType: "RANGE"}},
+	GlobalSecondaryIndexes: []template.Index{
+		{IndexName: "by_time", KeySchema: []template.KeyElement{{AttributeName: "at", KeyType: "HASH"}, {AttributeName: "pk", KeyType: "RANGE"}}, Projection: template.Projection{ProjectionType: "ALL"}},
+		{IndexName: "by_hash", KeySchema: []template.KeyElement{{AttributeName: "hash", KeyType: "HASH"}}, Projection: template.Projection{ProjectionType: "INCLUDE", NonKeyAttributes: []template.Literal{"name"}}},
 	},
-	TTL:    template.TTL{Attribute: "expires_at", Enabled: true},
-	Stream: template.Stream{View: "NEW_IMAGE"},
+	TTL:                 template.TTL{AttributeName: "expires_at", Enabled: true},
+	StreamSpecification: &template.Stream{StreamViewType: "NEW_IMAGE"},
 }
 
 // copyOfJobs returns a copy of jobs that a test may change.
 func copyOfJobs() template.Table {
 	table := jobs
-	table.Attributes, table.Key, table.Indexes = slices.Clone(jobs.Attributes), slices.Clone(jobs.Key), slices.Clone(jobs.Indexes)
-	for i := range table.Indexes {
-		table.Indexes[i].Key = slices.Clone(table.Indexes[i].Key)
+	table.AttributeDefinitions, table.KeySchema, table.GlobalSecondaryIndexes = slices.Clone(jobs.AttributeDefinitions), slices.Clone(jobs.KeySchema), slices.Clone(jobs.GlobalSecondaryIndexes)
+	stream := *jobs.StreamSpecification
+	table.StreamSpecification = &stream
+	for i := range table.GlobalSecondaryIndexes {
+		table.GlobalSecondaryIndexes[i].KeySchema = slices.Clone(table.GlobalSecondaryIndexes[i].KeySchema)
 	}
 	return table
 }
@@ -118,18 +120,22 @@ func TestCreateRejectsATableWithAnotherDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*template.Table){
-		"no range":   func(d *template.Table) { d.Key = d.Key[:1] },
-		"other hash": func(d *template.Table) { d.Key[0].Name, d.Key[1].Name = d.Key[1].Name, d.Key[0].Name },
-		"other type": func(d *template.Table) { d.Attributes[1].Type = "S" },
-		"one index fewer": func(d *template.Table) {
-			d.Attributes, d.Indexes = d.Attributes[:2], d.Indexes[:1]
+		"no range": func(d *template.Table) { d.KeySchema = d.KeySchema[:1] },
+		"other hash": func(d *template.Table) {
+			d.KeySchema[0].AttributeName, d.KeySchema[1].AttributeName = d.KeySchema[1].AttributeName, d.KeySchema[0].AttributeName
 		},
-		"other index key":  func(d *template.Table) { d.Indexes[1].Key = d.Indexes[0].Key },
-		"other projection": func(d *template.Table) { d.Indexes[0].Projection.Type = "KEYS_ONLY" },
-		"other attributes": func(d *template.Table) { d.Indexes[1].Projection.Attributes = []template.Literal{"other"} },
-		"other expiry":     func(d *template.Table) { d.TTL.Attribute = "gone_at" },
-		"no stream":        func(d *template.Table) { d.Stream = template.Stream{} },
-		"other stream":     func(d *template.Table) { d.Stream.View = "OLD_IMAGE" },
+		"other type": func(d *template.Table) { d.AttributeDefinitions[1].AttributeType = "S" },
+		"one index fewer": func(d *template.Table) {
+			d.AttributeDefinitions, d.GlobalSecondaryIndexes = d.AttributeDefinitions[:2], d.GlobalSecondaryIndexes[:1]
+		},
+		"other index key":  func(d *template.Table) { d.GlobalSecondaryIndexes[1].KeySchema = d.GlobalSecondaryIndexes[0].KeySchema },
+		"other projection": func(d *template.Table) { d.GlobalSecondaryIndexes[0].Projection.ProjectionType = "KEYS_ONLY" },
+		"other attributes": func(d *template.Table) {
+			d.GlobalSecondaryIndexes[1].Projection.NonKeyAttributes = []template.Literal{"other"}
+		},
+		"other expiry": func(d *template.Table) { d.TTL.AttributeName = "gone_at" },
+		"no stream":    func(d *template.Table) { d.StreamSpecification = nil },
+		"other stream": func(d *template.Table) { d.StreamSpecification.StreamViewType = "OLD_IMAGE" },
 	} {
 		other := copyOfJobs()
 		change(&other)
@@ -179,9 +185,9 @@ func TestCreateReportsAnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	client := dynamolocal.Client(t)
 	for what, change := range map[string]func(*template.Table){
-		"unused attribute":      func(d *template.Table) { d.Indexes = nil },
-		"index with two hashes": func(d *template.Table) { d.Indexes[0].Key[1].Type = "HASH" },
-		"TTL without attribute": func(d *template.Table) { d.TTL.Attribute = "" },
+		"unused attribute":      func(d *template.Table) { d.GlobalSecondaryIndexes = nil },
+		"index with two hashes": func(d *template.Table) { d.GlobalSecondaryIndexes[0].KeySchema[1].KeyType = "HASH" },
+		"TTL without attribute": func(d *template.Table) { d.TTL.AttributeName = "" },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -19,15 +19,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Table is an AWS::DynamoDB::Table.
+// Table is an AWS::DynamoDB::Table. Its JSON is that of dynamodb.CreateTableInput.
 type Table struct {
-	LogicalID   string       `yaml:"-"`
-	BillingMode Literal      `yaml:"BillingMode"`
-	Attributes  []Attribute  `yaml:"AttributeDefinitions"` // only the key attributes of the table and its indexes
-	Key         []KeyElement `yaml:"KeySchema"`
-	Indexes     []Index      `yaml:"GlobalSecondaryIndexes"`
-	TTL         TTL          `yaml:"TimeToLiveSpecification"`
-	Stream      Stream       `yaml:"StreamSpecification"`
+	LogicalID              string       `yaml:"-" json:"-"`
+	TTL                    TTL          `yaml:"TimeToLiveSpecification" json:"-"`
+	BillingMode            Literal      `yaml:"BillingMode"`
+	AttributeDefinitions   []Attribute  `yaml:"AttributeDefinitions"` // only the key attributes of the table and its indexes
+	KeySchema              []KeyElement `yaml:"KeySchema"`
+	GlobalSecondaryIndexes []Index      `yaml:"GlobalSecondaryIndexes"`
+	StreamSpecification    *Stream      `yaml:"StreamSpecification"` // nil if the table has no stream
 }
 
 // EnvVar returns the name of the environment variable that holds the name of the table,
@@ -40,40 +40,39 @@ var innerCapital = regexp.MustCompile(`\B[A-Z]`)
 
 // Attribute is an attribute of a table's items.
 type Attribute struct {
-	Name Literal `yaml:"AttributeName"`
-	Type Literal `yaml:"AttributeType"` // S, N or B
+	AttributeName Literal `yaml:"AttributeName"`
+	AttributeType Literal `yaml:"AttributeType"` // S, N or B
 }
 
 // KeyElement is an attribute of a key.
 type KeyElement struct {
-	Name Literal `yaml:"AttributeName"`
-	Type Literal `yaml:"KeyType"` // HASH or RANGE
+	AttributeName Literal `yaml:"AttributeName"`
+	KeyType       Literal `yaml:"KeyType"` // HASH or RANGE
 }
 
 // Index is a global secondary index of a table.
 type Index struct {
-	Name       Literal      `yaml:"IndexName"`
-	Key        []KeyElement `yaml:"KeySchema"`
+	IndexName  Literal      `yaml:"IndexName"`
+	KeySchema  []KeyElement `yaml:"KeySchema"`
 	Projection Projection   `yaml:"Projection"`
 }
 
 // Projection says which attributes an index holds.
 type Projection struct {
-	Type       Literal   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
-	Attributes []Literal `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
+	ProjectionType   Literal   `yaml:"ProjectionType"`   // ALL, KEYS_ONLY or INCLUDE
+	NonKeyAttributes []Literal `yaml:"NonKeyAttributes"` // further attributes besides the keys; only for INCLUDE
 }
 
 // TTL is the time-to-live specification of a table. With the zero value, items never
 // expire.
 type TTL struct {
-	Attribute Literal `yaml:"AttributeName"`
-	Enabled   bool    `yaml:"Enabled"`
+	AttributeName Literal `yaml:"AttributeName"`
+	Enabled       bool    `yaml:"Enabled"`
 }
 
-// Stream is the stream specification of a table. The zero value means that the table has
-// no stream.
+// Stream is the stream specification of a table.
 type Stream struct {
-	View Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
+	StreamViewType Literal `yaml:"StreamViewType"` // KEYS_ONLY, NEW_IMAGE, OLD_IMAGE or NEW_AND_OLD_IMAGES
 }
 
 // Literal is a literal string in a template. Decoding returns an error for any other value,

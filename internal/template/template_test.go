@@ -34,7 +34,7 @@ Resources:
     Type: AWS::Serverless::Function
     Properties:
       Events:
-        Queued: {Type: DynamoDB, Properties: {Stream: !GetAtt JobsTable.StreamArn, BatchSize: 1}}
+        Queued: {Type: DynamoDB, Properties: {StreamSpecification: !GetAtt JobsTable.StreamArn, BatchSize: 1}}
   JobsTable:
     Type: AWS::DynamoDB::Table
     DeletionPolicy: Retain
@@ -74,30 +74,30 @@ func TestParse(t *testing.T) {
 	}
 	want := []template.Table{
 		{
-			LogicalID:   "CountersTable",
-			BillingMode: "PAY_PER_REQUEST",
-			Attributes:  []template.Attribute{{Name: "pk", Type: "S"}},
-			Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}},
-			TTL:         template.TTL{Attribute: "expires_at", Enabled: true},
+			LogicalID:            "CountersTable",
+			BillingMode:          "PAY_PER_REQUEST",
+			AttributeDefinitions: []template.Attribute{{AttributeName: "pk", AttributeType: "S"}},
+			KeySchema:            []template.KeyElement{{AttributeName: "pk", KeyType: "HASH"}},
+			TTL:                  template.TTL{AttributeName: "expires_at", Enabled: true},
 		},
 		{
-			LogicalID:   "JobsTable",
-			BillingMode: "PAY_PER_REQUEST",
-			Attributes:  []template.Attribute{{Name: "pk", Type: "S"}, {Name: "at", Type: "N"}, {Name: "hash", Type: "B"}},
-			Key:         []template.KeyElement{{Name: "pk", Type: "HASH"}, {Name: "at", Type: "RANGE"}},
-			Indexes: []template.Index{
+			LogicalID:            "JobsTable",
+			BillingMode:          "PAY_PER_REQUEST",
+			AttributeDefinitions: []template.Attribute{{AttributeName: "pk", AttributeType: "S"}, {AttributeName: "at", AttributeType: "N"}, {AttributeName: "hash", AttributeType: "B"}},
+			KeySchema:            []template.KeyElement{{AttributeName: "pk", KeyType: "HASH"}, {AttributeName: "at", KeyType: "RANGE"}},
+			GlobalSecondaryIndexes: []template.Index{
 				{
-					Name:       "by_time",
-					Key:        []template.KeyElement{{Name: "at", Type: "HASH"}, {Name: "pk", Type: "RANGE"}},
-					Projection: template.Projection{Type: "ALL"},
+					IndexName:  "by_time",
+					KeySchema:  []template.KeyElement{{AttributeName: "at", KeyType: "HASH"}, {AttributeName: "pk", KeyType: "RANGE"}},
+					Projection: template.Projection{ProjectionType: "ALL"},
 				},
 				{
-					Name:       "by_hash",
-					Key:        []template.KeyElement{{Name: "hash", Type: "HASH"}},
-					Projection: template.Projection{Type: "INCLUDE", Attributes: []template.Literal{"name", "size"}},
+					IndexName:  "by_hash",
+					KeySchema:  []template.KeyElement{{AttributeName: "hash", KeyType: "HASH"}},
+					Projection: template.Projection{ProjectionType: "INCLUDE", NonKeyAttributes: []template.Literal{"name", "size"}},
 				},
 			},
-			Stream: template.Stream{View: "NEW_IMAGE"},
+			StreamSpecification: &template.Stream{StreamViewType: "NEW_IMAGE"},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -254,8 +254,8 @@ func TestAlarmsWatchEveryTable(t *testing.T) {
 	budget := make(map[string][]string) // "Read" or "Write" → name and dimensions of each metric
 	for _, table := range parse(t) {
 		dimensions := []string{"TableName=" + table.LogicalID}
-		for _, index := range table.Indexes {
-			dimensions = append(dimensions, "GlobalSecondaryIndexName="+string(index.Name)+",TableName="+table.LogicalID)
+		for _, index := range table.GlobalSecondaryIndexes {
+			dimensions = append(dimensions, "GlobalSecondaryIndexName="+string(index.IndexName)+",TableName="+table.LogicalID)
 		}
 		var throttled []string
 		for _, kind := range []string{"Read", "Write"} {

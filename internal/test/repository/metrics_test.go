@@ -57,7 +57,7 @@ func checkMetric(t *testing.T, r rendered, where string, m cloudwatch.Metric) {
 	for name, value := range dimensions {
 		if name == "GlobalSecondaryIndexName" {
 			if !slices.ContainsFunc(parse(t), func(table template.Table) bool {
-				return table.LogicalID == dimensions["TableName"] && slices.ContainsFunc(table.Indexes, func(i template.Index) bool { return string(i.Name) == value })
+				return table.LogicalID == dimensions["TableName"] && slices.ContainsFunc(table.GlobalSecondaryIndexes, func(i template.Index) bool { return string(i.IndexName) == value })
 			}) {
 				t.Errorf("%s has %v, and there is no such index", where, m)
 			}

@@ -189,14 +189,14 @@ func TestRenderedTemplate(t *testing.T) {
 					if valueAt(p, "OnDemandThroughput", units) == nil {
 						t.Errorf("%s has no maximum throughput %s", table.LogicalID, units)
 					}
-					for i := range table.Indexes {
+					for i := range table.GlobalSecondaryIndexes {
 						if valueAt(p, "GlobalSecondaryIndexes", i, "OnDemandThroughput", units) == nil {
 							t.Errorf("an index of %s has no maximum throughput %s", table.LogicalID, units)
 						}
 					}
 				}
-				if got, _ := valueAt(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.Attribute) || table.TTL.Enabled != (got != "") {
-					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.Attribute)
+				if got, _ := valueAt(p, "TimeToLiveSpecification", "AttributeName").(string); got != string(table.TTL.AttributeName) || table.TTL.Enabled != (got != "") {
+					t.Errorf("%s expires by %q, want %q", table.LogicalID, got, table.TTL.AttributeName)
 				}
 				if table.LogicalID == "CountersTable" {
 					want("the deletion policies of CountersTable", got.DeletionPolicy+got.UpdateReplacePolicy, "DeleteDelete")
