@@ -178,7 +178,7 @@ $(call ready,openapi-tools):
 	@$(call npm,.cache/openapi-tools,openapi-tools)
 	@$(call pip,.cache/openapi-tools/python,openapi-tools)
 	GOBIN=$(CURDIR)/.cache/openapi-tools GOFLAGS= go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$(OAPI_CODEGEN)
-	cp -r cmd/sluice/testdata/generated/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
+	cp -r internal/test/openapitest/testdata/go .cache/openapi-tools/go && cd .cache/openapi-tools/go && go mod download
 	@touch $@
 
 lock: $(call ready,uv) ## write the hashes of tools again, after a version in requirements.in or package.json has changed

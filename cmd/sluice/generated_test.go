@@ -83,7 +83,7 @@ func TestGeneratedClients(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/generated", language))); err != nil {
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../internal/test/openapitest/testdata", language))); err != nil {
 				t.Fatal(err)
 			}
 			var got []string

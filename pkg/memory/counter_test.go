@@ -51,15 +51,13 @@ func TestOldWindowsAreDropped(t *testing.T) {
 				}
 			}
 			keys := 0
-			for i := range s.shards {
-				for _, window := range s.shards[i].windows {
-					keys += len(window)
-				}
-				if n := len(s.shards[i].windows); n > int(minute) {
-					t.Errorf("shard %d has %d windows", i, n)
-				}
+			for _, window := range s.windows {
+				keys += len(window)
 			}
-			if bound := min(int(minute)*perWindow, (retained+1)*perWindow+len(s.shards)*maxHistory); keys > bound {
+			if n := len(s.windows); n > int(minute) {
+				t.Errorf("the store has %d windows", n)
+			}
+			if bound := min(int(minute)*perWindow, (retained+1)*perWindow+maxHistory); keys > bound {
 				t.Errorf("the store holds %d keys, want at most %d", keys, bound)
 			}
 		})
@@ -107,7 +105,7 @@ func TestUsageOfTheLastMinuteIsKept(t *testing.T) {
 				charge(t, s, keyAt(i, w))
 			}
 		case 30: // more addresses than fit into maxHistory, so the usage of this window is lost, but not the usage of other windows
-			for i := range len(s.shards) * maxHistory * 3 / 2 {
+			for i := range maxHistory * 3 / 2 {
 				charge(t, s, keyAt(i, w))
 			}
 		}
@@ -153,7 +151,7 @@ func TestAChargeInADroppedWindowFails(t *testing.T) {
 	for w := ratelimit.Window(100); w < 104; w++ {
 		charge(t, s, keyAt(1, w))
 		charge(t, s, keyAt(1, w))
-		for i := range len(s.shards) * maxHistory * 3 / 2 {
+		for i := range maxHistory * 3 / 2 {
 			charge(t, s, keyAt(i+2, w))
 		}
 	}
@@ -183,7 +181,7 @@ func TestAfterTheClockIsSetBackCountersStartAtZero(t *testing.T) {
 	for _, back := range []ratelimit.Window{minute, 500} {
 		s := NewCounters()
 		for w := ratelimit.Window(10_000); w < 10_010; w++ {
-			for i := range len(s.shards) * maxHistory / 4 { // enough keys for windows to be dropped
+			for i := range maxHistory / 4 { // enough keys for windows to be dropped
 				charge(t, s, keyAt(i+2, w))
 			}
 			charge(t, s, keyAt(1, w))
