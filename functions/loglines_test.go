@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-lambda-go/events"
+
 	"sluice/internal/test/cloudwatch"
 	"sluice/internal/test/dynamolocal"
 	"sluice/internal/test/lambdatest"
@@ -39,29 +41,47 @@ func TestLogLinesMoveTheMetrics(t *testing.T) {
 	t.Parallel()
 	const unreachable = "http://127.0.0.1:1"
 	list := lambdatest.Event("GET", "/entity", "192.0.2.1", "")
+	forged := list
+	forged.RawPath = "/entity\n" + `{"msg":"request","status":500,"Service":"sluice-test"}` + "\n"
+	forged.RequestContext.HTTP.Path, forged.RawQueryString = forged.RawPath, "limit=\x01" // the adapter library prints the path of an event that it cannot convert
 	for name, c := range map[string]struct {
+		event    events.APIGatewayV2HTTPRequest
 		endpoint string
 		env      []string
 		status   int
 		want     []string
 	}{
-		"an admitted request":  {dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
-		"without a key":        {dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
-		"unreachable counters": {unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
+		"an admitted request":      {list, dynamolocal.Endpoint(t), nil, http.StatusOK, []string{"Allowed", "ChargeLatency", "Requests"}},
+		"without a key":            {list, dynamolocal.Endpoint(t), []string{"AUTH_MODE=api-key", "KEYS_TABLE=none"}, http.StatusUnauthorized, []string{"AccessRefusals", "Allowed", "ChargeLatency", "Requests"}},
+		"unreachable counters":     {list, unreachable, nil, http.StatusServiceUnavailable, []string{"ChargeFailures", "ChargeLatency", "LimitsUnread", "Requests", "ServerErrors"}},
+		"a forged line of the log": {forged, dynamolocal.Endpoint(t), nil, http.StatusBadRequest, []string{"Allowed", "ChargeLatency", "Requests"}},
 		// The instance keeps the counters in its own memory and admits this request. The
 		// status is 503 because the instance cannot read the records.
-		"with the failure mode open": {unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
+		"with the failure mode open": {list, unreachable, []string{"FAILURE_MODE=open"}, http.StatusServiceUnavailable, []string{"Allowed", "ChargeFailures", "ChargeLatency", "FailedOpen", "LimitsUnread", "Requests", "ServerErrors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := deploy(t, dynamolocal.Endpoint(t))
 			d.env = append(append(d.env, "SERVICE_NAME=sluice-test", "AWS_ENDPOINT_URL_DYNAMODB="+c.endpoint), c.env...)
 			instance := d.start(t, "list-entity", 1)[0]
-			invoke(t, instance, list, c.status)
+			invoke(t, instance, c.event, c.status)
 			instance.Kill() // Kill also waits for the complete log
 			log := strings.TrimSpace(instance.Log())
 			if line := log[strings.LastIndex(log, "\n")+1:]; c.status < 500 && len(line) > maxLine {
 				t.Errorf("the line has %d bytes, want at most %d: %s", len(line), maxLine, line)
+			}
+			requests := 0
+			for line := range strings.Lines(log) {
+				var fields struct{ Msg string }
+				if err := json.Unmarshal([]byte(line), &fields); err != nil {
+					t.Errorf("%q is not a JSON object: %v", line, err)
+				}
+				if fields.Msg == "request" {
+					requests++
+				}
+			}
+			if requests != 1 {
+				t.Errorf("%d lines are those of a request, want 1:\n%s", requests, log)
 			}
 			if got := metrics(t, log); !slices.Equal(got, c.want) {
 				t.Errorf("metrics %v, want %v\n%s", got, c.want, log)

@@ -3,11 +3,14 @@ package bootstrap
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -38,20 +41,50 @@ func adapt(routes, malformed http.Handler, logger *slog.Logger) *function {
 	}
 }
 
-// Invoke responds to an event. It is the handler for lambda.Start. The error is
-// always nil, because every failure is an HTTP response.
+// Invoke responds to an event. It is the handler for lambda.Start.
 func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
-	// API Gateway decodes the path, but the adapter expects it encoded, as in a URL.
-	ev.RawPath = (&url.URL{Path: ev.RawPath}).EscapedPath()
-	resp, err := f.routes.ProxyWithContext(ctx, ev)
-	if err != nil {
-		resp, err = f.malformed.ProxyWithContext(ctx, readable(ev))
+	routes := f.routes
+	ev, ok := convertible(ctx, ev)
+	if !ok {
+		routes = f.malformed
 	}
+	resp, err := routes.ProxyWithContext(ctx, ev)
 	if err == nil && tooLarge(resp) {
 		f.logger.ErrorContext(ctx, "the response is larger than Lambda allows", "request_id", ev.RequestContext.RequestID, "bytes", len(resp.Body))
 		resp = tooLargeProblem(resp, ev.RequestContext.RequestID)
 	}
 	return resp, err
+}
+
+// convertible returns an event that the adapter can convert to an HTTP request. If that is not
+// ev, ok is false, and the event is a GET of / with the valid headers and cookies of ev.
+//
+// The adapter prints the decoded path of an event that it cannot convert. A client could put
+// lines of a log into that path, and so change metrics.
+func convertible(ctx context.Context, ev events.APIGatewayV2HTTPRequest) (_ events.APIGatewayV2HTTPRequest, ok bool) {
+	headers, cookies := maps.Clone(ev.Headers), slices.Clone(ev.Cookies)
+	maps.DeleteFunc(headers, func(name, value string) bool { return hasControl(name) || hasControl(value) })
+	cookies = slices.DeleteFunc(cookies, hasControl)
+	ok = len(headers) == len(ev.Headers) && len(cookies) == len(ev.Cookies) && !hasControl(ev.RawPath) && !hasControl(ev.RawQueryString)
+	if ev.IsBase64Encoded {
+		body, err := base64.StdEncoding.DecodeString(ev.Body)
+		ok = ok && err == nil
+		ev.Body, ev.IsBase64Encoded = string(body), false
+	}
+	// API Gateway decodes the path, but the adapter expects it encoded, as in a URL.
+	ev.RawPath = "/" + strings.TrimPrefix((&url.URL{Path: ev.RawPath}).EscapedPath(), "/")
+	target := "https://" + ev.RequestContext.DomainName + ev.RawPath + "?" + ev.RawQueryString
+	if _, err := http.NewRequestWithContext(ctx, ev.RequestContext.HTTP.Method, target, http.NoBody); err == nil && ok {
+		return ev, true
+	}
+	ev.RawPath, ev.RawQueryString, ev.QueryStringParameters, ev.Body, ev.Headers, ev.Cookies = "/", "", nil, "", headers, cookies
+	ev.RequestContext.DomainName, ev.RequestContext.HTTP.Method = "", http.MethodGet
+	return ev, false
+}
+
+// hasControl reports whether text has a control character other than a tab.
+func hasControl(text string) bool {
+	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
 
 // tooLargeProblem returns a response with status 500 to replace resp, which is too large.
@@ -69,16 +102,6 @@ func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) eve
 	delete(resp.Headers, "Content-Encoding")
 	resp.Headers["Content-Type"] = "application/problem+json"
 	return resp
-}
-
-// readable returns an event that can always be converted to an HTTP request. The new event has
-// the method GET and the path /. It keeps only the headers, the cookies and the request context
-// of ev, without the domain name.
-func readable(ev events.APIGatewayV2HTTPRequest) events.APIGatewayV2HTTPRequest {
-	out := events.APIGatewayV2HTTPRequest{RawPath: "/", Headers: ev.Headers, Cookies: ev.Cookies, RequestContext: ev.RequestContext}
-	out.RequestContext.DomainName = ""
-	out.RequestContext.HTTP.Method = http.MethodGet
-	return out
 }
 
 // tooLarge reports whether Lambda would reject a response. The JSON encoding of a body
@@ -101,6 +124,7 @@ func fromGateway(next http.Handler) http.Handler {
 		r.RemoteAddr = net.JoinHostPort(event.HTTP.SourceIP, "0")
 		r.URL.Path = trimStage(r.URL.Path, event.Stage)
 		r.URL.RawPath = ""
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // API Gateway serves only HTTPS
 		if r.Method == http.MethodHead {
 			w = headWriter{w}
 		}

@@ -82,6 +82,9 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	if resp.Headers["X-RateLimit-Limit"] == "" || resp.Headers["X-RateLimit-Reset"] == "" {
 		t.Errorf("%s: no rate limit headers: %v", name, resp.Headers)
 	}
+	if resp.Headers["Strict-Transport-Security"] != "max-age=31536000" {
+		t.Errorf("%s: browsers may use HTTP: %v", name, resp.Headers)
+	}
 	return resp
 }
 
@@ -185,6 +188,10 @@ var malformed = map[string]func(ev *events.APIGatewayV2HTTPRequest){
 	"a body that is not base64": func(ev *events.APIGatewayV2HTTPRequest) { ev.Body, ev.IsBase64Encoded = "%", true },
 	"an invalid host":           func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.DomainName = "[::1" },
 	"a control character":       func(ev *events.APIGatewayV2HTTPRequest) { ev.RawQueryString = "limit=\x01" },
+	"a line break in the path":  func(ev *events.APIGatewayV2HTTPRequest) { ev.RawPath = "/create_event\n{}" },
+	"a method with a space":     func(ev *events.APIGatewayV2HTTPRequest) { ev.RequestContext.HTTP.Method = "PO ST" },
+	"a line break in a header":  func(ev *events.APIGatewayV2HTTPRequest) { ev.Headers["x-request"] = "a\nb" },
+	"a line break in a cookie":  func(ev *events.APIGatewayV2HTTPRequest) { ev.Cookies = []string{"a=\n"} },
 }
 
 func TestMalformedEventsGet400(t *testing.T) {

@@ -209,6 +209,10 @@ func TestRenderedTemplate(t *testing.T) {
 			}
 
 			same(t, "template.yaml", names, "the rendered template", deployed)
+			for _, id := range []string{"ExportFilesBucket", "ExportFilesBucketPolicy"} {
+				got := r.Resolved.Resources[id]
+				want("the deletion policies of "+id, got.DeletionPolicy+got.UpdateReplacePolicy, "RetainRetain")
+			}
 
 			checkAlarms(t, r)
 			checkDashboard(t, r)
