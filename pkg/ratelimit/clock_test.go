@@ -182,36 +182,6 @@ func TestAtMostOneExportPerWindowIsReadAndRefused(t *testing.T) {
 	}
 }
 
-// A refusal shows the remainder of each rule whose counter the Limiter has seen in this
-// window. It leaves out the other rules.
-func TestARefusalShowsTheRemainderOfEachRule(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		before  []ratelimit.Request
-		refused ratelimit.Request
-		want    string
-	}{
-		{"by the store", repeat(3, list("list-entity", 60)), list("list-entity", 30), `"records";r=20;t=1, "requests";r=197;t=1`},
-		{"from memory", append(repeat(3, list("list-entity", 60)), list("list-entity", 30)), list("list-entity", 25), `"records";r=20;t=1, "requests";r=197;t=1`},
-		{"from memory, after another request passed", append(repeat(3, list("list-entity", 60)), list("list-entity", 30), list("list-entity", 10)), list("list-entity", 25), `"records";r=10;t=1, "requests";r=196;t=1`},
-		{"from memory, on a route whose counter is unknown", append(repeat(3, list("list-entity", 60)), list("list-event", 5), list("list-entity", 30)), list("list-event", 25), `"records";r=15;t=1`},
-		{"from memory, imports exhausted by another route", repeat(200, create("create-event")), create("create-entity"), `"imports";r=0;t=1`},
-	} {
-		l, _ := newLimiter(t, memory.NewCounters(), ratelimit.Limits{})
-		for _, r := range tt.before {
-			if _, err := l.Charge(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d, err := l.Charge(t.Context(), tt.refused)
-		h := make(http.Header)
-		d.SetHeaders(h)
-		if err != nil || d.Allowed || !slices.Equal(header(h, "RateLimit"), []string{tt.want}) {
-			t.Errorf("%s: allowed %v, RateLimit %v, want %s; error %v", tt.name, d.Allowed, header(h, "RateLimit"), tt.want, err)
-		}
-	}
-}
-
 // header returns the values of the header called name. It does not convert the name to
 // its canonical form.
 func header(h http.Header, name string) []string { return h[name] }

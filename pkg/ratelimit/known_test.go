@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,7 +38,8 @@ func from(address string, r ratelimit.Request) ratelimit.Request {
 }
 
 // A Limiter refuses a request without calling the store if and only if it knows that the
-// request does not fit.
+// request does not fit. TestSimulation checks this, and Precheck, for every sequence of
+// requests; here the clock also jumps far.
 func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	const calls, local, allowed, refused = true, false, true, false
 	type step struct {
@@ -64,26 +64,6 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 			{list("list-entity", 21), refused, local, 0},
 			{list("list-entity", 20), allowed, calls, 0},
 			{list("list-entity", 1), refused, local, 0},
-		}},
-		{"other admissions are not remembered", repeat(3, list("list-entity", 60)), []step{
-			{list("list-entity", 21), refused, calls, 0},
-		}},
-		{"a request for no records fits a full counter", repeat(1, list("list-entity", 200)), []step{
-			{list("list-entity", 1), refused, local, 0},
-			{list("list-entity", 0), allowed, calls, 0},
-		}},
-		{"a rule over all routes applies to all routes", repeat(200, create("create-event")), []step{
-			{create("create-entity"), refused, local, 0},
-		}},
-		{"a rule of one route applies to no other", repeat(200, list("list-entity", 0)), []step{
-			{list("list-entity", 0), refused, local, 0},
-			{list("list-event", 0), allowed, calls, 0},
-		}},
-		{"other addresses and classes are unaffected", repeat(200, create("create-event")), []step{
-			{from("192.0.2.2", create("create-event")), allowed, calls, 0},
-			{list("list-entity", 1), allowed, calls, 0},
-			{general("usage"), allowed, calls, 0},
-			{create("create-event"), refused, local, 0},
 		}},
 		{"exhaustion is remembered until the window ends", repeat(200, create("create-event")), []step{
 			{create("create-event"), refused, local, time.Second - 1},
@@ -147,106 +127,6 @@ func TestKnownExhaustionMakesNoCall(t *testing.T) {
 	}
 }
 
-func TestPrecheck(t *testing.T) {
-	records, requests, both := []string{"records"}, []string{"requests"}, []string{"records", "requests"}
-	// After these two requests, the Limiter knows that the limit allows 20 more records.
-	refused := []ratelimit.Request{list("list-entity", 180), list("list-entity", 30)}
-	tests := []struct {
-		name     string
-		charged  []ratelimit.Request
-		check    ratelimit.Request
-		violated []string // nil if not refused
-	}{
-		{"nothing is known", nil, list("list-entity", 200), nil},
-		{"as many records as were refused", refused, list("list-entity", 50), records},
-		{"more records than are left", refused, list("list-entity", 21), records},
-		{"as many records as are left", refused, list("list-entity", 20), nil},
-		{"fewer records than are left", refused, list("list-entity", 1), nil},
-		{"more records than are left, after others passed", append(refused, list("list-entity", 10), list("list-entity", 15)), list("list-entity", 11), records},
-		{"as many records as are left, after others passed", append(refused, list("list-entity", 10), list("list-entity", 15)), list("list-entity", 10), nil},
-		{"an unknown number", refused, list("list-entity", 0), nil},
-		{"another route", refused, list("list-event", 50), records},
-		{"as many records as are left, on another route", refused, list("list-event", 20), nil},
-		{"another address", refused, from("192.0.2.2", list("list-entity", 50)), nil},
-		{"no records are left, but a list without records would pass", []ratelimit.Request{list("list-entity", 200)}, list("list-entity", 50), nil},
-		{"no records are left, and a list was refused without a call", []ratelimit.Request{list("list-entity", 200), list("list-entity", 1)}, list("list-entity", 50), records},
-		{"after a refusal by the requests rule, the records counter is unknown", append(repeat(200, list("list-event", 0)), list("list-entity", 180), list("list-event", 0)), list("list-entity", 50), nil},
-		{"no requests are left", repeat(200, list("list-entity", 0)), list("list-entity", 1), requests},
-		{"no requests are left on another route", repeat(200, list("list-event", 0)), list("list-entity", 1), nil},
-		{"no requests and no records are left", repeat(200, list("list-entity", 1)), list("list-entity", 1), both},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			store := &counting{Store: memory.NewCounters()}
-			l, c := newLimiter(t, store, ratelimit.Limits{})
-			for _, r := range tt.charged {
-				if _, err := l.Charge(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			calls := store.calls.Load()
-			for range 2 {
-				d, refused := l.Precheck(tt.check)
-				if refused != (tt.violated != nil) {
-					t.Fatalf("refused %v: %+v", refused, d)
-				}
-				if refused && (d.Allowed || !d.Local || d.Remaining() != 0 || !slices.Equal(d.Violated(), tt.violated)) {
-					t.Errorf("violated %v, want %v: %+v", d.Violated(), tt.violated, d)
-				}
-			}
-			if store.calls.Load() != calls {
-				t.Error("Precheck called the store")
-			}
-			c.t = c.t.Add(time.Second)
-			if d, refused := l.Precheck(tt.check); refused {
-				t.Errorf("refused in the next window: %+v", d)
-			}
-		})
-	}
-}
-
-// A Limiter admits as many requests as the limit allows, no matter how many arrive at
-// the same time. It calls the store once for each admitted request, and once for each
-// request that was in progress when the counter reached its limit.
-func TestAFloodCausesFewCalls(t *testing.T) {
-	const workers = 8
-	store := &counting{Store: memory.NewCounters()}
-	flood(t, store, workers)
-	if calls := store.calls.Load(); calls > 200+workers {
-		t.Errorf("%d calls", calls)
-	}
-}
-
-// flood sends far more concurrent requests than the limit allows. It checks that the
-// number of requests that pass equals the limit.
-func flood(t *testing.T, store ratelimit.Store, workers int) {
-	t.Helper()
-	const each = 500
-	l, _ := newLimiter(t, store, ratelimit.Limits{})
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for range each {
-				if _, refused := l.Precheck(list("list-entity", 1)); refused {
-					continue
-				}
-				d, err := l.Charge(t.Context(), list("list-entity", 1))
-				if err != nil {
-					t.Error(err)
-				}
-				if d.Allowed {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if admitted.Load() != 200 {
-		t.Errorf("admitted %d", admitted.Load())
-	}
-}
-
 // The result of a failed charge is ignored.
 func TestAFailureIsNotRemembered(t *testing.T) {
 	for _, fallback := range []ratelimit.Store{nil, memory.NewCounters()} {
@@ -269,44 +149,6 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 		if err != nil || !d.Allowed || d.Local || d.Degraded != nil {
 			t.Errorf("fallback %v: after the failures %+v, error %v", fallback, d, err)
 		}
-	}
-}
-
-func TestTheFallbackDecidesWhileTheStoreFails(t *testing.T) {
-	store := &counting{Store: memory.NewCounters()}
-	var limiters []*ratelimit.Limiter // two instances of one service
-	for range 2 {
-		l, err := ratelimit.New(store, ratelimit.Config{Fallback: memory.NewCounters(), Limits: ratelimit.Limits{Imports: 3}, Now: (&clock{time.Unix(1_800_000_000, 0)}).now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		limiters = append(limiters, l)
-	}
-	charge := func(instance int) ratelimit.Decision {
-		t.Helper()
-		d, err := limiters[instance].Charge(t.Context(), create("create-event"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	if d := charge(0); !d.Allowed || d.Degraded != nil || d.Remaining() != 2 {
-		t.Fatalf("with the store: %+v", d)
-	}
-	store.down.Store(true)
-	for instance := range limiters { // each instance admits the whole limit, no matter what the store counted
-		for i := range int64(3) {
-			if d := charge(instance); !d.Allowed || !errors.Is(d.Degraded, errDown) || d.Remaining() != 2-i {
-				t.Fatalf("instance %d, request %d without the store: %+v", instance, i, d)
-			}
-		}
-		if d := charge(instance); d.Allowed || !errors.Is(d.Degraded, errDown) || d.Local || !slices.Equal(d.Violated(), []string{"imports"}) {
-			t.Fatalf("instance %d over its limit without the store: %+v", instance, d)
-		}
-	}
-	store.down.Store(false)
-	if d := charge(1); !d.Allowed || d.Degraded != nil || d.Remaining() != 1 {
-		t.Errorf("with the store again: %+v", d)
 	}
 }
 

@@ -76,38 +76,6 @@ func TestNonzeroFieldsOfLimitsForReplaceLimits(t *testing.T) {
 	}
 }
 
-// Changed limits apply to the next request, even within a window in which requests
-// were refused.
-func TestChangedLimitsApplyToTheNextRequest(t *testing.T) {
-	l, own := limited(t, memory.NewCounters())
-	charge := func(wantAllowed bool, wantRemaining int64) {
-		t.Helper()
-		d, err := l.Charge(t.Context(), create("create-event"))
-		if err != nil || d.Allowed != wantAllowed || d.Remaining() != wantRemaining {
-			t.Fatalf("allowed %v, %d remaining, error %v; want %v and %d", d.Allowed, d.Remaining(), err, wantAllowed, wantRemaining)
-		}
-	}
-	for i := range int64(5) {
-		charge(true, 4-i)
-	}
-	charge(false, 0)
-	*own = ratelimit.Limits{Imports: 7, Requests: 7}
-	charge(true, 1)
-	charge(true, 0)
-	charge(false, 0)
-	*own = ratelimit.Limits{Imports: 6, Requests: 6}
-	charge(false, 0)
-	*own = ratelimit.Limits{}
-	charge(false, 0)
-	*own = ratelimit.Limits{Action: ratelimit.ActionBlock}
-	charge(false, 0)
-	*own = ratelimit.Limits{Action: ratelimit.ActionUnlimited}
-	charge(true, 0)
-	charge(true, 0)
-	*own = ratelimit.Limits{Imports: 10, Requests: 10}
-	charge(true, 0) // the tenth counted request; unlimited requests are counted, and blocked requests are not
-}
-
 // export takes an export through l as a server does: it reads the records unless Precheck
 // refuses the request, and charges those that it found.
 func export(t *testing.T, l *ratelimit.Limiter, asked, found int64) (d ratelimit.Decision, read bool, err error) {
