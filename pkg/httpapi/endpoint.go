@@ -168,18 +168,6 @@ func (e *endpoint) charge(ctx context.Context, r *request, records int) error {
 	return refusal(d)
 }
 
-// refusal returns nil if d allows the request.
-func refusal(d ratelimit.Decision) error {
-	switch {
-	case d.Allowed:
-		return nil
-	case d.Blocked:
-		return addressBlocked()
-	default:
-		return tooManyRequests(d)
-	}
-}
-
 // act runs the action and encodes its response. The actions of GET routes read the query;
 // the other routes have no parameters.
 func (e *endpoint) act(r *request) (out response, err error) {

@@ -8,6 +8,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -86,17 +87,11 @@ func newAPI(routes []Route, limiter *ratelimit.Limiter, stores Stores, opts Opti
 	if limiter == nil {
 		return nil, errors.New("httpapi: a limiter is required")
 	}
-	if opts.IPv6Prefix == 0 {
-		opts.IPv6Prefix = ratelimit.DefaultIPv6Prefix
-	}
-	if opts.ExportJobs == 0 {
-		opts.ExportJobs = exportjob.DefaultQuota
-	}
+	opts.IPv6Prefix = cmp.Or(opts.IPv6Prefix, ratelimit.DefaultIPv6Prefix)
+	opts.ExportJobs = cmp.Or(opts.ExportJobs, exportjob.DefaultQuota)
+	opts.Logger = cmp.Or(opts.Logger, slog.Default())
 	if opts.RequestID == nil {
 		opts.RequestID = func(*http.Request) string { return uuid.NewString() }
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now

@@ -60,18 +60,21 @@ func methodNotAllowed(method, path string, allow []string) error {
 	}
 }
 
-func tooManyRequests(d ratelimit.Decision) error {
+// refusal returns nil if d allows the request.
+func refusal(d ratelimit.Decision) error {
+	switch {
+	case d.Allowed:
+		return nil
+	case d.Blocked:
+		return &apiError{
+			status: http.StatusForbidden, code: "address_blocked",
+			detail: "the operator has blocked your address, so nothing was done; do not repeat the request",
+		}
+	}
 	violated := d.Violated()
 	return &apiError{
 		status: http.StatusTooManyRequests, code: "rate_limit_exceeded", violated: violated,
 		detail: fmt.Sprintf("the limit of %s per second is reached; wait until the window resets at %d (Unix time), then continue", strings.Join(violated, " and "), d.Window.Reset()),
-	}
-}
-
-func addressBlocked() error {
-	return &apiError{
-		status: http.StatusForbidden, code: "address_blocked",
-		detail: "the operator has blocked your address, so nothing was done; do not repeat the request",
 	}
 }
 

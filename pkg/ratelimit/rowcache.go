@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,7 @@ func NewRowCache(store RowStore, cfg RowCacheConfig) (*RowCache, error) {
 	if cfg.MaxAge < 0 {
 		return nil, fmt.Errorf("ratelimit: the maximum age %v of rows is negative", cfg.MaxAge)
 	}
-	c := &RowCache{store: store, maxAge: cfg.MaxAge, now: cfg.Now}
-	if c.maxAge == 0 {
-		c.maxAge = MaxRowAge
-	}
+	c := &RowCache{store: store, maxAge: cmp.Or(cfg.MaxAge, MaxRowAge), now: cfg.Now}
 	if c.now == nil {
 		c.now = time.Now
 	}

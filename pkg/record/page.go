@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // MaxPageBytes is the approximate maximum size of the records on a page. A Lambda
 // function can return 6 MB (6,291,556 bytes, AWS Lambda quotas). Lambda encodes the
 // body as a JSON string, which can double its size.
@@ -22,11 +24,9 @@ type Page[R any] struct {
 // last record that was read, so a page may be empty even if More is true.
 func Filter[R any](p Page[R], position func(R) Position, show func(R) bool) Page[R] {
 	kept := Page[R]{More: p.More}
-	for _, r := range p.Records {
-		kept.Last = position(r)
-		if show(r) {
-			kept.Records = append(kept.Records, r)
-		}
+	if n := len(p.Records); n > 0 {
+		kept.Last = position(p.Records[n-1])
 	}
+	kept.Records = slices.DeleteFunc(p.Records, func(r R) bool { return !show(r) })
 	return kept
 }

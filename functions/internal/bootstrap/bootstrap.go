@@ -61,7 +61,11 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err != nil {
 		return nil, fmt.Errorf("COUNTERS_TABLE: %w", err)
 	}
-	rows, err := limitRows(cfg, clients.DynamoDB, getenv("LIMITS_TABLE"))
+	limits, err := dynamo.NewLimits(clients.DynamoDB, getenv("LIMITS_TABLE"))
+	if err != nil {
+		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
+	}
+	rows, err := ratelimit.NewRowCache(limits, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +116,6 @@ func connect(ctx context.Context, counters *dynamo.Counters, count int) error {
 		calls.Go(func() error { return counters.Connect(ctx) })
 	}
 	return calls.Wait()
-}
-
-func limitRows(cfg httpapi.Config, client *dynamodb.Client, table string) (*ratelimit.RowCache, error) {
-	store, err := dynamo.NewLimits(client, table)
-	if err != nil {
-		return nil, fmt.Errorf("LIMITS_TABLE: %w", err)
-	}
-	return ratelimit.NewRowCache(store, ratelimit.RowCacheConfig{MaxAge: cfg.LimitsMaxAge})
 }
 
 // authenticator returns nil if API keys are off or the function has no table of keys. Only a
