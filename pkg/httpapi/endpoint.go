@@ -180,10 +180,14 @@ func (e *endpoint) act(r *request) (out response, err error) {
 	if out, err = e.action(e.service, r); err != nil {
 		return response{}, err
 	}
-	if err := out.encode(r.buffer); err != nil || e.route.Class != ratelimit.Export {
-		return out, err
+	err = out.encode(r.buffer)
+	if err == nil && e.route.Class != ratelimit.General {
+		err = out.compress(r)
 	}
-	return out, out.compress(r)
+	if err == nil && e.Fits != nil && !e.Fits(out.raw) {
+		err = unsendable(len(out.raw))
+	}
+	return out, err
 }
 
 // recovered must be deferred. It sets *err if the function panics.

@@ -219,6 +219,31 @@ func TestListsAreCompressedForClientsThatAcceptGzip(t *testing.T) {
 	}
 }
 
+func TestResponsesOfImportsAreCompressed(t *testing.T) {
+	a := newRoomyAPI(t)
+	attributes := fmt.Sprintf(`{"a":%q}`, strings.Repeat("word ", 400))
+	for _, tt := range []struct{ route, body string }{
+		{"create-entity", `{"id":"a","attributes":` + attributes + `}`},
+		{"update-entity", `{"id":"a","attributes":{"b":1}}`},
+		{"upsert-entities", `{"entities":[{"id":"a","attributes":{"b":2}}]}`},
+		{"create-event", `{"id":"a","name":"n","attributes":` + attributes + `}`},
+		{"create-events", `{"events":[{"id":"a","name":"n","attributes":` + attributes + `}]}`},
+	} {
+		ev := lambdatest.Event("POST", "/"+strings.ReplaceAll(tt.route, "-", "_"), "192.0.2.1", tt.body)
+		ev.Headers["accept-encoding"] = "gzip"
+		resp := serve(t, newFunction(t, tt.route, a, options), ev)
+		size := len(resp.Body)
+		if resp.Headers["Content-Encoding"] != "gzip" || resp.Headers["Vary"] != "Accept-Encoding" || size > 500 {
+			t.Errorf("%s: %d %v, %d bytes", tt.route, resp.StatusCode, resp.Headers, size)
+			continue
+		}
+		if resp.Body = decompressed(t, resp.Body); !strings.Contains(resp.Body, attributes[:len(attributes)-1]) {
+			t.Errorf("%s: %s", tt.route, resp.Body)
+		}
+		checkDescribed(t, ev, resp)
+	}
+}
+
 func TestCompressionChangesNeitherTheCostNorTheLinkOfAList(t *testing.T) {
 	a := newAPI(t)
 	for i := range 10 {

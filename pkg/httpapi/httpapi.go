@@ -46,6 +46,7 @@ type Options struct {
 	Rows         *ratelimit.RowCache        // the rows of limits, which each request refreshes; nil for none
 	LoopbackOnly bool                       // rejects requests whose Host is not a loopback name, as a defense against DNS rebinding
 	RequestID    func(*http.Request) string // returns the id for logs and problems; a new UUID by default
+	Fits         func(body []byte) bool     // whether a response with this body can be sent; nil if any can
 	Logger       *slog.Logger               // receives one line per request; slog.Default by default
 	Now          func() time.Time           // clock for record times and usage; time.Now by default
 }

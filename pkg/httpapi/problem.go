@@ -85,6 +85,13 @@ func countersUnavailable(cause error) error {
 	}
 }
 
+func unsendable(size int) error {
+	return &apiError{
+		status: http.StatusInternalServerError, code: "internal_error", cause: fmt.Errorf("the response has %d bytes", size),
+		detail: "the response is too large; request fewer records",
+	}
+}
+
 // kinds maps the kind of a record error to its response.
 var kinds = map[record.Kind]apiError{
 	record.Malformed:   {status: http.StatusBadRequest, code: "malformed_json"},

@@ -1,28 +1,30 @@
 package bootstrap
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
-
-	"sluice/pkg/api"
 )
 
-// maxResponse is the maximum size of a response that Lambda accepts from a function,
-// in bytes of JSON. Source: AWS Lambda quotas, "Invocation payload".
+// maxResponse is the largest response that Lambda accepts from a function, in bytes of
+// JSON. Source: AWS Lambda quotas, "Invocation payload".
 const maxResponse = 6_291_556
+
+// maxBody leaves 64 KiB of a response for its headers.
+const maxBody = maxResponse - 64<<10
 
 // A function responds to API Gateway events (payload format 2.0) with the handlers of package
 // httpapi. It handles everything that is specific to API Gateway: the stage in the path, the
@@ -30,14 +32,12 @@ const maxResponse = 6_291_556
 type function struct {
 	routes    *httpadapter.HandlerAdapterV2
 	malformed *httpadapter.HandlerAdapterV2 // for events that cannot be converted to HTTP requests
-	logger    *slog.Logger
 }
 
-func adapt(routes, malformed http.Handler, logger *slog.Logger) *function {
+func adapt(routes, malformed http.Handler) *function {
 	return &function{
 		routes:    httpadapter.NewV2(fromGateway(routes)),
 		malformed: httpadapter.NewV2(fromGateway(malformed)),
-		logger:    logger,
 	}
 }
 
@@ -48,12 +48,7 @@ func (f *function) Invoke(ctx context.Context, ev events.APIGatewayV2HTTPRequest
 	if !ok {
 		routes = f.malformed
 	}
-	resp, err := routes.ProxyWithContext(ctx, ev)
-	if err == nil && tooLarge(resp) {
-		f.logger.ErrorContext(ctx, "the response is larger than Lambda allows", "request_id", ev.RequestContext.RequestID, "bytes", len(resp.Body))
-		resp = tooLargeProblem(resp, ev.RequestContext.RequestID)
-	}
-	return resp, err
+	return routes.ProxyWithContext(ctx, ev)
 }
 
 // convertible returns an event that the adapter can convert to an HTTP request. If that is not
@@ -87,32 +82,20 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' })
 }
 
-// tooLargeProblem returns a response with status 500 to replace resp, which is too large.
-// The new response keeps the rate limit headers, because the request was charged.
-func tooLargeProblem(resp events.APIGatewayV2HTTPResponse, requestID string) events.APIGatewayV2HTTPResponse {
-	body, err := json.Marshal(api.Problem{
-		Type: "about:blank", Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError,
-		Code: "internal_error", Detail: "the response is too large; request fewer records", Instance: requestID,
-	})
-	if err != nil {
-		panic(err) // a Problem holds only strings and numbers
+// fits reports whether Lambda accepts a response with this body. The runtime encodes a body as
+// a JSON string, without escaping HTML, and as base64 if it is not UTF-8. The string is at
+// most 6 times as long as the body, so most bodies need not be encoded to know.
+func fits(body []byte) bool {
+	switch {
+	case len(body) < maxBody/6:
+		return true
+	case !utf8.Valid(body):
+		return base64.StdEncoding.EncodedLen(len(body)) <= maxBody
 	}
-	resp.StatusCode, resp.Body, resp.IsBase64Encoded = http.StatusInternalServerError, string(body), false
-	delete(resp.Headers, "Content-Length")
-	delete(resp.Headers, "Content-Encoding")
-	resp.Headers["Content-Type"] = "application/problem+json"
-	return resp
-}
-
-// tooLarge reports whether Lambda would reject a response. The JSON encoding of a body
-// has at most 6 times the size of the body. To save time, tooLarge accepts small bodies
-// without encoding them.
-func tooLarge(resp events.APIGatewayV2HTTPResponse) bool {
-	if len(resp.Body) < maxResponse/8 {
-		return false
-	}
-	text, err := json.Marshal(resp)
-	return err != nil || len(text) > maxResponse
+	var encoded bytes.Buffer
+	e := json.NewEncoder(&encoded)
+	e.SetEscapeHTML(false)
+	return e.Encode(string(body)) == nil && encoded.Len() <= maxBody
 }
 
 // fromGateway returns a handler that changes each request to the form that net/http's server

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
 	"go.etcd.io/bbolt"
 
 	"sluice"
@@ -22,10 +24,12 @@ import (
 	"sluice/pkg/access"
 	"sluice/pkg/bolt"
 	"sluice/pkg/dashboard"
+	"sluice/pkg/entity"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
 	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
+	"sluice/pkg/record"
 )
 
 func now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
@@ -49,7 +53,7 @@ func newService(t *testing.T) *service {
 	t.Cleanup(func() { secrettest.Check(t, "a function", log.String()) })
 	s := &service{
 		stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI, ExportLinks: noLinks{}},
-		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: requestID, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		opts:   httpapi.Options{Config: httpapi.Config{AccessOff: true}, RequestID: requestID, Fits: fits, Now: now, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 	}
 	if s.stores.Entities, err = bolt.NewEntities(db); err != nil {
 		t.Fatal(err)
@@ -75,7 +79,7 @@ func (s *service) invoke(t *testing.T, name string, ev events.APIGatewayV2HTTPRe
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := adapt(api, api.Malformed(name), s.opts.Logger).Invoke(t.Context(), ev)
+	resp, err := adapt(api, api.Malformed(name)).Invoke(t.Context(), ev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,22 +296,108 @@ func TestAContentCodingCombinedWithIdentityIsRejected(t *testing.T) {
 	}
 }
 
-// Lambda rejects responses above its maximum size. The client would then get a 502, so the
-// function replaces such a response with a 500.
-func TestAResponseAboveLambdasBoundIsA500(t *testing.T) {
-	for size, status := range map[int]int{maxResponse - 1000: 200, maxResponse: 500} {
-		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["X-RateLimit-Limit"] = []string{"200"}
-			w.Header().Set("Content-Length", strconv.Itoa(size))
-			w.Write([]byte(strings.Repeat("a", size))) //nolint:errcheck // the writer is a buffer
-		})
-		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
-		if err != nil || resp.StatusCode != status || resp.Headers["X-RateLimit-Limit"] != "200" {
-			t.Errorf("%d bytes: %d %v, %v; want %d", size, resp.StatusCode, resp.Headers, err, status)
+// asRuntime returns how many bytes the Lambda runtime sends for a response with this body, as
+// the adapter passes it on.
+func asRuntime(t *testing.T, body []byte) int {
+	t.Helper()
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(body) //nolint:errcheck // the writer is a buffer
+	})
+	ev, err := json.Marshal(sample(t, "list-entity"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := lambda.NewHandler(adapt(h, h).Invoke).Invoke(t.Context(), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(out)
+}
+
+// The largest body that fits is one that Lambda accepts, and it leaves room for no more than
+// the headers.
+func TestABodyFitsIfLambdaAcceptsIt(t *testing.T) {
+	for _, tt := range []struct {
+		unit    string
+		encoded int // bytes of the unit in the runtime's JSON
+	}{
+		{"a", 1}, {"<", 1}, {"&", 1}, {"é", 2}, {`"`, 2}, {`\`, 2}, {"\u2028", 6}, {"\x01", 6},
+		{"\x8b\x8b\x8b", 4}, // not UTF-8, so base64
+	} {
+		most := (maxBody - 3) / tt.encoded // 3 for the quotes and the line break
+		if tt.encoded == 4 {
+			most = maxBody / tt.encoded
 		}
-		if status == 500 && (resp.Headers["Content-Length"] != "" || !strings.Contains(resp.Body, `"internal_error"`)) {
-			t.Errorf("%d bytes: %v %.200s", size, resp.Headers, resp.Body)
+		body := []byte(strings.Repeat(tt.unit, most))
+		if n := asRuntime(t, body); !fits(body) || n > maxResponse || n < maxBody-10 {
+			t.Errorf("%d times %q: fits %t, and the runtime sends %d bytes", most, tt.unit, fits(body), n)
 		}
+		if body = append(body, tt.unit...); fits(body) {
+			t.Errorf("%d times %q fits", most+1, tt.unit)
+		}
+	}
+}
+
+// The runtime does not escape HTML, so markup is no larger than other text.
+func TestALargeListOfMarkupIsReturned(t *testing.T) {
+	s := newService(t)
+	markup := strings.Repeat("<p>&", 6_000)
+	upsert := sample(t, "upsert-entities")
+	delete(upsert.Headers, "accept-encoding")
+	for i := range 3 { // a request may have 1 MB
+		var entities []string
+		for n := range 34 {
+			entities = append(entities, fmt.Sprintf(`{"id":"e-%03d","attributes":{"text":%q}}`, i*34+n, markup))
+		}
+		upsert.Body = `{"entities":[` + strings.Join(entities, ",") + `]}`
+		if resp := s.invoke(t, "upsert-entities", upsert); resp.StatusCode != 201 {
+			t.Fatalf("%d %.300s", resp.StatusCode, resp.Body)
+		}
+	}
+	var again []string
+	for n := range 100 {
+		again = append(again, fmt.Sprintf(`{"id":"e-%03d","attributes":{"n":1}}`, n))
+	}
+	upsert.Body = `{"entities":[` + strings.Join(again, ",") + `]}`
+	list := sample(t, "list-entity")
+	list.RawQueryString = "limit=200"
+	delete(list.Headers, "accept-encoding")
+	for name, resp := range map[string]events.APIGatewayV2HTTPResponse{
+		"upsert-entities": s.invoke(t, "upsert-entities", upsert),
+		"list-entity":     s.invoke(t, "list-entity", list),
+	} {
+		if resp.StatusCode != 200 || len(resp.Body) < 2_400_000 {
+			t.Errorf("%s: %d with %d bytes: %.300s", name, resp.StatusCode, len(resp.Body), resp.Body)
+		}
+	}
+}
+
+// giant is a store whose entities are larger than Lambda accepts.
+type giant struct{ entity.Store }
+
+func (giant) Get(context.Context, string, string) (entity.Entity, error) {
+	return entity.Entity{ID: "giant", Attributes: record.Attributes(`{"a":"` + strings.Repeat("a", maxBody) + `"}`)}, nil
+}
+
+// Lambda rejects such a response, and the client would get a 502. The log has the status that
+// the client gets, and the request costs no record.
+func TestAResponseThatLambdaRejectsIsA500(t *testing.T) {
+	s := newService(t)
+	s.stores.Entities = giant{}
+	var log bytes.Buffer
+	s.opts.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	ev := sample(t, "get-entity")
+	delete(ev.Headers, "accept-encoding")
+	resp := s.invoke(t, "get-entity", ev)
+	if resp.StatusCode != 500 || !strings.Contains(resp.Body, "the response is too large") || !strings.Contains(resp.Headers["RateLimit"], `"records";r=200`) {
+		t.Errorf("%d %v %.200s", resp.StatusCode, resp.Headers, resp.Body)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `"status":500`) || !strings.Contains(log.String(), "the response has 6") {
+		t.Errorf("%d log lines: %.500s", n, &log)
+	}
+	ev.Headers["accept-encoding"] = "gzip"
+	if resp := s.invoke(t, "get-entity", ev); resp.StatusCode != 200 || !resp.IsBase64Encoded {
+		t.Errorf("compressed: %d %.200s", resp.StatusCode, resp.Body)
 	}
 }
 

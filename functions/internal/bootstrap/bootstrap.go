@@ -84,7 +84,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 		}
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, RequestID: requestID, Logger: logger})
+	api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: cfg, Access: keys, Rows: rows, RequestID: requestID, Fits: fits, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func newFunction(ctx context.Context, name string, getenv func(string) string, o
 	if err := connect(ctx, counters, connections[name]); err != nil {
 		logger.Warn("init could not connect to DynamoDB", "error", err.Error())
 	}
-	return adapt(api, api.Malformed(name), logger), nil
+	return adapt(api, api.Malformed(name)), nil
 }
 
 // connections is how many connections a function opens at init, one for each concurrent call

@@ -3,12 +3,9 @@ package bootstrap
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -54,20 +51,5 @@ func TestCompressedBodiesGoInAndOutAsBase64(t *testing.T) {
 	}
 	if text, err := io.ReadAll(z); err != nil || string(text) != plain.Body || plain.IsBase64Encoded {
 		t.Errorf("%v: %s, want %s", err, text, plain.Body)
-	}
-}
-
-// Lambda's maximum size applies to the base64 text of a body.
-func TestACompressedResponseAboveLambdasBoundIsA500(t *testing.T) {
-	const most = maxResponse / 4 * 3
-	for size, status := range map[int]int{most - 1000: 200, most: 500} {
-		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Write(bytes.Repeat([]byte{0x8b}, size)) //nolint:errcheck // the writer is a buffer
-		})
-		resp, err := adapt(h, h, slog.New(slog.DiscardHandler)).Invoke(context.Background(), sample(t, "list-entity"))
-		if err != nil || resp.StatusCode != status || (resp.Headers["Content-Encoding"] == "gzip") != (status == 200) || resp.IsBase64Encoded != (status == 200) {
-			t.Errorf("%d bytes: %d %v, %v; want %d", size, resp.StatusCode, resp.Headers, err, status)
-		}
 	}
 }
