@@ -1,14 +1,11 @@
 package entity_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/entity"
 	"sluice/pkg/record"
 )
@@ -18,20 +15,12 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // open returns a store with the entity "ada", created at noon.
 func open(t *testing.T, attributes string) entity.Store {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "records.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	s, err := bolt.NewEntities(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores, _ := boltstores.New(t)
 	ada := entity.Entity{ID: "ada", Type: "person", Attributes: record.Attributes(attributes)}
-	if _, _, err := entity.Create(t.Context(), s, "default", ada, noon); err != nil {
+	if _, _, err := entity.Create(t.Context(), stores.Entities, "default", ada, noon); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return stores.Entities
 }
 
 func TestUpdateSetsUpdatedAtIfItChangesTheEntity(t *testing.T) {

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	"go.etcd.io/bbolt"
 
-	"sluice"
+	"sluice/internal/test/boltstores"
 	"sluice/internal/test/lambdatest"
-	"sluice/pkg/bolt"
-	"sluice/pkg/dashboard"
 	"sluice/pkg/entity"
 	"sluice/pkg/exportjob"
 	"sluice/pkg/httpapi"
@@ -44,26 +41,10 @@ type service struct {
 
 func newAPI(t testing.TB) service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary file
-	counters := memory.NewCounters()
-	a := service{stores: httpapi.Stores{Usage: counters, Dashboard: dashboard.Files(), OpenAPI: sluice.OpenAPI}}
-	if a.stores.Entities, err = bolt.NewEntities(db); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.Events, err = bolt.NewEvents(db); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.ErasureJobs, err = bolt.NewErasureJobs(db); err != nil {
-		t.Fatal(err)
-	}
-	if a.stores.ExportJobs, err = bolt.NewExportJobs(db); err != nil {
-		t.Fatal(err)
-	}
+	stores, counters := boltstores.New(t)
+	a := service{stores: stores}
 	a.stores.ExportLinks = links{}
+	var err error
 	if a.limiter, err = ratelimit.New(counters, ratelimit.Config{Now: now}); err != nil {
 		t.Fatal(err)
 	}

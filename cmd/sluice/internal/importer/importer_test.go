@@ -17,15 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"sluice/cmd/sluice/internal/journal"
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 	"sluice/pkg/recordfile"
@@ -43,26 +40,15 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
-	db.MaxBatchDelay = 0
-	s := &service{answer: func(int) int { return 0 }}
-	if s.entities, err = bolt.NewEntities(db); err != nil {
-		t.Fatal(err)
-	}
-	if s.events, err = bolt.NewEvents(db); err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{})
+	stores, counters := boltstores.New(t)
+	s := &service{entities: stores.Entities, events: stores.Events, answer: func(int) int { return 0 }}
+	limiter, err := ratelimit.New(counters, ratelimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/create_events": "create-events", "/upsert_entities": "upsert-entities"} {
-		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
+		api, err := httpapi.NewFunction(name, limiter, stores, httpapi.Options{Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

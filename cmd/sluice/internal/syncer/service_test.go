@@ -8,21 +8,17 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"sluice/pkg/bolt"
+	"sluice/internal/test/boltstores"
 	"sluice/pkg/client"
 	"sluice/pkg/entity"
 	"sluice/pkg/event"
 	"sluice/pkg/httpapi"
-	"sluice/pkg/memory"
 	"sluice/pkg/ratelimit"
 	"sluice/pkg/record"
 )
@@ -59,31 +55,18 @@ func (s *erasures) Changes(ctx context.Context, workspace string, q record.SyncQ
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "sluice.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // a temporary directory
-	db.MaxBatchDelay = 0
-	entities, err := bolt.NewEntities(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := bolt.NewEvents(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores, counters := boltstores.New(t)
 	s := &service{
 		now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(1, 2)),
-		entities: &erasures{entities, make(map[string]bool)}, events: events, onGet: func(int64) bool { return true },
+		entities: &erasures{stores.Entities, make(map[string]bool)}, events: stores.Events, onGet: func(int64) bool { return true },
 	}
-	limiter, err := ratelimit.New(memory.NewCounters(), ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
+	limiter, err := ratelimit.New(counters, ratelimit.Config{Limits: ratelimit.Limits{Records: 1_000_000, Requests: 900}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/entity": "list-entity", "/event": "list-event"} {
-		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: events}, httpapi.Options{
+		api, err := httpapi.NewFunction(name, limiter, httpapi.Stores{Entities: s.entities, Events: s.events}, httpapi.Options{
 			Config: httpapi.Config{AccessOff: true}, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
 		})
 		if err != nil {
