@@ -38,17 +38,12 @@ type batchWrite struct {
 	store func(context.Context) (api.BatchResult, error)
 }
 
-// importBatch stores the records in the body of r and returns the response. The body is a
-// JSON object with one array. The argument plural is the name of the array, and noun is its
-// singular, for error messages. The argument read is a function that decodes and validates
-// one element of the array.
+// importBatch stores the records in the body of r, a JSON object with one array, which is
+// called plural. noun is its singular, for error messages. read decodes and validates an
+// element of the array.
 func importBatch(s *service, r *request, noun, plural string, read func(element []byte) (batchWrite, error)) (response, error) {
-	body, err := readBody(r, maxBatchBytes)
-	if err != nil {
-		return response{}, err
-	}
 	var elements [][]byte
-	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(body); err != nil {
+	if err := (record.Decoders{plural: record.Array(&elements, maxBatch)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	if elements == nil {

@@ -57,11 +57,7 @@ func recordID(r *request) (string, error) {
 }
 
 func createEntity(s *service, r *request) (response, error) {
-	body, err := readBody(r, maxBodyBytes)
-	if err != nil {
-		return response{}, err
-	}
-	e, err := entity.Parse(body)
+	e, err := entity.Parse(r.body)
 	if err != nil {
 		return response{}, err
 	}
@@ -77,7 +73,7 @@ func createEntity(s *service, r *request) (response, error) {
 func updateEntity(s *service, r *request) (response, error) {
 	var id string
 	var patch record.Attributes
-	err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)})
+	err := record.Decoders{"id": record.Text(&id, nil), "attributes": record.Object(&patch)}.Decode(r.body)
 	if err != nil {
 		return response{}, err
 	}
@@ -107,7 +103,7 @@ func upsertEntities(s *service, r *request) (response, error) {
 func deleteEntity(s *service, r *request) (response, error) {
 	var id string
 	var events bool
-	if err := decodeBody(r, record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}); err != nil {
+	if err := (record.Decoders{"id": record.Text(&id, nil), "events": record.Boolean(&events)}).Decode(r.body); err != nil {
 		return response{}, err
 	}
 	switch {

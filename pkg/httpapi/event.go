@@ -51,11 +51,7 @@ func getEvent(s *service, r *request) (response, error) {
 }
 
 func createEvent(s *service, r *request) (response, error) {
-	body, err := readBody(r, maxBodyBytes)
-	if err != nil {
-		return response{}, err
-	}
-	e, err := newEvent(body)
+	e, err := newEvent(r.body)
 	if err != nil {
 		return response{}, err
 	}
